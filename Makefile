@@ -1,0 +1,43 @@
+# Verbs of the project. `make demo` and `make test` set up everything they need in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check style types imports interop crash soak bench clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable ".[dev,spark]"
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python -m pocketmq.cli.main demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: style types imports
+
+style: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+interop: $(STAMP)
+	$(BIN)/python -m pytest tests/interop -m interop
+
+crash: $(STAMP)
+	$(BIN)/python -m pytest tests/crash --crash-rounds=25
+
+bench: $(STAMP)
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

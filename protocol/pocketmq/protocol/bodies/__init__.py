@@ -1,0 +1,28 @@
+"""JSON bodies of requests and answers, with RocketMQ's field names (wire.md §4)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from pocketmq.protocol import loose_json
+
+BodyT = TypeVar("BodyT", bound="Body")
+
+
+class Body(msgspec.Struct, rename="camel", kw_only=True):
+    """A JSON body; None means absent."""
+
+    def encode(self, *, quote_keys: bool = False) -> bytes:
+        """The body as RocketMQ writes it; with `quote_keys`, as standard JSON."""
+        return loose_json.encode(self, quote_keys=quote_keys)
+
+    @classmethod
+    def decode(cls: type[BodyT], data: bytes) -> BodyT:
+        """Reads a body written by any RocketMQ version.
+
+        Raises:
+            ContentError: it is not such a body.
+        """
+        return loose_json.decode(data, cls)

@@ -1,0 +1,62 @@
+"""Routes and cluster tables of a name server."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from pocketmq.protocol.bodies import Body
+
+
+class QueueData(Body, kw_only=True):
+    """A topic's queues on one broker name."""
+
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int = 0
+
+
+class BrokerData(Body, kw_only=True):
+    """The addresses of one broker name by broker id; 0 is the master."""
+
+    cluster: str | None = None
+    broker_name: str
+    broker_addrs: dict[int, str] = field(default_factory=dict)
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    @property
+    def master_address(self) -> str | None:
+        """Where writes go."""
+        return self.broker_addrs.get(0)
+
+
+class TopicRoute(Body, kw_only=True):
+    """Where a topic's queues are (`TopicRouteData`)."""
+
+    queue_datas: list[QueueData] = field(default_factory=list)
+    broker_datas: list[BrokerData] = field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+
+
+class ClusterInfo(Body, kw_only=True):
+    """All brokers, and which cluster they belong to."""
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
+
+
+class MemberGroup(Body, kw_only=True):
+    """The addresses of one broker name, as 901 answers them."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = field(default_factory=dict)
+
+
+class BrokerMemberGroup(Body, kw_only=True):
+    """The answer of 901."""
+
+    broker_member_group: MemberGroup

@@ -1,0 +1,147 @@
+"""Topics, their settings and their statistics."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import field
+
+from pocketmq.protocol import loose_json
+from pocketmq.protocol.bodies import Body
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+
+
+class DataVersion(msgspec.Struct, rename="camel", kw_only=True, frozen=True):
+    """When a table was last changed; equal versions mean equal tables."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+    def next(self, now_ms: int) -> DataVersion:
+        """The version after a change made now."""
+        return DataVersion(
+            counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms
+        )
+
+
+class TopicConfig(Body, kw_only=True):
+    """A topic's settings on one broker.
+
+    Producers use the write queues, consumers the read queues; the two counts may differ while a
+    topic is expanded or shrunk.
+    """
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = PERM_READ | PERM_WRITE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def queue_nums_max(self) -> int:
+        """How many queues may hold messages."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
+
+class TopicConfigTable(Body, kw_only=True):
+    """The answer of GET_ALL_TOPIC_CONFIG and the larger part of a registration."""
+
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    data_version: DataVersion = DataVersion()
+    mapping_data_version: DataVersion = DataVersion()
+    topic_queue_mapping_detail_map: dict[str, object] = field(default_factory=dict)
+    topic_queue_mapping_info_map: dict[str, object] = field(default_factory=dict)
+
+
+class RegisterBrokerBody(Body, kw_only=True):
+    """What a broker registers: its topics."""
+
+    topic_config_serialize_wrapper: TopicConfigTable = field(default_factory=TopicConfigTable)
+    filter_server_list: list[str] = field(default_factory=list)
+
+
+class TopicList(Body, kw_only=True):
+    """Names of topics, and a broker's address where one is asked for."""
+
+    topic_list: list[str] = field(default_factory=list)
+    broker_addr: str | None = None
+
+
+class KVTable(Body, kw_only=True):
+    """A table of strings."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+class QueueKey(msgspec.Struct, rename="camel", frozen=True):
+    """A MessageQueue as the key of a map; fields stand in the order of the wire."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+class TopicOffset(Body, kw_only=True):
+    """What one queue holds."""
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int
+
+
+class TopicStatsTable(Body, kw_only=True):
+    """What each queue of a topic holds, and how fast it is written."""
+
+    offset_table: dict[QueueKey, TopicOffset] = field(default_factory=dict)
+    topic_put_tps: float = 0.0
+
+    @classmethod
+    def decode(cls, data: bytes) -> TopicStatsTable:
+        """Reads the table; its keys are whole objects."""
+        wire = loose_json.decode(data, _WireTopicStats)
+        return cls(
+            offset_table={_queue_key(k): v for k, v in wire.offset_table.items()},
+            topic_put_tps=wire.topic_put_tps,
+        )
+
+
+class OffsetWrapper(Body, kw_only=True):
+    """Where a group stands in one queue."""
+
+    broker_offset: int
+    consumer_offset: int
+    last_timestamp: int
+    pull_offset: int = 0
+
+
+class ConsumeStats(Body, kw_only=True):
+    """Where a group stands in each queue."""
+
+    offset_table: dict[QueueKey, OffsetWrapper] = field(default_factory=dict)
+    consume_tps: float = 0.0
+
+    @classmethod
+    def decode(cls, data: bytes) -> ConsumeStats:
+        """Reads the table; its keys are whole objects."""
+        wire = loose_json.decode(data, _WireConsumeStats)
+        return cls(
+            offset_table={_queue_key(k): v for k, v in wire.offset_table.items()},
+            consume_tps=wire.consume_tps,
+        )
+
+
+class _WireTopicStats(Body, kw_only=True):
+    offset_table: dict[str, TopicOffset] = field(default_factory=dict)
+    topic_put_tps: float = 0.0
+
+
+class _WireConsumeStats(Body, kw_only=True):
+    offset_table: dict[str, OffsetWrapper] = field(default_factory=dict)
+    consume_tps: float = 0.0
+
+
+def _queue_key(text: str) -> QueueKey:
+    return loose_json.decode(text.encode(), QueueKey)

@@ -1,0 +1,46 @@
+"""Addresses as stored records hold them: IPv4 (4 bytes) or IPv6 (16), then the port as int32."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+from pocketmq.protocol.errors import UsageError
+
+IPV4_HOST_SIZE = 8
+IPV6_HOST_SIZE = 20
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port`` or ``[v6]:port`` as a host and a port.
+
+    Raises:
+        UsageError: there is no port, or it is no number.
+    """
+    host, _, port = address.strip().rpartition(":")
+    if not host or not port.isdigit() or int(port) > 0xFFFF:
+        raise UsageError(f"the address {address!r} is not of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """A host and a port as ``host:port``, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@lru_cache(maxsize=4096)
+def encode_host(host: str, port: int) -> bytes:
+    """An IP address and a port as a record holds them; a name becomes 127.0.0.1."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        address = ipaddress.IPv4Address("127.0.0.1")
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return address.packed + port.to_bytes(4, "big")
+
+
+@lru_cache(maxsize=4096)
+def decode_host(data: bytes) -> str:
+    """``host:port`` of an encoded address of 8 or 20 bytes."""
+    return join_address(str(ipaddress.ip_address(data[:-4])), int.from_bytes(data[-4:], "big"))

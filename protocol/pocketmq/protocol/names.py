@@ -1,0 +1,98 @@
+"""Rules for topic and group names (`common/topic/TopicValidator`)."""
+
+from __future__ import annotations
+
+import re
+
+from pocketmq.protocol.errors import IllegalNameError
+
+TOPIC_LENGTH_MAX = 127
+SPECIAL_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 120
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+AUTO_CREATE_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+BENCHMARK_TOPIC = "BenchmarkTest"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        AUTO_CREATE_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        TRACE_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+"""Topics that belong to the broker and can be neither created nor deleted by hand."""
+
+SEND_FORBIDDEN_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+"""Topics that only the broker itself writes to."""
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    """The topic that holds a group's messages for another attempt."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic that holds what a group gave up on."""
+    return DLQ_PREFIX + group
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether the broker keeps the topic for itself."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+
+
+def check_topic(topic: str) -> None:
+    """Checks a topic name.
+
+    Raises:
+        IllegalNameError: it is blank, too long, or has an illegal character.
+    """
+    special = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    _check("topic", topic, SPECIAL_TOPIC_LENGTH_MAX if special else TOPIC_LENGTH_MAX)
+
+
+def check_group(group: str) -> None:
+    """Checks a producer or consumer group name.
+
+    Raises:
+        IllegalNameError: it is blank, too long, or has an illegal character.
+    """
+    _check("group", group, GROUP_LENGTH_MAX)
+
+
+def _check(kind: str, name: str, length_max: int) -> None:
+    if not name or name.isspace():
+        raise IllegalNameError(kind, name, "it is blank")
+    if len(name) > length_max:
+        raise IllegalNameError(kind, name, f"it is longer than {length_max} characters")
+    if not _LEGAL.fullmatch(name):
+        raise IllegalNameError(
+            kind, name, "only letters, digits, and the characters %|_- may be used"
+        )

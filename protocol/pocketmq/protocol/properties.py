@@ -1,0 +1,104 @@
+"""Message properties: ``name 0x01 value 0x02`` repeated (`common/message/MessageDecoder`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from pocketmq.protocol.errors import MessageSizeError, UsageError
+
+NAME_END = "\x01"
+VALUE_END = "\x02"
+PROPERTIES_SIZE_MAX = 32767
+"""The length field of a stored record has 16 bits with a sign."""
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+DELAY = "DELAY"
+UNIQ_KEY = "UNIQ_KEY"
+SHARDING_KEY = "__SHARDINGKEY"
+CLUSTER = "CLUSTER"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+RETRY_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+TRANSACTION_PREPARED = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+MIN_OFFSET = "MIN_OFFSET"
+MAX_OFFSET = "MAX_OFFSET"
+TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+POP_CK = "POP_CK"
+
+
+def encode(properties: Mapping[str, str]) -> str:
+    """The properties as one string, each entry closed by 0x02.
+
+    Raises:
+        UsageError: a name or value holds one of the two separators.
+    """
+    parts = []
+    for name, value in properties.items():
+        if not _is_plain(name) or not _is_plain(value):
+            raise UsageError(
+                f"property {name!r} holds the character 0x01 or 0x02, which separate properties on "
+                f"the wire: encode the value (base64, percent) before it is set"
+            )
+        parts.append(f"{name}\x01{value}\x02")
+    return "".join(parts)
+
+
+def encode_checked(properties: Mapping[str, str]) -> bytes:
+    """The properties as UTF-8 bytes of a stored record.
+
+    Raises:
+        MessageSizeError: they are longer than 32,767 bytes.
+    """
+    data = encode(properties).encode()
+    if len(data) > PROPERTIES_SIZE_MAX:
+        raise MessageSizeError("properties", len(data), PROPERTIES_SIZE_MAX)
+    return data
+
+
+def _is_plain(text: str) -> bool:
+    return NAME_END not in text and VALUE_END not in text
+
+
+def decode(text: str) -> dict[str, str]:
+    """The properties of a string; entries without a value are dropped, as RocketMQ does."""
+    out: dict[str, str] = {}
+    for entry in text.split(VALUE_END):
+        name, separator, value = entry.partition(NAME_END)
+        if separator and value:
+            out[name] = value
+    return out
+
+
+def value_of(text: str, name: str) -> str | None:
+    """One property of an encoded string, without decoding the others."""
+    mark = name + NAME_END
+    start = 0 if text.startswith(mark) else text.find(VALUE_END + mark) + 1
+    if start == 0 and not text.startswith(mark):
+        return None
+    start += len(mark)
+    end = text.find(VALUE_END, start)
+    return (text[start:] if end < 0 else text[start:end]) or None
+
+
+@lru_cache(maxsize=4096)
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode``: 32 bits with a sign, over UTF-16 code units."""
+    h = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(data), 2):
+        h = (31 * h + (data[i] << 8 | data[i + 1])) & 0xFFFFFFFF
+    return h - 0x100000000 if h & 0x80000000 else h
+
+
+def tags_code(tags: str | None) -> int:
+    """What an index entry holds so that a broker can filter by tag; 0 without tags."""
+    return java_hash(tags) if tags else 0

@@ -1,0 +1,223 @@
+"""Stored records: RocketMQ's message encoding, which is also what pulls return (wire.md §3.3).
+
+::
+
+     4 totalSize   4 magic   4 bodyCRC   4 queueId   4 flag   8 queueOffset   8 physicalOffset
+     4 sysFlag     8 bornTimestamp       8|20 bornHost
+     8 storeTimestamp                    8|20 storeHost
+     4 reconsumeTimes   8 preparedTransactionOffset
+     4 bodyLen body   1|2 topicLen topic   2 propsLen props
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from zlib import crc32
+
+from pocketmq.protocol import flags
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.compression import decompress
+from pocketmq.protocol.errors import ContentError
+from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE, decode_host
+from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.message import ReceivedMessage
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+"""Written only when the topic is longer than 127 bytes: its length then has 16 bits."""
+
+TOPIC_SIZE_V1_MAX = 127
+
+QUEUE_OFFSET_AT = 20
+PHYSICAL_OFFSET_AT = 28
+SYS_FLAG_AT = 36
+BORN_HOST_AT = 48
+STORE_TIMESTAMP_AT_V4 = 56
+"""Where the store time stands in a record whose born host is IPv4."""
+
+_HEAD = struct.Struct(">IIIiiqqiq")
+_STORED = struct.Struct(">q")
+_TAIL = struct.Struct(">iqi")
+_V4 = struct.Struct(">IIIiiqqiq8sq8siqi")
+_SHORT = struct.Struct(">H")
+_SIZE_MAGIC = struct.Struct(">II")
+_INT = struct.Struct(">I")
+assert _HEAD.size == BORN_HOST_AT
+assert _V4.size == 88
+
+RECORD_SIZE_MIN = _V4.size + 1 + 2
+"""A record with IPv4 hosts, no topic, no body and no properties."""
+
+
+def encode_record(
+    *,
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: bytes,
+    properties: bytes,
+) -> bytes:
+    """One message as it is stored. Hosts are encoded addresses; IPv6 ones set their own flags."""
+    if len(born_host) == IPV6_HOST_SIZE:
+        sys_flag |= flags.BORN_HOST_V6
+    if len(store_host) == IPV6_HOST_SIZE:
+        sys_flag |= flags.STORE_HOST_V6
+    topic_size, body_size = len(topic), len(body)
+    if topic_size <= TOPIC_SIZE_V1_MAX:
+        magic, topic_length = MAGIC_V1, bytes((topic_size,))
+    else:
+        magic, topic_length = MAGIC_V2, _SHORT.pack(topic_size)
+    total = (
+        _V4.size + len(born_host) + len(store_host) - 2 * IPV4_HOST_SIZE
+        + body_size + len(topic_length) + topic_size + 2 + len(properties)
+    )  # fmt: skip
+    head = _HEAD.pack(
+        total, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, physical_offset,
+        sys_flag, born_timestamp,
+    )  # fmt: skip
+    return b"".join(
+        (
+            head,
+            born_host,
+            _STORED.pack(store_timestamp),
+            store_host,
+            _TAIL.pack(reconsume_times, prepared_transaction_offset, body_size),
+            body,
+            topic_length,
+            topic,
+            _SHORT.pack(len(properties)),
+            properties,
+        )
+    )
+
+
+def check_record(data: bytes | memoryview, position: int, end: int) -> int:
+    """The size of the record at a position if it is whole and sound, else 0.
+
+    Checked are the length, the magic, the lengths inside, and the body's CRC.
+    """
+    if end - position < RECORD_SIZE_MIN:
+        return 0
+    total, magic = _SIZE_MAGIC.unpack_from(data, position)
+    if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= total <= end - position:
+        return 0
+    (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
+    at = position + body_size_at(sys_flag)
+    record_end: int = position + total
+    if at + 4 > record_end:
+        return 0
+    (body_size,) = _INT.unpack_from(data, at)
+    body_end = at + 4 + body_size
+    topic_length_size = 1 if magic == MAGIC_V1 else 2
+    if body_end + topic_length_size > record_end:
+        return 0
+    topic_size = int.from_bytes(data[body_end : body_end + topic_length_size], "big")
+    properties_at = body_end + topic_length_size + topic_size
+    if properties_at + 2 > record_end:
+        return 0
+    if properties_at + 2 + _SHORT.unpack_from(data, properties_at)[0] != record_end:
+        return 0
+    (crc,) = _INT.unpack_from(data, position + 8)
+    if crc32(data[at + 4 : body_end]) & 0x7FFFFFFF != crc:
+        return 0
+    return int(total)
+
+
+def body_size_at(sys_flag: int) -> int:
+    """Where in a record the body's length stands: it depends on the hosts' address families."""
+    at = _V4.size - 4
+    if sys_flag & flags.BORN_HOST_V6:
+        at += IPV6_HOST_SIZE - IPV4_HOST_SIZE
+    if sys_flag & flags.STORE_HOST_V6:
+        at += IPV6_HOST_SIZE - IPV4_HOST_SIZE
+    return at
+
+
+def store_timestamp_at(sys_flag: int) -> int:
+    """Where in a record the store time stands."""
+    v6 = sys_flag & flags.BORN_HOST_V6
+    return STORE_TIMESTAMP_AT_V4 + (IPV6_HOST_SIZE - IPV4_HOST_SIZE if v6 else 0)
+
+
+def read_store_timestamp(record: bytes | memoryview, position: int = 0) -> int:
+    """The store time, in milliseconds, of the record at a position."""
+    (sys_flag,) = _INT.unpack_from(record, position + SYS_FLAG_AT)
+    (timestamp,) = _STORED.unpack_from(record, position + store_timestamp_at(sys_flag))
+    return int(timestamp)
+
+
+def decode_records(
+    data: bytes, broker_name: str = "", *, inflate: bool = True
+) -> Iterator[ReceivedMessage]:
+    """The messages of a pull's body.
+
+    Args:
+        data: records back to back.
+        broker_name: the broker they come from.
+        inflate: unpack compressed bodies.
+
+    Raises:
+        ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        message = _decode(data, position, end, broker_name, inflate)
+        yield message
+        position += message.store_size
+
+
+def _decode(
+    data: bytes, position: int, end: int, broker_name: str, inflate: bool
+) -> ReceivedMessage:
+    m = ReceivedMessage()
+    try:
+        (
+            total, magic, m.body_crc, m.queue_id, m.flag, m.queue_offset, m.physical_offset,
+            sys_flag, m.born_timestamp,
+        ) = _HEAD.unpack_from(data, position)  # fmt: skip
+        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= total <= end - position:
+            raise ContentError(
+                f"no stored message at byte {position}: magic {magic:#x}, size {total} of "
+                f"{end - position}"
+            )
+        m.store_size, m.sys_flag = total, sys_flag
+        at = position + BORN_HOST_AT
+        size = IPV6_HOST_SIZE if sys_flag & flags.BORN_HOST_V6 else IPV4_HOST_SIZE
+        m.born_host = decode_host(data[at : at + size])
+        at += size
+        (m.store_timestamp,) = _STORED.unpack_from(data, at)
+        at += 8
+        size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
+        store_host = data[at : at + size]
+        m.store_host = decode_host(store_host)
+        at += size
+        m.reconsume_times, m.prepared_transaction_offset, size = _TAIL.unpack_from(data, at)
+        at += _TAIL.size
+        body = data[at : at + size]
+        at += size
+        if magic == MAGIC_V1:
+            size = data[at]
+            at += 1
+        else:
+            (size,) = _SHORT.unpack_from(data, at)
+            at += 2
+        m.topic = data[at : at + size].decode()
+        at += size
+        (size,) = _SHORT.unpack_from(data, at)
+        m.properties = props.decode(data[at + 2 : at + 2 + size].decode())
+    except (struct.error, IndexError, ValueError) as e:
+        raise ContentError(f"the stored message at byte {position} cannot be read: {e}") from e
+    m.body = decompress(body, sys_flag) if inflate and sys_flag & flags.COMPRESSED else body
+    m.offset_msg_id = offset_msg_id(store_host, m.physical_offset)
+    m.broker_name = broker_name
+    return m

@@ -1,0 +1,217 @@
+"""Requests to a name server: registration, routes, KV configuration, topic lists."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header, RequestHeader
+
+
+class RegisterBrokerRequest(RequestHeader, kw_only=True):
+    """A broker's addresses and topics, sent to every name server every 30 s.
+
+    `advertise` is PocketMQ's own: rules that give some callers another address (JSON text).
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str = ""
+    broker_id: int = 0
+    heartbeat_timeout_millis: int | None = None
+    enable_acting_master: bool | None = None
+    compressed: bool = False
+    body_crc32: int = 0
+    advertise: str | None = None
+
+
+class RegisterBrokerResponse(Header, kw_only=True):
+    """The master's addresses, for a slave."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class UnregisterBrokerRequest(RequestHeader, kw_only=True):
+    """A broker leaves."""
+
+    code: ClassVar[RequestCode] = RequestCode.UNREGISTER_BROKER
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+class QueryDataVersionRequest(RequestHeader, kw_only=True):
+    """Whether the broker's topics changed since its last registration; the body is its version."""
+
+    code: ClassVar[RequestCode] = RequestCode.QUERY_DATA_VERSION
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+class QueryDataVersionResponse(Header, kw_only=True):
+    """True when a full registration is due."""
+
+    changed: bool
+
+
+class BrokerHeartbeatRequest(RequestHeader, kw_only=True):
+    """A broker's sign of life between registrations, 904."""
+
+    code: ClassVar[RequestCode] = RequestCode.BROKER_HEARTBEAT
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: int | None = None
+
+
+class RouteRequest(RequestHeader, kw_only=True):
+    """Where a topic's queues are."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+class ClusterInfoRequest(RequestHeader, kw_only=True):
+    """All clusters and brokers."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CLUSTER_INFO
+
+
+class TopicListRequest(RequestHeader, kw_only=True):
+    """All topics that the name server knows."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+
+
+class SystemTopicListRequest(RequestHeader, kw_only=True):
+    """Cluster and broker names, which are topics too."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS
+
+
+class TopicsByClusterRequest(RequestHeader, kw_only=True):
+    """The topics of one cluster."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_TOPICS_BY_CLUSTER
+
+    cluster: str
+
+
+class UnitTopicListRequest(RequestHeader, kw_only=True):
+    """The topics with the unit flag, 311."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_UNIT_TOPIC_LIST
+
+
+class DeleteTopicInNamesrvRequest(RequestHeader, kw_only=True):
+    """Removes a topic from the route table, in one cluster if given."""
+
+    code: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_NAMESRV
+
+    topic: str
+    cluster_name: str | None = None
+
+
+class RegisterTopicRequest(RequestHeader, kw_only=True):
+    """Adds queue data to a topic; the body is a TopicRouteData."""
+
+    code: ClassVar[RequestCode] = RequestCode.REGISTER_TOPIC_IN_NAMESRV
+
+    topic: str
+
+
+class WipeWritePermRequest(RequestHeader, kw_only=True):
+    """Takes the write permission from all topics of a broker."""
+
+    code: ClassVar[RequestCode] = RequestCode.WIPE_WRITE_PERM_OF_BROKER
+
+    broker_name: str
+
+
+class WipeWritePermResponse(Header, kw_only=True):
+    """How many topics were changed."""
+
+    wipe_topic_count: int
+
+
+class AddWritePermRequest(RequestHeader, kw_only=True):
+    """Gives the write permission back."""
+
+    code: ClassVar[RequestCode] = RequestCode.ADD_WRITE_PERM_OF_BROKER
+
+    broker_name: str
+
+
+class AddWritePermResponse(Header, kw_only=True):
+    """How many topics were changed."""
+
+    add_topic_count: int
+
+
+class BrokerMemberGroupRequest(RequestHeader, kw_only=True):
+    """The addresses of one broker name."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_BROKER_MEMBER_GROUP
+
+    cluster_name: str
+    broker_name: str
+
+
+class PutKVConfigRequest(RequestHeader, kw_only=True):
+    """Sets a key of a namespace."""
+
+    code: ClassVar[RequestCode] = RequestCode.PUT_KV_CONFIG
+
+    namespace: str
+    key: str
+    value: str
+
+
+class GetKVConfigRequest(RequestHeader, kw_only=True):
+    """Reads a key of a namespace."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_KV_CONFIG
+
+    namespace: str
+    key: str
+
+
+class GetKVConfigResponse(Header, kw_only=True):
+    """The key's value."""
+
+    value: str | None = None
+
+
+class DeleteKVConfigRequest(RequestHeader, kw_only=True):
+    """Removes a key of a namespace."""
+
+    code: ClassVar[RequestCode] = RequestCode.DELETE_KV_CONFIG
+
+    namespace: str
+    key: str
+
+
+class GetKVListRequest(RequestHeader, kw_only=True):
+    """All keys of a namespace."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_KVLIST_BY_NAMESPACE
+
+    namespace: str
+
+
+class NamesrvConfigRequest(RequestHeader, kw_only=True):
+    """The name server's settings as properties text."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_NAMESRV_CONFIG

@@ -1,0 +1,60 @@
+"""Pulling messages: 11, 361, and PocketMQ's bulk pull."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header, RequestHeader
+
+PULL_COMMIT_OFFSET = 1
+PULL_SUSPEND = 2
+PULL_SUBSCRIPTION = 4
+PULL_CLASS_FILTER = 8
+PULL_LITE = 16
+
+
+class PullMessageRequest(RequestHeader, kw_only=True):
+    """Messages of one queue from an offset on; held when there are none (flag `PULL_SUSPEND`)."""
+
+    code: ClassVar[RequestCode] = RequestCode.PULL_MESSAGE
+
+    consumer_group: str
+    topic: str
+    lite_topic: str | None = None
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int = 32
+    sys_flag: int = 0
+    commit_offset: int = 0
+    suspend_timeout_millis: int = 0
+    subscription: str | None = None
+    sub_version: int = 0
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+    request_source: int | None = None
+
+
+class LitePullMessageRequest(PullMessageRequest, kw_only=True):
+    """The same from a lite pull consumer, 361."""
+
+    code: ClassVar[RequestCode] = RequestCode.LITE_PULL_MESSAGE
+
+
+class BulkPullRequest(PullMessageRequest, kw_only=True):
+    """The same with the bulk limits of the broker, and `max_msg_bytes` obeyed (PocketMQ's own)."""
+
+    code: ClassVar[RequestCode] = RequestCode.BULK_PULL
+
+
+class PullMessageResponse(Header, kw_only=True):
+    """Where to continue and what the queue holds; the messages are the body."""
+
+    suggest_which_broker_id: int = 0
+    next_begin_offset: int = 0
+    min_offset: int = 0
+    max_offset: int = 0
+    offset_delta: int | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+    forbidden_type: int | None = None

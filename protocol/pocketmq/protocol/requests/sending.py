@@ -1,0 +1,96 @@
+"""Sending messages: 10, 310, 320, and PocketMQ's bulk append."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import field
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header, RequestHeader
+
+_SHORT_NAMES = {
+    "producer_group": "a",
+    "topic": "b",
+    "default_topic": "c",
+    "default_topic_queue_nums": "d",
+    "queue_id": "e",
+    "sys_flag": "f",
+    "born_timestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsume_times": "j",
+    "unit_mode": "k",
+    "max_reconsume_times": "l",
+    "batch": "m",
+    "broker_name": "n",
+}
+
+
+class SendMessageRequest(RequestHeader, kw_only=True):
+    """One message (or, with `batch`, a client batch) for a queue: the long-name form, 10."""
+
+    code: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE
+
+    producer_group: str
+    topic: str
+    default_topic: str = ""
+    default_topic_queue_nums: int = 0
+    queue_id: int
+    sys_flag: int = 0
+    born_timestamp: int
+    flag: int = 0
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+class SendMessageV2Request(SendMessageRequest, rename=_SHORT_NAMES, kw_only=True):
+    """The same with one-letter names on the wire: what current SDKs send, 310."""
+
+    code: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE_V2
+
+    broker_name: str | None = None
+
+
+class SendBatchRequest(SendMessageV2Request, rename=_SHORT_NAMES, kw_only=True):
+    """A client batch of messages for one queue, 320."""
+
+    code: ClassVar[RequestCode] = RequestCode.SEND_BATCH_MESSAGE
+
+
+class SendMessageResponse(Header, kw_only=True):
+    """Where a message was stored; for a batch, `msg_id` is a comma list."""
+
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    region: str | None = field(default=None, name="MSG_REGION")
+    trace_on: bool | None = field(default=None, name="TRACE_ON")
+
+
+class BulkAppendRequest(RequestHeader, kw_only=True):
+    """Many ready-made stored records for one queue (PocketMQ's own, 31001).
+
+    The body is the records back to back in RocketMQ's stored form; `queueOffset`,
+    `physicalOffset`, `storeTimestamp` and `storeHost` are left zero and filled in by the broker.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.BULK_APPEND
+
+    producer_group: str
+    topic: str
+    queue_id: int
+    count: int
+
+
+class BulkAppendResponse(Header, kw_only=True):
+    """The queue offset of the first record; the others follow without a gap."""
+
+    queue_offset: int
+    count: int

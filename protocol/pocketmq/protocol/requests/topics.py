@@ -1,0 +1,121 @@
+"""Topics and subscription groups on a broker: 17, 200, 202, 207, 215, 351, 352."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header, RequestHeader
+
+
+class CreateTopicRequest(RequestHeader, kw_only=True):
+    """Creates a topic or changes its queue counts and permission."""
+
+    code: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_TOPIC
+
+    topic: str
+    default_topic: str = ""
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+class DeleteTopicRequest(RequestHeader, kw_only=True):
+    """Deletes a topic with its messages and offsets on one broker."""
+
+    code: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_BROKER
+
+    topic: str
+
+
+class TopicStatsRequest(RequestHeader, kw_only=True):
+    """Minimum and maximum offset of every queue of a topic on one broker."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_TOPIC_STATS_INFO
+
+    topic: str
+
+
+class TopicConfigRequest(RequestHeader, kw_only=True):
+    """One topic's settings on one broker."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_TOPIC_CONFIG
+
+    topic: str
+
+
+class AllTopicConfigRequest(RequestHeader, kw_only=True):
+    """All topics of a broker, in pages if `max_topic_num` is given."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_ALL_TOPIC_CONFIG
+
+    topic_seq: int | None = None
+    data_version: str | None = None
+    max_topic_num: int | None = None
+
+
+class AllTopicConfigResponse(Header, kw_only=True):
+    """How many topics there are in all."""
+
+    total_topic_num: int | None = None
+
+
+class UpdateGroupRequest(RequestHeader, kw_only=True):
+    """Creates or changes a subscription group; the body is its configuration."""
+
+    code: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+
+
+class GroupConfigRequest(RequestHeader, kw_only=True):
+    """One subscription group's settings."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
+
+    group: str
+
+
+class AllGroupConfigRequest(RequestHeader, kw_only=True):
+    """All subscription groups of a broker."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+
+
+class DeleteGroupRequest(RequestHeader, kw_only=True):
+    """Deletes a subscription group and, with `clean_offset`, its offsets."""
+
+    code: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
+
+    group_name: str
+    clean_offset: bool | None = None
+
+
+class ConsumeStatsRequest(RequestHeader, kw_only=True):
+    """A group's offsets beside the queues' own: its lag."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_CONSUME_STATS
+
+    consumer_group: str
+    topic: str | None = None
+
+
+class RuntimeInfoRequest(RequestHeader, kw_only=True):
+    """A broker's figures as a table of strings."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_BROKER_RUNTIME_INFO
+
+
+class BrokerConfigRequest(RequestHeader, kw_only=True):
+    """A broker's settings as properties text."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CONFIG
+
+
+class BrokerConfigResponse(Header, kw_only=True):
+    """The version of the settings, a DataVersion as JSON text."""
+
+    version: str

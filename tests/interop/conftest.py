@@ -1,0 +1,67 @@
+"""Fixtures of the interop tests: the Java probe and the clusters it is pointed at.
+
+``POCKETMQ_INTEROP_NAMESRV=host:port`` points the tests at a cluster that already runs (with
+automatic topic creation on) instead of starting this project's own; Apache's own server passes them
+too, which shows that they ask for nothing but RocketMQ's behaviour.
+``POCKETMQ_INTEROP_CLIENT=4.9.8`` chooses another version of Apache's client.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interop import maven
+from interop.clusters import Cluster, apache_cluster, pocketmq_cluster
+from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
+
+RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"
+OTHER_CLIENT = "POCKETMQ_INTEROP_CLIENT"
+
+RunProbe = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> JavaProbe:
+    """The Java probe, built once; the test is skipped where Java or Maven is missing."""
+    if reason := maven.missing_tools():
+        pytest.skip(reason)
+    version = os.environ.get(OTHER_CLIENT, CLIENT_VERSION)
+    return build_probe(tmp_path_factory.mktemp("java-home"), version)
+
+
+@pytest.fixture(scope="session")
+def cluster(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """This project's cluster, or the running one that the environment names."""
+    if namesrv := os.environ.get(RUNNING_CLUSTER):
+        yield Cluster(namesrv)
+        return
+    with pocketmq_cluster(tmp_path_factory.mktemp("pocketmq-data")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def apache(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Apache's own name server and broker, for this project's client to talk to."""
+    with apache_cluster(tmp_path_factory.mktemp("apache")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def java(probe: JavaProbe, cluster: Cluster) -> RunProbe:
+    """Run a probe command against the cluster: ``java("send", topic="T", forms="sync")``."""
+
+    def run(command: str, **options: Any) -> Any:
+        return probe.run(command, **{"namesrv": cluster.namesrv, **options})
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def new_name() -> Callable[[str], str]:
+    """Names of topics and groups that no earlier run on the same cluster can have used."""
+    run = uuid.uuid4().hex[:8]
+    return lambda role: f"interop-{role}-{run}"
