@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from interop import maven
-from interop.clusters import Cluster, apache_cluster, pocketmq_cluster
+from interop.apache_servers import apache_cluster
+from interop.clusters import Cluster, pocketmq_cluster
 from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
 
 RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"

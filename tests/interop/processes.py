@@ -52,9 +52,9 @@ class _Output:
                     self._decided.set()
         self._decided.set()
 
-    def wait_until_ready(self, timeout_s: float) -> re.Match[str] | None:
+    def wait_until_ready(self) -> re.Match[str] | None:
         """The matched line, or None if the process ended or the time passed without one."""
-        self._decided.wait(timeout_s)
+        self._decided.wait(START_TIMEOUT_S)
         return self.found
 
     def close(self) -> str:
@@ -69,12 +69,12 @@ def running(
     ready: re.Pattern[str],
     *,
     environment: Mapping[str, str] | None = None,
-    start_timeout_s: float = START_TIMEOUT_S,
+    stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Iterator[re.Match[str]]:
     """Run a server for the length of the block; yields the match of its "up" line.
 
-    The server gets TERM at the end, and KILL if it does not obey; children it leaves behind are
-    killed.
+    The server gets the stop signal at the end, and KILL if it does not obey; children it leaves
+    behind are killed.
     Raises StartFailure.
     """
     process = subprocess.Popen(
@@ -89,18 +89,18 @@ def running(
     )
     output = _Output(process, ready)
     try:
-        found = output.wait_until_ready(start_timeout_s)
+        found = output.wait_until_ready()
         if found is not None:
             yield found
     finally:
-        _stop(process)
+        _stop(process, stop_signal)
         printed = output.close()
     if found is None:
         raise StartFailure(command, printed)
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
-    process.terminate()
+def _stop(process: subprocess.Popen[str], stop_signal: signal.Signals) -> None:
+    process.send_signal(stop_signal)
     try:
         process.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:

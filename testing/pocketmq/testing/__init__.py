@@ -1,0 +1,1 @@
+"""What tests of PocketMQ, and of applications on it, are built with."""

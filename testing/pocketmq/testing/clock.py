@@ -1,0 +1,94 @@
+"""A clock that only moves when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+START_MS = 1_700_000_000_000
+"""Where a virtual clock begins unless told otherwise: a date in November 2023."""
+
+SETTLE_TURNS = 50
+"""Turns of the event loop that are given to woken tasks before time moves on."""
+
+
+class _Entry:
+    __slots__ = ("args", "callback", "due")
+
+    def __init__(self, due: float, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.due, self.args = due, args
+        self.callback: Callable[..., object] | None = callback
+
+    def cancel(self) -> None:
+        """Makes sure that the callback is not called any more."""
+        self.callback = None
+
+
+class VirtualClock:
+    """Time under control: `advance` jumps from timer to timer, in order.
+
+    Args:
+        start_ms: the wall-clock time to begin with, milliseconds since the epoch.
+    """
+
+    def __init__(self, start_ms: int = START_MS) -> None:
+        self._start_ms = start_ms
+        self._elapsed_s = 0.0
+        self._timers: list[tuple[float, int, _Entry]] = []
+        self._sequence = itertools.count()
+
+    def now_ms(self) -> int:
+        """Wall-clock time: milliseconds since the epoch."""
+        return self._start_ms + round(self._elapsed_s * 1000)
+
+    def monotonic(self) -> float:
+        """Seconds since the clock was made."""
+        return self._elapsed_s
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns when the clock was advanced by so many seconds."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, _wake, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> _Entry:
+        """Calls the callback when the clock was advanced by so many seconds."""
+        entry = _Entry(self._elapsed_s + max(0.0, seconds), callback, args)
+        heapq.heappush(self._timers, (entry.due, next(self._sequence), entry))
+        return entry
+
+    @property
+    def pending_timers(self) -> int:
+        """How many timers are armed."""
+        return sum(entry.callback is not None for _, _, entry in self._timers)
+
+    async def advance(self, seconds: float) -> None:
+        """Moves time forward; every timer due on the way fires at its own moment, in order."""
+        target = self._elapsed_s + seconds
+        await settle()
+        while self._timers and self._timers[0][0] <= target:
+            due, _, entry = heapq.heappop(self._timers)
+            if entry.callback is None:
+                continue
+            self._elapsed_s = max(self._elapsed_s, due)
+            entry.callback(*entry.args)
+            await settle()
+        self._elapsed_s = target
+        await settle()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def settle(turns: int = SETTLE_TURNS) -> None:
+    """Lets every task that can run do so."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

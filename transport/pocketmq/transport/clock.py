@@ -1,0 +1,80 @@
+"""The one source of time: whatever stamps or waits takes a `Clock`.
+
+`SystemClock` is the machine's; `pocketmq.testing` has a virtual one that jumps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    """A callback that is due later."""
+
+    def cancel(self) -> None:
+        """Makes sure that the callback is not called any more."""
+
+
+class Clock(Protocol):
+    """Time as the rest of the code sees it."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time: milliseconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns when so many seconds have passed."""
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Calls the callback on the running loop when so many seconds have passed."""
+
+
+class SystemClock:
+    """The machine's clock and the running loop's timers."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time: milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    monotonic = staticmethod(time.monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns when so many seconds have passed."""
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Calls the callback on the running loop when so many seconds have passed."""
+        return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+
+async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:
+    """Awaits something for so many seconds of the clock at the most.
+
+    Raises:
+        TimeoutError: it took longer; it was cancelled.
+    """
+    future = asyncio.ensure_future(awaitable)
+    expired = False
+
+    def expire() -> None:
+        nonlocal expired
+        expired = not future.done()
+        future.cancel()
+
+    timer = clock.call_later(seconds, expire)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if expired:
+            raise TimeoutError from None
+        future.cancel()
+        raise
+    finally:
+        timer.cancel()

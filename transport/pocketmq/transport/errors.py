@@ -1,0 +1,59 @@
+"""What can go wrong between two peers: leaves of `OperatingError` (see `pocketmq.protocol.errors`).
+
+OperatingError
+├── ConnectError             the address cannot be reached
+├── ConnectionClosedError    the connection went away before the answer came
+├── CallTimeoutError         no answer in time; the request may have been carried out
+└── TooMuchRequestError      all permits are taken: the caller sends faster than peers answer
+"""
+
+from __future__ import annotations
+
+from pocketmq.protocol.errors import OperatingError
+
+
+class ConnectError(OperatingError):
+    """The address cannot be reached; nothing was sent."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address, self.reason = address, reason
+
+    def __str__(self) -> str:
+        return f"cannot connect to {self.address}: {self.reason}"
+
+
+class ConnectionClosedError(OperatingError):
+    """The connection went away before the answer came; the request may have been carried out."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address, self.reason = address, reason
+
+    def __str__(self) -> str:
+        return f"the connection to {self.address} was closed: {self.reason}"
+
+
+class CallTimeoutError(OperatingError, TimeoutError):
+    """No answer in time; the request may have been carried out."""
+
+    def __init__(self, address: str, timeout_ms: float) -> None:
+        super().__init__(address, timeout_ms)
+        self.address, self.timeout_ms = address, timeout_ms
+
+    def __str__(self) -> str:
+        return f"no answer from {self.address} in {self.timeout_ms:.0f} ms"
+
+
+class TooMuchRequestError(OperatingError):
+    """All permits are taken: the caller sends faster than the peers answer."""
+
+    def __init__(self, kind: str, limit: int) -> None:
+        super().__init__(kind, limit)
+        self.kind, self.limit = kind, limit
+
+    def __str__(self) -> str:
+        return (
+            f"too much request: all {self.limit} {self.kind} permits are taken; "
+            f"wait for answers before more is sent, or raise the limit"
+        )

@@ -1,0 +1,203 @@
+"""A client's connections: one to each address, dialled when first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.header import Header, RequestHeader
+from pocketmq.protocol.hosts import split_address
+from pocketmq.transport.clock import Clock, within
+from pocketmq.transport.connection import Connection, Handlers, Limits
+from pocketmq.transport.errors import ConnectError
+from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
+from pocketmq.transport.response_table import OnAnswer
+
+HeaderT = TypeVar("HeaderT", bound=Header)
+
+CONNECT_TIMEOUT_MS = 3000
+
+
+class ConnectionPool:
+    """Calls peers by address; a connection that is lost is dialled again on the next call.
+
+    Args:
+        clock: for deadlines.
+        handlers: by request code, for what peers ask of this client.
+        limits: of each connection.
+        oneway_permits, async_permits: how many calls may be under way in all.
+        connect_timeout_ms: how long dialling may take.
+        on_close: called when a connection is gone.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        handlers: Handlers | None = None,
+        *,
+        limits: Limits | None = None,
+        oneway_permits: int = ONEWAY_PERMITS,
+        async_permits: int = ASYNC_PERMITS,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        on_close: Callable[[Connection], object] | None = None,
+    ) -> None:
+        self._clock, self._handlers, self._limits = clock, handlers or {}, limits
+        self._oneway_permits = Permits("one-way", oneway_permits)
+        self._async_permits = Permits("async", async_permits)
+        self._connect_timeout_ms = connect_timeout_ms
+        self._on_close = on_close
+        self._open: dict[str, Connection] = {}
+        self._dialling: dict[str, asyncio.Task[Connection]] = {}
+        self._is_closed = False
+
+    async def get(self, address: str) -> Connection:
+        """The open connection to an address, dialled if need be; callers share one attempt.
+
+        Raises:
+            ConnectError: it cannot be reached, or the pool is closed.
+        """
+        connection = self._open.get(address)
+        if connection is not None and not connection.is_closing:
+            return connection
+        if self._is_closed:
+            raise ConnectError(address, "this client is closed")
+        task = self._dialling.get(address)
+        if task is None:
+            task = asyncio.ensure_future(self._dial(address))
+            self._dialling[address] = task
+            task.add_done_callback(lambda _: self._dialling.pop(address, None))
+        return await asyncio.shield(task)
+
+    def peek(self, address: str) -> Connection | None:
+        """The open connection to an address, if there is one."""
+        connection = self._open.get(address)
+        return None if connection is None or connection.is_closing else connection
+
+    async def _dial(self, address: str) -> Connection:
+        host, port = split_address(address)
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await within(
+                self._clock,
+                self._connect_timeout_ms / 1000,
+                loop.create_connection(self._connection, host, port),
+            )
+        except TimeoutError:
+            raise ConnectError(address, f"no connection in {self._connect_timeout_ms} ms") from None
+        except OSError as e:
+            raise ConnectError(address, e.strerror or str(e)) from e
+        if self._is_closed:
+            connection.abort("this client is closed")
+            raise ConnectError(address, "this client is closed")
+        self._open[address] = connection
+        connection.attributes["address"] = address
+        return connection
+
+    def _connection(self) -> Connection:
+        return Connection(
+            self._clock,
+            self._handlers,
+            limits=self._limits,
+            greets=True,
+            oneway_permits=self._oneway_permits,
+            async_permits=self._async_permits,
+            on_close=self._closed,
+        )
+
+    def _closed(self, connection: Connection) -> None:
+        address = connection.attributes.get("address")
+        if address is not None and self._open.get(address) is connection:
+            del self._open[address]
+        if self._on_close is not None:
+            self._on_close(connection)
+
+    async def call(
+        self, address: str, request: RequestHeader, timeout_ms: float, body: bytes = b""
+    ) -> Command:
+        """Sends a request and returns its answer, whatever its code.
+
+        Raises:
+            ConnectError, ConnectionClosedError, CallTimeoutError, TooMuchRequestError.
+        """
+        started = self._clock.monotonic()
+        connection = await self.get(address)
+        left_ms = timeout_ms - (self._clock.monotonic() - started) * 1000
+        return await connection.call(
+            Command(request.code, header=request, body=body), max(left_ms, 0.0)
+        )
+
+    async def ask(
+        self, address: str, request: RequestHeader, timeout_ms: float, body: bytes = b""
+    ) -> Command:
+        """As `call`, but an answer other than success is raised.
+
+        Raises:
+            ResponseError: the peer refused; further, what `call` raises.
+        """
+        response = await self.call(address, request, timeout_ms, body)
+        if response.code != ResponseCode.SUCCESS:
+            raise response_error(response.code, response.remark, address)
+        return response
+
+    async def ask_for(
+        self,
+        address: str,
+        request: RequestHeader,
+        answer: type[HeaderT],
+        timeout_ms: float,
+        body: bytes = b"",
+    ) -> HeaderT:
+        """As `ask`, and the answer's header is read.
+
+        Raises:
+            ContentError: the answer cannot be read; further, what `ask` raises.
+        """
+        return (await self.ask(address, request, timeout_ms, body)).read(answer)
+
+    async def send(
+        self,
+        address: str,
+        request: RequestHeader,
+        timeout_ms: float,
+        on_answer: OnAnswer,
+        body: bytes = b"",
+    ) -> None:
+        """Sends a request and returns; the answer, or the error, goes to the callback.
+
+        Raises:
+            ConnectError, ConnectionClosedError, TooMuchRequestError.
+        """
+        connection = await self.get(address)
+        connection.send_request(
+            Command(request.code, header=request, body=body), timeout_ms, on_answer
+        )
+
+    async def oneway(self, address: str, request: RequestHeader, body: bytes = b"") -> None:
+        """Sends a request that is never answered.
+
+        Raises:
+            ConnectError, ConnectionClosedError, TooMuchRequestError.
+        """
+        connection = await self.get(address)
+        await connection.oneway(Command(request.code, header=request, body=body))
+
+    def drop(self, address: str, reason: str) -> None:
+        """Closes the connection to an address, if there is one."""
+        connection = self._open.pop(address, None)
+        if connection is not None:
+            connection.close(reason)
+
+    async def close(self) -> None:
+        """Closes every connection. Idempotent."""
+        self._is_closed = True
+        for task in list(self._dialling.values()):
+            task.cancel()
+        connections = list(self._open.values())
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()

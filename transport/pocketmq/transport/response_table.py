@@ -1,0 +1,105 @@
+"""Requests of one connection that wait for their answers, by opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import OperatingError
+from pocketmq.transport.clock import Clock, Timer
+from pocketmq.transport.errors import CallTimeoutError
+from pocketmq.transport.permits import Permits
+
+Answer = Command | OperatingError
+OnAnswer = Callable[[Answer], object]
+
+OPAQUE_MAX = 0x7FFFFFFF
+
+
+class PendingCall(NamedTuple):
+    """One request on its way."""
+
+    on_answer: OnAnswer
+    deadline: float
+    timeout_ms: float
+
+
+class ResponseTable:
+    """Pairs answers with requests and times out what is not answered.
+
+    One timer serves all calls: it is armed for the earliest deadline and, when it fires, scans the
+    table. Deadlines are therefore exact although no call has a timer of its own.
+    """
+
+    __slots__ = ("_address", "_clock", "_last_opaque", "_pending", "_permits", "_scan_at", "_timer")
+
+    def __init__(self, clock: Clock, address: str, permits: Permits) -> None:
+        self._clock = clock
+        self._address = address
+        self._permits = permits
+        self._pending: dict[int, PendingCall] = {}
+        self._last_opaque = 0
+        self._timer: Timer | None = None
+        self._scan_at = float("inf")
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, on_answer: OnAnswer, timeout_ms: float) -> int:
+        """Registers a call and returns its opaque.
+
+        Args:
+            on_answer: called once with the answer or with the error that ends the call.
+            timeout_ms: how long the answer may take.
+
+        Raises:
+            TooMuchRequestError: too many calls are under way.
+        """
+        self._permits.acquire()
+        opaque = self._last_opaque = self._last_opaque + 1 & OPAQUE_MAX
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        self._pending[opaque] = PendingCall(on_answer, deadline, timeout_ms)
+        if deadline < self._scan_at:
+            self._arm(deadline)
+        return opaque
+
+    def resolve(self, response: Command) -> bool:
+        """Hands an answer to its caller; False when nobody waits for it any more."""
+        call = self._pending.pop(response.opaque, None)
+        if call is None:
+            return False
+        self._permits.release()
+        call.on_answer(response)
+        return True
+
+    def scan_response_table(self) -> None:
+        """Ends every call whose deadline has passed and arms the timer for the next one."""
+        self._timer, self._scan_at = None, float("inf")
+        now = self._clock.monotonic()
+        expired = [(o, call) for o, call in self._pending.items() if call.deadline <= now]
+        for opaque, call in expired:
+            if self._pending.pop(opaque, None) is not None:
+                self._permits.release()
+                call.on_answer(CallTimeoutError(self._address, call.timeout_ms))
+        if self._pending:
+            earliest = min(call.deadline for call in self._pending.values())
+            if earliest < self._scan_at:
+                self._arm(earliest)
+
+    def fail_all(self, error: OperatingError) -> None:
+        """Ends every call with an error: the connection is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._scan_at = None, float("inf")
+        pending, self._pending = self._pending, {}
+        for call in pending.values():
+            self._permits.release()
+            call.on_answer(error)
+
+    def _arm(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._scan_at = deadline
+        delay = max(0.0, deadline - self._clock.monotonic())
+        self._timer = self._clock.call_later(delay, self.scan_response_table)

@@ -1,0 +1,112 @@
+"""A listening socket and its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pocketmq.protocol.hosts import join_address
+from pocketmq.transport.clock import Clock, within
+from pocketmq.transport.connection import Connection, Handlers, Limits
+from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
+
+log = logging.getLogger("pocketmq.transport")
+
+BACKLOG = 1024
+CONNECTIONS_MAX = 20_000
+"""Further connections are closed at once; each open one costs a few kilobytes."""
+
+CLOSE_TIMEOUT_S = 3.0
+"""How long a peer may take to read its last answers when the server stops."""
+
+
+class Server:
+    """Accepts connections and gives their requests to handlers.
+
+    Args:
+        clock: for deadlines and idle limits.
+        handlers: by request code.
+        limits: of each connection.
+        on_close: called when a connection is gone.
+        connections_max: how many may be open together.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        handlers: Handlers,
+        *,
+        limits: Limits | None = None,
+        on_close: Callable[[Connection], object] | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
+        self._on_close = on_close
+        self._connections_max = connections_max
+        self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
+        self._async_permits = Permits("async", ASYNC_PERMITS)
+        self._server: asyncio.Server | None = None
+        self.connections: set[Connection] = set()
+        self.address = ""
+
+    async def listen(self, host: str, port: int) -> None:
+        """Binds; port 0 lets the system choose, `address` tells the result.
+
+        Raises:
+            OSError: the address is in use or not of this machine.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+        bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
+        self.address = join_address(bound_host, bound_port)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return int(self.address.rpartition(":")[2])
+
+    def _connection(self) -> Connection:
+        return Connection(
+            self._clock,
+            self._handlers,
+            limits=self._limits,
+            oneway_permits=self._oneway_permits,
+            async_permits=self._async_permits,
+            on_open=self._opened,
+            on_close=self._closed,
+        )
+
+    def _opened(self, connection: Connection) -> None:
+        if len(self.connections) >= self._connections_max:
+            log.warning(
+                "refusing %s: %d connections are open, which is the limit",
+                connection.remote_address,
+                self._connections_max,
+            )
+            connection.abort("too many connections")
+            return
+        self.connections.add(connection)
+
+    def _closed(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            if self._on_close is not None:
+                self._on_close(connection)
+
+    async def close(self) -> None:
+        """Stops listening, sends what is queued and closes every connection. Idempotent."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for connection in list(self.connections):
+            connection.close("the server stops")
+        waits = [connection.wait_closed() for connection in list(self.connections)]
+        if waits:
+            try:
+                await within(self._clock, CLOSE_TIMEOUT_S, asyncio.gather(*waits))
+            except TimeoutError:
+                for connection in list(self.connections):
+                    connection.abort("it did not read its last answers in time")
+        await server.wait_closed()
