@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -109,9 +109,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Starts the connection."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=self.limits.write_pause_size)
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
+        self._transport.set_write_buffer_limits(high=self.limits.write_pause_size)
         peer = transport.get_extra_info("peername")
         if peer:
             host, port = peer[0], peer[1]
