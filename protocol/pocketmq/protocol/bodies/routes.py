@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from pocketmq.protocol.bodies import Body
+from pocketmq.protocol.bodies.topics import TopicQueueMapping
 
 
 class QueueData(Body, kw_only=True):
@@ -39,6 +40,7 @@ class TopicRoute(Body, kw_only=True):
     broker_datas: list[BrokerData] = field(default_factory=list)
     filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     order_topic_conf: str | None = None
+    topic_queue_mapping_by_broker: dict[str, TopicQueueMapping] | None = None
 
 
 class ClusterInfo(Body, kw_only=True):
@@ -60,3 +62,15 @@ class BrokerMemberGroup(Body, kw_only=True):
     """The answer of 901."""
 
     broker_member_group: MemberGroup
+
+
+class AdvertiseRule(Body, kw_only=True, forbid_unknown_fields=True):
+    """PocketMQ's own: the address that some callers are told instead of the registered one.
+
+    Attributes:
+        addr: ``host:port``.
+        callers: IP addresses or CIDR networks; none means everybody.
+    """
+
+    addr: str
+    callers: list[str] = field(default_factory=list)

@@ -46,6 +46,18 @@ class TopicConfig(Body, kw_only=True):
         return max(self.read_queue_nums, self.write_queue_nums)
 
 
+class TopicQueueMapping(Body, kw_only=True):
+    """Which logical queues of a static topic a broker holds (`TopicQueueMappingInfo`)."""
+
+    topic: str | None = None
+    scope: str = "__global__"
+    total_queues: int = 0
+    bname: str | None = None
+    epoch: int = 0
+    dirty: bool = False
+    curr_id_map: dict[int, int] = field(default_factory=dict)
+
+
 class TopicConfigTable(Body, kw_only=True):
     """The answer of GET_ALL_TOPIC_CONFIG and the larger part of a registration."""
 
@@ -53,7 +65,7 @@ class TopicConfigTable(Body, kw_only=True):
     data_version: DataVersion = DataVersion()
     mapping_data_version: DataVersion = DataVersion()
     topic_queue_mapping_detail_map: dict[str, object] = field(default_factory=dict)
-    topic_queue_mapping_info_map: dict[str, object] = field(default_factory=dict)
+    topic_queue_mapping_info_map: dict[str, TopicQueueMapping] = field(default_factory=dict)
 
 
 class RegisterBrokerBody(Body, kw_only=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec import field
+
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header, RequestHeader
 
@@ -11,7 +13,8 @@ from pocketmq.protocol.header import Header, RequestHeader
 class RegisterBrokerRequest(RequestHeader, kw_only=True):
     """A broker's addresses and topics, sent to every name server every 30 s.
 
-    `advertise` is PocketMQ's own: rules that give some callers another address (JSON text).
+    `advertise` is PocketMQ's own: rules that give some callers another address (JSON text, a list
+    of `bodies.routes.AdvertiseRule`).
     """
 
     code: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
@@ -25,6 +28,7 @@ class RegisterBrokerRequest(RequestHeader, kw_only=True):
     enable_acting_master: bool | None = None
     compressed: bool = False
     body_crc32: int = 0
+    zone_name: str | None = field(default=None, name="__ZONE_NAME")
     advertise: str | None = None
 
 
@@ -75,12 +79,17 @@ class BrokerHeartbeatRequest(RequestHeader, kw_only=True):
 
 
 class RouteRequest(RequestHeader, kw_only=True):
-    """Where a topic's queues are."""
+    """Where a topic's queues are.
+
+    With `zone_mode` "true", only the brokers of that zone and those without a master.
+    """
 
     code: ClassVar[RequestCode] = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
     topic: str
     accept_standard_json_only: bool | None = None
+    zone_mode: str | None = field(default=None, name="__ZONE_MODE")
+    zone_name: str | None = field(default=None, name="__ZONE_NAME")
 
 
 class ClusterInfoRequest(RequestHeader, kw_only=True):
@@ -113,6 +122,18 @@ class UnitTopicListRequest(RequestHeader, kw_only=True):
     """The topics with the unit flag, 311."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_UNIT_TOPIC_LIST
+
+
+class UnitSubTopicListRequest(RequestHeader, kw_only=True):
+    """The topics with the unit-subscription flag, 312."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
+
+
+class UnitSubOnlyTopicListRequest(RequestHeader, kw_only=True):
+    """The topics with the unit-subscription flag and without the unit flag, 313."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
 
 
 class DeleteTopicInNamesrvRequest(RequestHeader, kw_only=True):
@@ -215,3 +236,9 @@ class NamesrvConfigRequest(RequestHeader, kw_only=True):
     """The name server's settings as properties text."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_NAMESRV_CONFIG
+
+
+class UpdateNamesrvConfigRequest(RequestHeader, kw_only=True):
+    """Changes settings of a running name server; the body is properties text."""
+
+    code: ClassVar[RequestCode] = RequestCode.UPDATE_NAMESRV_CONFIG

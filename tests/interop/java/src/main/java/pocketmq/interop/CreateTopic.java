@@ -9,8 +9,8 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 /**
  * Creates or changes a topic on every master of the cluster and waits until the route shows it.
  *
- * <p>Options: {@code --topic}, {@code --read-queues} (4), {@code --write-queues} (4), {@code --perm}
- * (6).
+ * <p>Options: {@code --topic}, {@code --read-queues} (4), {@code --write-queues} (4),
+ * {@code --perm} (6).
  */
 final class CreateTopic {
 

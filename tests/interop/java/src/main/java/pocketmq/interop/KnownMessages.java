@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * <p>Options of both: {@code --topic}, {@code --messages FILE} (the format is described by
  * tests/interop/known_messages.py). Each message goes to the queue the file names, in file order,
- * so that reader and writer agree on the position of every one.
+ * so that reader and writer agree on the position of every one; the cluster has one broker.
  */
 final class KnownMessages {
 

@@ -45,7 +45,8 @@ public final class Probe {
     System.setOut(System.err);
     Command command = arguments.length == 0 ? null : COMMANDS.get(arguments[0]);
     if (command == null) {
-      exit(EXIT_USAGE, "usage: Probe " + String.join("|", COMMANDS.keySet()) + " [--name value]...");
+      String commands = String.join("|", COMMANDS.keySet());
+      exit(EXIT_USAGE, "usage: Probe " + commands + " [--name value]...");
     }
     try {
       Options options = Options.parse(arguments);

@@ -25,7 +25,12 @@ final class Views {
 
   /** A message as the sender made it. */
   record Outgoing(
-      String topic, String tags, String keys, int flag, Map<String, String> properties, Body body) {}
+      String topic,
+      String tags,
+      String keys,
+      int flag,
+      Map<String, String> properties,
+      Body body) {}
 
   /** One attempt to send: {@code result} is null for a one-way send. */
   record Sent(String form, Outgoing message, Result result) {}

@@ -1,0 +1,104 @@
+"""The store's seam to the disk: every byte it keeps in logs and indexes goes through `Files`.
+
+Tests replace it by one that fails on order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+OPEN_FILES_MAX = 1024
+"""Handles kept open; the least recently used one is closed for the next."""
+
+
+class Files:
+    """Reads and writes files by path, with a bounded number of open handles.
+
+    Not for several threads, except `sync`.
+    """
+
+    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self._open_files_max = open_files_max
+        self._handles: OrderedDict[Path, int] = OrderedDict()
+
+    def create(self, path: Path, data: bytes) -> None:
+        """Makes a file with this content; the directories above it too."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._close(path)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._keep(path, handle)
+        self.write(path, 0, data)
+
+    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+        """Writes all of the data at a position.
+
+        Raises:
+            OSError: the disk is full or failed; the file may hold a part of the data.
+        """
+        handle = self._handle(path)
+        done = os.pwrite(handle, data, position)
+        while done < len(data):
+            done += os.pwrite(handle, memoryview(data)[done:], position + done)
+
+    def read(self, path: Path, position: int, size: int) -> bytes:
+        """Up to so many bytes from a position on; fewer at the end of the file."""
+        return os.pread(self._handle(path), size, position)
+
+    def size(self, path: Path) -> int:
+        """The file's size in bytes."""
+        return os.fstat(self._handle(path)).st_size
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cuts the file to a size."""
+        os.ftruncate(self._handle(path), size)
+
+    def sync(self, path: Path) -> None:
+        """Returns when the file's content is on the disk. May be called from any thread."""
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(handle)
+        finally:
+            os.close(handle)
+
+    def sync_directory(self, path: Path) -> None:
+        """Returns when the directory's entries are on the disk. May be called from any thread."""
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def delete(self, path: Path) -> None:
+        """Removes a file if it is there."""
+        self._close(path)
+        path.unlink(missing_ok=True)
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a file."""
+        return path in self._handles or path.exists()
+
+    def close(self) -> None:
+        """Closes every handle."""
+        while self._handles:
+            os.close(self._handles.popitem()[1])
+
+    def _handle(self, path: Path) -> int:
+        handle = self._handles.get(path)
+        if handle is None:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._keep(path, handle)
+        else:
+            self._handles.move_to_end(path)
+        return handle
+
+    def _keep(self, path: Path, handle: int) -> None:
+        self._handles[path] = handle
+        if len(self._handles) > self._open_files_max:
+            os.close(self._handles.popitem(last=False)[1])
+
+    def _close(self, path: Path) -> None:
+        handle = self._handles.pop(path, None)
+        if handle is not None:
+            os.close(handle)

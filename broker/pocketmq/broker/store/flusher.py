@@ -1,0 +1,125 @@
+"""Group commit: appends that want the disk wait for one flush of their log together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pocketmq.broker.store.errors import StoreError, WriteFailedError
+from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.queue_log import OnStored, QueueLog
+from pocketmq.transport.clock import Clock, Timer
+
+log = logging.getLogger("pocketmq.store")
+
+FLUSH_THREADS = 4
+"""Flushes of different logs under way at once."""
+
+
+class FlushTimeoutError(StoreError):
+    """The disk did not take the data in time; it is written, but may not survive a power cut."""
+
+
+class _Group:
+    """Appends of one log that wait together; they are told once, by the flush or by the timer."""
+
+    __slots__ = ("callbacks", "timer")
+
+    def __init__(self) -> None:
+        self.callbacks: list[OnStored] = []
+        self.timer: Timer | None = None
+
+    def tell(self, error: StoreError | None) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        callbacks, self.callbacks = self.callbacks, []
+        for callback in callbacks:
+            callback(error)
+
+
+class Flusher:
+    """Brings logs to the disk in threads, each log at most once at a time.
+
+    While a log is being flushed its next group gathers, so the number of flushes adapts to the
+    disk by itself.
+
+    Args:
+        files: the disk.
+        clock: for the time limit.
+        timeout_ms: how long an append waits before it is answered as not flushed in time.
+        on_failure: called when a flush failed: what the disk holds is then unknown.
+    """
+
+    def __init__(
+        self, files: Files, clock: Clock, timeout_ms: int, on_failure: Callable[[str], object]
+    ) -> None:
+        self._files, self._clock = files, clock
+        self._timeout_ms = timeout_ms
+        self._on_failure = on_failure
+        self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
+        self._gathering: dict[QueueLog, _Group] = {}
+        self._running: dict[QueueLog, asyncio.Task[None]] = {}
+
+    def flush(self, queue_log: QueueLog, callbacks: list[OnStored]) -> None:
+        """Tells the callbacks when everything committed to the log so far is on the disk."""
+        group = self._gathering.get(queue_log)
+        if group is None:
+            group = self._gathering[queue_log] = _Group()
+            group.timer = self._clock.call_later(
+                self._timeout_ms / 1000,
+                group.tell,
+                FlushTimeoutError(f"the disk took longer than {self._timeout_ms} ms to flush"),
+            )
+        group.callbacks += callbacks
+        if queue_log not in self._running:
+            self._running[queue_log] = asyncio.get_running_loop().create_task(
+                self._flush_until_idle(queue_log), name="flush"
+            )
+
+    async def _flush_until_idle(self, queue_log: QueueLog) -> None:
+        try:
+            while (group := self._gathering.pop(queue_log, None)) is not None:
+                try:
+                    await self.sync(queue_log)
+                except OSError as e:
+                    reason = f"flushing {queue_log.directory} failed: {e}"
+                    self._on_failure(reason)
+                    group.tell(WriteFailedError(reason))
+                else:
+                    group.tell(None)
+        finally:
+            del self._running[queue_log]
+
+    async def sync(self, queue_log: QueueLog, *, index: bool = False) -> None:
+        """Returns when what is committed now is on the disk; with `index`, its entries too.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        end = queue_log.end_position
+        paths = queue_log.unsynced_files()
+        directories = queue_log.unsynced_directories()
+        if index:
+            paths += [path.with_suffix(".idx") for path in paths]
+        await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._sync, paths, directories
+        )
+        queue_log.synced_position = max(queue_log.synced_position, end)
+
+    def _sync(self, paths: list[Path], directories: list[Path]) -> None:
+        for path in paths:
+            self._files.sync(path)
+        for directory in directories:
+            self._files.sync_directory(directory)
+
+    async def drain(self) -> None:
+        """Returns when nothing waits for a flush."""
+        while self._running:
+            await asyncio.gather(*self._running.values())
+
+    def close(self) -> None:
+        """Ends the threads; `drain` first."""
+        self._threads.shutdown()

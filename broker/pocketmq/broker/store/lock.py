@@ -1,0 +1,38 @@
+"""One process per data directory: a lock that the system lets go when the process ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from pocketmq.broker.store.errors import DirectoryInUseError
+
+
+class DirectoryLock:
+    """Holds a data directory for this process.
+
+    Args:
+        directory: it is made if it is missing.
+
+    Raises:
+        DirectoryInUseError: another process holds it; the error names the process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(self._handle, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._handle)
+            raise DirectoryInUseError(directory, pid) from None
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Lets the directory go. May be called again."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)

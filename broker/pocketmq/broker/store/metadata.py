@@ -1,0 +1,186 @@
+"""Everything small that must survive: one SQLite file, written in transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from pocketmq.broker.store.errors import FormatError
+from pocketmq.broker.store.recovery import Checkpoint
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS queue_logs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    position INTEGER NOT NULL DEFAULT 0,
+    offset INTEGER NOT NULL DEFAULT 0,
+    timestamp INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic, queue_id)
+);
+CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS consumer_offsets (
+    group_name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    PRIMARY KEY (group_name, topic, queue_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class QueueLogRow(NamedTuple):
+    """One queue log: its number is never given to another one."""
+
+    number: int
+    topic: str
+    queue_id: int
+    checkpoint: Checkpoint
+
+
+class Metadata:
+    """The SQLite file of a data directory.
+
+    Args:
+        path: of the file; it is made if it is missing.
+
+    Raises:
+        FormatError: it is damaged or of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64)
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version not in (0, SCHEMA_VERSION):
+                raise FormatError(
+                    path,
+                    f"it is of schema version {version}, this broker knows {SCHEMA_VERSION}: "
+                    f"run the version of PocketMQ that wrote it",
+                )
+            self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        except sqlite3.DatabaseError as e:
+            self._db.close()
+            raise FormatError(
+                path,
+                f"SQLite cannot read it ({e}): restore it from a copy, or recover it with "
+                f"`sqlite3 {path.name} .recover`",
+            ) from e
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def sync(self) -> None:
+        """Returns when everything written so far is in the database file and on the disk."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state(self, key: str) -> str | None:
+        """One value of the broker's own."""
+        row = self._db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_state(self, key: str, value: str) -> None:
+        """Keeps one value of the broker's own."""
+        self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+
+    # -- queue logs ---------------------------------------------------------------------------
+
+    def queue_logs(self) -> list[QueueLogRow]:
+        """All queue logs with their last checkpoints."""
+        rows = self._db.execute(
+            "SELECT number, topic, queue_id, position, offset, timestamp FROM queue_logs"
+        )
+        return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
+
+    def add_queue_log(self, topic: str, queue_id: int) -> int:
+        """Gives a number to a new queue log."""
+        cursor = self._db.execute(
+            "INSERT INTO queue_logs (topic, queue_id) VALUES (?, ?)", (topic, queue_id)
+        )
+        number = cursor.lastrowid
+        assert number is not None
+        return number
+
+    def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
+        """Enters a log that was found on the disk, under the number that its files carry."""
+        self._db.execute(
+            "INSERT INTO queue_logs (number, topic, queue_id) VALUES (?, ?, ?)",
+            (number, topic, queue_id),
+        )
+
+    def remove_queue_logs(self, topic: str) -> None:
+        """Forgets a topic's logs; their numbers are not used again."""
+        self._db.execute("DELETE FROM queue_logs WHERE topic = ?", (topic,))
+
+    def save_checkpoints(self, checkpoints: Iterable[tuple[int, Checkpoint]]) -> None:
+        """Keeps up to where logs are on the disk."""
+        self._transaction(
+            "UPDATE queue_logs SET position = ?, offset = ?, timestamp = ? WHERE number = ?",
+            [(*checkpoint, number) for number, checkpoint in checkpoints],
+        )
+
+    # -- topics and groups --------------------------------------------------------------------
+
+    def topics(self) -> dict[str, str]:
+        """Topic settings as JSON text by name."""
+        return dict(self._db.execute("SELECT name, config FROM topics"))
+
+    def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
+        """Keeps topic settings."""
+        self._transaction("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
+
+    def remove_topic(self, name: str) -> None:
+        """Forgets a topic's settings and every group's offsets in it."""
+        self._db.execute("DELETE FROM topics WHERE name = ?", (name,))
+        self._db.execute("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
+
+    def groups(self) -> dict[str, str]:
+        """Group settings as JSON text by name."""
+        return dict(self._db.execute("SELECT name, config FROM groups"))
+
+    def save_group(self, name: str, config: str) -> None:
+        """Keeps a group's settings."""
+        self._db.execute("INSERT OR REPLACE INTO groups VALUES (?, ?)", (name, config))
+
+    def remove_group(self, name: str) -> None:
+        """Forgets a group's settings."""
+        self._db.execute("DELETE FROM groups WHERE name = ?", (name,))
+
+    # -- consumer offsets ---------------------------------------------------------------------
+
+    def consumer_offsets(self) -> list[tuple[str, str, int, int]]:
+        """(group, topic, queue id, offset) of every commit."""
+        return self._db.execute(
+            "SELECT group_name, topic, queue_id, offset FROM consumer_offsets"
+        ).fetchall()
+
+    def save_consumer_offsets(self, rows: Iterable[tuple[str, str, int, int]]) -> None:
+        """Keeps (group, topic, queue id, offset) rows."""
+        self._transaction("INSERT OR REPLACE INTO consumer_offsets VALUES (?, ?, ?, ?)", list(rows))
+
+    def remove_consumer_offsets(self, group: str) -> None:
+        """Forgets where a group stands."""
+        self._db.execute("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
+
+    def _transaction(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        if not rows:
+            return
+        self._db.execute("BEGIN")
+        try:
+            self._db.executemany(statement, rows)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")

@@ -1,0 +1,110 @@
+"""Segments: a queue log is cut into pairs of files, records (`.log`) and their index (`.idx`).
+
+Both begin with the same kind of header; a record's place is its position in the whole queue log,
+and ``position - base_position + HEADER_SIZE`` in the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from pocketmq.broker.store.errors import FormatError
+
+FORMAT_VERSION = 1
+LOG_MAGIC = b"PMQLOG\r\n"
+INDEX_MAGIC = b"PMQIDX\r\n"
+
+_HEADER = struct.Struct(">8sHxxIqqqq")
+_CRC = struct.Struct(">I")
+HEADER_SIZE = 64
+assert _HEADER.size + _CRC.size <= HEADER_SIZE
+
+ENTRY = struct.Struct(">qiq")
+"""One index entry: physical offset, record size, tags code (RocketMQ's consume queue unit)."""
+
+ENTRY_SIZE = ENTRY.size
+assert ENTRY_SIZE == 20
+
+POSITION_BITS = 40
+POSITION_MASK = (1 << POSITION_BITS) - 1
+LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
+
+
+def physical_offset(log_number: int, position: int) -> int:
+    """The protocol's 64-bit physical offset: the queue log's number, then the place in it."""
+    return log_number << POSITION_BITS | position
+
+
+def log_number_of(offset: int) -> int:
+    """Which queue log a physical offset points into."""
+    return offset >> POSITION_BITS
+
+
+class Segment(NamedTuple):
+    """One pair of files.
+
+    Attributes:
+        stem: the files' path without its ending.
+        log_number: of the queue log.
+        base_position: place of the first record in the queue log, bytes.
+        base_offset: queue offset of the first record.
+        created_ms: when the segment was begun.
+    """
+
+    stem: Path
+    log_number: int
+    base_position: int
+    base_offset: int
+    created_ms: int
+
+    @property
+    def log_path(self) -> Path:
+        """The file of records."""
+        return self.stem.with_suffix(".log")
+
+    @property
+    def index_path(self) -> Path:
+        """The file of index entries."""
+        return self.stem.with_suffix(".idx")
+
+    def header(self, magic: bytes) -> bytes:
+        """What either file begins with."""
+        fixed = _HEADER.pack(
+            magic,
+            FORMAT_VERSION,
+            0,
+            self.log_number,
+            self.base_position,
+            self.base_offset,
+            self.created_ms,
+        )
+        return (fixed + _CRC.pack(crc32(fixed))).ljust(HEADER_SIZE, b"\0")
+
+
+def segment_stem(directory: Path, base_position: int) -> Path:
+    """The path, without its ending, of the segment that begins at a position."""
+    return directory / f"{base_position:020d}"
+
+
+def read_segment(path: Path, header: bytes) -> Segment:
+    """A segment from the header of its `.log` file.
+
+    Raises:
+        FormatError: magic, then version, then checksum, each with its own words.
+    """
+    if len(header) < HEADER_SIZE or header[:8] != LOG_MAGIC:
+        raise FormatError(path, "it does not begin with the mark of a PocketMQ queue log")
+    _, version, _, number, base_position, base_offset, created_ms = _HEADER.unpack_from(header)
+    if version != FORMAT_VERSION:
+        raise FormatError(
+            path,
+            f"it is of format version {version}, this broker knows {FORMAT_VERSION}: "
+            f"run the version of PocketMQ that wrote it",
+        )
+    (crc,) = _CRC.unpack_from(header, _HEADER.size)
+    if crc != crc32(header[: _HEADER.size]):
+        raise FormatError(path, "the checksum of its header is wrong: the file is damaged")
+    return Segment(path.with_suffix(""), number, base_position, base_offset, created_ms)

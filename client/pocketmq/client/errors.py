@@ -1,0 +1,175 @@
+"""What can go wrong on the client's side of a call: leaves of the tree in `protocol.errors`.
+
+::
+
+    UsageError
+    ├── ClosedError              the producer, consumer or instance is closed or was not started
+    ├── QueueChoiceError         a selector or caller named a queue that the topic does not have
+    └── BatchContentError        messages that cannot travel in one batch
+    OperatingError
+    ├── NoNameServerError        none of the name servers can be asked; says which and why
+    ├── RouteError               the name server's answer leaves nothing to send to or read from
+    │   ├── UnknownTopicError    the topic does not exist and is not created on first use
+    │   ├── NoPermissionRouteError   the topic exists, but no queue may be written (or read)
+    │   └── BrokerDownError      the topic exists, but the broker of its queues is not there
+    ├── SendFailedError          every attempt to send failed; holds all attempts
+    │   └── SendTimeoutError     the time for all attempts together is over
+    └── BatchFailedError         part of a split batch was stored, a later part was not
+
+A broker's refusal that no further attempt can change stays a `ResponseError` of its own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
+
+if TYPE_CHECKING:
+    from pocketmq.client.results import SendResult
+
+
+class ClosedError(UsageError):
+    """Something is used that is closed, or was not entered with ``async with`` yet."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"the {self.what} is not running: use it inside `async with`"
+
+
+class QueueChoiceError(UsageError):
+    """A selector or a caller named a queue that the topic does not have."""
+
+    def __init__(self, topic: str, choice: object, reason: str) -> None:
+        super().__init__(topic, choice, reason)
+        self.topic, self.choice, self.reason = topic, choice, reason
+
+    def __str__(self) -> str:
+        return f"{self.choice!r} cannot be used for topic {self.topic}: {self.reason}"
+
+
+class BatchContentError(UsageError):
+    """Messages that cannot travel in one batch: RocketMQ asks for one topic, one WAIT, no delay."""
+
+
+class NoNameServerError(OperatingError):
+    """None of the name servers can be asked.
+
+    Attributes:
+        tried: for each address, why it could not be used.
+    """
+
+    def __init__(self, tried: Mapping[str, str]) -> None:
+        super().__init__(tried)
+        self.tried = dict(tried)
+
+    def __str__(self) -> str:
+        each = "; ".join(f"{address}: {reason}" for address, reason in self.tried.items())
+        return (
+            f"no name server can be reached ({each}): check the list "
+            f"(namesrv= or NAMESRV_ADDR) and that one of them is up"
+        )
+
+
+class RouteError(OperatingError):
+    """The route of a topic leaves nothing to send to or to read from."""
+
+    def __init__(self, topic: str, detail: str = "") -> None:
+        super().__init__(topic, detail)
+        self.topic, self.detail = topic, detail
+
+
+class UnknownTopicError(RouteError):
+    """The topic does not exist, and brokers do not create topics on first use."""
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic} is unknown and automatic creation is off{self._where}: create it "
+            f"with `pocketmq topic create {self.topic}`, or set autoCreateTopicEnable on the broker"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f" (asked: {self.detail})" if self.detail else ""
+
+
+class NoPermissionRouteError(RouteError):
+    """The topic exists, but none of its queues may be written (or read)."""
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic} has no {self.detail} queue: its permission or its queue count "
+            f"forbids it on every broker; see `pocketmq topic route {self.topic}`"
+        )
+
+
+class BrokerDownError(RouteError):
+    """The topic exists, but the broker that holds its queues is not registered."""
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: {self.detail} is not registered at the name server: it is down "
+            f"or has just been started; see `pocketmq topic route {self.topic}`"
+        )
+
+
+class Attempt(NamedTuple):
+    """One attempt to send, and why it failed."""
+
+    broker_name: str
+    error: OperatingError
+
+
+class SendFailedError(OperatingError):
+    """Every attempt to send a message failed.
+
+    Attributes:
+        topic: where the message was to go.
+        attempts: brokers tried and their errors, in order.
+        elapsed_ms: how long it took in all.
+    """
+
+    def __init__(self, topic: str, attempts: Sequence[Attempt], elapsed_ms: float) -> None:
+        super().__init__(topic, tuple(attempts), elapsed_ms)
+        self.topic, self.attempts, self.elapsed_ms = topic, tuple(attempts), elapsed_ms
+
+    @property
+    def code(self) -> int | None:
+        """The code of the last answer, if a broker answered at all."""
+        codes = [a.error.code for a in self.attempts if isinstance(a.error, ResponseError)]
+        return codes[-1] if codes else None
+
+    def __str__(self) -> str:
+        each = "; ".join(f"{a.broker_name}: {a.error}" for a in self.attempts)
+        return (
+            f"a message for topic {self.topic} was not sent in {len(self.attempts)} attempts and "
+            f"{self.elapsed_ms:.0f} ms ({each})"
+        )
+
+
+class SendTimeoutError(SendFailedError, TimeoutError):
+    """The time for all attempts together is over; the message may have been stored."""
+
+
+class BatchFailedError(OperatingError):
+    """A batch was split, and one of its parts could not be sent; later parts were not tried.
+
+    Attributes:
+        stored: results of the parts that were stored.
+        unsent_count: messages, from the end of the list, that are not known to be stored.
+        error: why the part failed.
+    """
+
+    def __init__(self, stored: Sequence[SendResult], unsent_count: int, error: Exception) -> None:
+        super().__init__(stored, unsent_count, error)
+        self.stored, self.unsent_count, self.error = tuple(stored), unsent_count, error
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.stored)} parts of the batch were stored, its last {self.unsent_count} "
+            f"messages were not: {self.error}"
+        )

@@ -1,0 +1,91 @@
+"""What sending and pulling give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+
+
+class SendStatus(Enum):
+    """How safely a message is stored; whatever else happens is an exception."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    """Stored, but a SYNC_FLUSH broker did not see it on the disk in time."""
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    """Stored, but a SYNC_MASTER did not see it on a slave in time."""
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    """Stored, but a SYNC_MASTER has no slave."""
+
+
+SEND_STATUS_BY_CODE: dict[int, SendStatus] = {int(s.value): s for s in SendStatus}
+
+
+class SendResult(msgspec.Struct, frozen=True):
+    """Where a message was stored.
+
+    Attributes:
+        status: how safely.
+        msg_id: the id that the client gave it (`UNIQ_KEY`); for a batch a comma list.
+        offset_msg_id: its address in the broker's store; for a batch a comma list.
+        queue: the queue that took it.
+        queue_offset: its offset there; for a batch that of the first message.
+        transaction_id: of a transactional message.
+        region: the broker's region.
+        recall_handle: by which a timer message can be called back.
+        count: how many messages this was.
+    """
+
+    status: SendStatus
+    msg_id: str
+    offset_msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region: str | None = None
+    recall_handle: str | None = None
+    count: int = 1
+
+
+class PullStatus(Enum):
+    """What a pull met (`client/impl/consumer/PullAPIWrapper`)."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
+    """The offset is the end of the queue."""
+    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
+    """There are messages, but none of those looked at matches the expression."""
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+    """The offset lies outside the queue; continue at `next_offset`."""
+
+
+PULL_STATUS_BY_CODE: dict[int, PullStatus] = {int(s.value): s for s in PullStatus}
+
+
+class PullResult(msgspec.Struct, frozen=True):
+    """Messages of one queue, and where to continue.
+
+    Attributes:
+        status: what was met.
+        messages: in offset order; after the exact check of tags.
+        next_offset: where the next pull continues, whatever the status.
+        min_offset, max_offset: what the queue held at that moment.
+    """
+
+    status: PullStatus
+    messages: Sequence[ReceivedMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class ConsumeResult(Enum):
+    """What a listener says of a batch; None counts as success, an exception as `RETRY`."""
+
+    SUCCESS = "success"
+    RETRY = "retry"

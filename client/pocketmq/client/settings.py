@@ -1,0 +1,159 @@
+"""Settings of clients, with RocketMQ's meaning and defaults; names end in their unit."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from pocketmq.client.latency import ROCKETMQ_4_TABLE, FaultTable
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.names import AUTO_CREATE_TOPIC
+
+MEBIBYTE = 1024 * 1024
+
+
+class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all producers and consumers of one instance share (`client/ClientConfig`).
+
+    Attributes:
+        poll_namesrv_interval_ms: how often the routes in use are asked for (pollNameServerInterval).
+        heartbeat_interval_ms: how often brokers hear of the groups (heartbeatBrokerInterval).
+        call_timeout_ms: of calls that have no timeout of their own (mqClientApiTimeout).
+        connect_timeout_ms: how long dialling may take.
+        create_topic_key: the topic whose route unknown topics take.
+        default_topic_queue_nums: how many queues, at most, an unknown topic starts with.
+        close_connection_on_timeout: drop a connection on which a call was not answered in time, as
+            RocketMQ does (clientCloseSocketIfTimeout): its peer may be gone without a word.
+        instance_name: the part of the client id after ``@``; by default process id and a number.
+    """
+
+    poll_namesrv_interval_ms: int = 30_000
+    heartbeat_interval_ms: int = 30_000
+    call_timeout_ms: int = 3_000
+    connect_timeout_ms: int = 3_000
+    create_topic_key: str = AUTO_CREATE_TOPIC
+    default_topic_queue_nums: int = 4
+    close_connection_on_timeout: bool = True
+    instance_name: str | None = None
+
+
+class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a producer sends (`client/producer/DefaultMQProducer`).
+
+    Attributes:
+        send_timeout_ms: for all attempts of one message together (sendMsgTimeout).
+        retry_times_when_send_failed: further attempts of an awaited send.
+        retry_times_when_send_async_failed: further attempts of a send with a callback.
+        retry_another_broker_when_not_store_ok: try again when the status is not `SEND_OK`.
+        compress_body_over_size: bodies of this size in bytes and more are compressed
+            (compressMsgBodyOverHowmuch).
+        compress_level: 0 to 9, of zlib.
+        max_message_size: bytes of one body, and of one batch.
+        async_sends_max: sends with a callback that may be under way together.
+        send_latency_fault_enable: keep away from slow and failing brokers for a while.
+        fault_table: how long, by latency.
+    """
+
+    send_timeout_ms: int = 3_000
+    retry_times_when_send_failed: int = 2
+    retry_times_when_send_async_failed: int = 2
+    retry_another_broker_when_not_store_ok: bool = False
+    compress_body_over_size: int = 4096
+    compress_level: int = 5
+    max_message_size: int = 4 * MEBIBYTE
+    async_sends_max: int = 65_535
+    send_latency_fault_enable: bool = False
+    fault_table: FaultTable = ROCKETMQ_4_TABLE
+
+
+class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a pull consumer asks (`client/consumer/DefaultMQPullConsumer`).
+
+    Attributes:
+        pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
+        register: tell brokers of the group by heartbeats.
+    """
+
+    pull_timeout_ms: int = 10_000
+    register: bool = True
+
+
+class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a push consumer works (`client/consumer/DefaultMQPushConsumer`).
+
+    Attributes:
+        concurrency: batches that are handled at the same time (consumeThreadMax); 1 handles
+            everything strictly one after the other.
+        queue_concurrency: of these, batches of one queue; 1 keeps the order of each queue while
+            several queues are handled at once. 0 for no limit of its own.
+        consume_message_batch_max_size: messages that a listener gets at once.
+        pull_batch_size: messages that one pull asks for.
+        pull_interval_ms: pause between two pulls of a queue.
+        pull_hold_ms: how long a broker may hold a pull when there is nothing new.
+        pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
+        pull_retry_ms: pause after a pull that failed.
+        consume_from_where: where a group begins that has no offset yet.
+        consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
+            30 minutes before the start.
+        retry_delay_ms: pause before a batch is tried again whose listener failed.
+        rebalance_interval_ms: how often queues are shared out anew without an occasion.
+        persist_interval_ms: how often offsets are stored in the brokers.
+        pull_threshold_for_queue: messages of one queue that may wait in this process.
+        pull_threshold_size_for_queue: the same in bytes of stored records.
+        consume_concurrently_max_span: how far the first and the last unfinished offset of a queue
+            may lie apart.
+        close_timeout_ms: how long a close waits for handlers that are at work.
+    """
+
+    concurrency: int = 20
+    queue_concurrency: int = 0
+    consume_message_batch_max_size: int = 1
+    pull_batch_size: int = 32
+    pull_interval_ms: int = 0
+    pull_hold_ms: int = 15_000
+    pull_timeout_ms: int = 15_000
+    pull_retry_ms: int = 1_000
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_timestamp_ms: int | None = None
+    retry_delay_ms: int = 1_000
+    rebalance_interval_ms: int = 20_000
+    persist_interval_ms: int = 5_000
+    pull_threshold_for_queue: int = 1_000
+    pull_threshold_size_for_queue: int = 100 * MEBIBYTE
+    consume_concurrently_max_span: int = 2_000
+    close_timeout_ms: int = 30_000
+
+
+SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
+
+
+def take_settings(cls: type[SettingsT], given: dict[str, Any]) -> SettingsT:
+    """Takes from keyword arguments those that are settings of a class, and checks their types.
+
+    Raises:
+        ConfigError: a value does not have the setting's type.
+    """
+    own = {name: given.pop(name) for name in cls.__struct_fields__ if name in given}
+    try:
+        return msgspec.convert(own, cls)
+    except msgspec.ValidationError as e:
+        raise ConfigError(f"a setting does not fit: {e}") from e
+
+
+def refuse_leftovers(left: Mapping[str, Any], *classes: type[msgspec.Struct]) -> None:
+    """Refuses keyword arguments that are no setting.
+
+    Raises:
+        ConfigError: there are some; the text names the nearest right one.
+    """
+    if not left:
+        return
+    known = [name for cls in classes for name in cls.__struct_fields__]
+    texts = []
+    for name in left:
+        near = difflib.get_close_matches(name, known, 1)
+        texts.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    raise ConfigError(f"no such setting: {', '.join(texts)}; known are: {', '.join(sorted(known))}")
