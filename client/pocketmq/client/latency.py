@@ -46,9 +46,7 @@ class FaultTable(msgspec.Struct, frozen=True):
 ROCKETMQ_4_TABLE = FaultTable(
     (50, 100, 550, 1_000, 2_000, 3_000, 15_000), (0, 0, 30, 60, 120, 180, 600)
 )
-ROCKETMQ_5_TABLE = FaultTable(
-    (50, 100, 550, 1_800, 3_000, 5_000, 15_000), (0, 0, 2, 5, 6, 10, 30)
-)
+ROCKETMQ_5_TABLE = FaultTable((50, 100, 550, 1_800, 3_000, 5_000, 15_000), (0, 0, 2, 5, 6, 10, 30))
 
 
 class BrokerFault(NamedTuple):
@@ -101,12 +99,16 @@ class QueueRing:
         start: where the first turn begins, so that many clients do not all begin at the same queue.
     """
 
-    __slots__ = ("_turn", "broker_names", "queues")
+    __slots__ = ("_members", "_turn", "broker_names", "queues")
 
     def __init__(self, queues: Iterable[MessageQueue], start: int = 0) -> None:
         self.queues = tuple(queues)
+        self._members = frozenset(self.queues)
         self.broker_names = tuple(dict.fromkeys(q.broker_name for q in self.queues))
         self._turn = start
+
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._members
 
     @property
     def turn(self) -> int:
@@ -179,4 +181,4 @@ class FaultStrategy:
         """
         if self.enabled:
             counted_ms = ISOLATION_LATENCY_MS if isolate else latency_ms
-            self.tolerance.update(broker_name, latency_ms, self.table.unavailable_for(counted_ms))
+            self.tolerance.update(broker_name, counted_ms, self.table.unavailable_for(counted_ms))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +19,8 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all producers and consumers of one instance share (`client/ClientConfig`).
 
     Attributes:
-        poll_namesrv_interval_ms: how often the routes in use are asked for (pollNameServerInterval).
+        poll_namesrv_interval_ms: how often the routes in use are asked for
+            (pollNameServerInterval).
         heartbeat_interval_ms: how often brokers hear of the groups (heartbeatBrokerInterval).
         call_timeout_ms: of calls that have no timeout of their own (mqClientApiTimeout).
         connect_timeout_ms: how long dialling may take.
@@ -130,30 +131,39 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
 
 
-def take_settings(cls: type[SettingsT], given: dict[str, Any]) -> SettingsT:
-    """Takes from keyword arguments those that are settings of a class, and checks their types.
+def take_settings(
+    cls: type[SettingsT], given: Mapping[str, Any], *others: type[msgspec.Struct]
+) -> tuple[SettingsT, dict[str, Any]]:
+    """Reads settings from keyword arguments.
+
+    Args:
+        cls: the settings to read.
+        given: the keyword arguments.
+        others: settings that others will read from the same arguments.
+
+    Returns:
+        The settings, and the arguments that belong to `others`.
 
     Raises:
-        ConfigError: a value does not have the setting's type.
+        ConfigError: a name is no setting (the text names the nearest right one), or a value does
+            not have its setting's type.
     """
-    own = {name: given.pop(name) for name in cls.__struct_fields__ if name in given}
+    classes: tuple[type[msgspec.Struct], ...] = (cls, *others)
+    known = {name for c in classes for name in c.__struct_fields__}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ConfigError(f"{_unknown_text(unknown, known)}; known are: {', '.join(sorted(known))}")
+    own = {name: value for name, value in given.items() if name in cls.__struct_fields__}
+    rest = {name: value for name, value in given.items() if name not in own}
     try:
-        return msgspec.convert(own, cls)
+        return msgspec.convert(own, cls), rest
     except msgspec.ValidationError as e:
         raise ConfigError(f"a setting does not fit: {e}") from e
 
 
-def refuse_leftovers(left: Mapping[str, Any], *classes: type[msgspec.Struct]) -> None:
-    """Refuses keyword arguments that are no setting.
-
-    Raises:
-        ConfigError: there are some; the text names the nearest right one.
-    """
-    if not left:
-        return
-    known = [name for cls in classes for name in cls.__struct_fields__]
+def _unknown_text(unknown: Iterable[str], known: Iterable[str]) -> str:
     texts = []
-    for name in left:
+    for name in unknown:
         near = difflib.get_close_matches(name, known, 1)
         texts.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
-    raise ConfigError(f"no such setting: {', '.join(texts)}; known are: {', '.join(sorted(known))}")
+    return f"no such setting: {', '.join(texts)}"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.codes import PROTOCOL_VERSION, LanguageCode
+from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.header import Header, HeaderT, header_from_fields, text_fields
 
 FLAG_RESPONSE = 1
@@ -64,7 +65,11 @@ class Command(msgspec.Struct, eq=False):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All fields by wire name: those of a received command, or those about to be sent."""
+        """All fields by wire name: those of a received command, or those about to be sent.
+
+        Raises:
+            ContentError: the fields of a received command are no table of scalars.
+        """
         if self.raw is None:
             out: dict[str, Any] = text_fields(self.header) if self.header is not None else {}
             return out | self.extra if self.extra else out
@@ -79,31 +84,31 @@ _FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | None] | None
 
 
 def loads_fields(raw: msgspec.Raw) -> dict[str, Any]:
-    """`extFields` of a JSON header as a plain mapping; null and absent values are left out."""
+    """`extFields` of a JSON header as a plain mapping; null and absent values are left out.
+
+    Raises:
+        ContentError: they are no table of scalars.
+    """
     if not raw:
         return {}
-    decoded = _FIELDS.decode(raw)
+    try:
+        decoded = _FIELDS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise ContentError(f"the fields of a header cannot be read: {e}") from e
     return {k: v for k, v in decoded.items() if v is not None} if decoded else {}
 
 
 def read_json_fields(raw: msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
-    """`extFields` of a JSON header straight into a typed header."""
+    """`extFields` of a JSON header straight into a typed header.
+
+    Raises:
+        ContentError: a required field is missing or has the wrong type.
+    """
     decoder = _DECODERS.get(cls)
     if decoder is None:
         decoder = _DECODERS[cls] = msgspec.json.Decoder(cls, strict=False)
     try:
         header: HeaderT = decoder.decode(raw or b"{}")
-    except msgspec.ValidationError:
-        # Nulls and numbers where text is due are rare and legal: the slower reading allows them.
-        return header_from_fields(_texts(loads_fields(raw)), cls)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return header_from_fields(loads_fields(raw), cls)
     return header
-
-
-def _texts(fields: dict[str, Any]) -> dict[str, str]:
-    return {k: _text(v) for k, v in fields.items()}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

@@ -39,9 +39,9 @@ def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> byt
             out = reader.decompress(body, size_max + 1)
             whole = reader.eof
         elif method == flags.COMPRESSION_ZSTD:
+            whole = _is_whole_zstd_frame(body)
             with zstandard.ZstdDecompressor().stream_reader(body) as stream:
                 out = stream.read(size_max + 1)
-            whole = True
         else:
             raise ContentError(f"unknown compression method {method:#x}")
     except (zlib.error, RuntimeError, zstandard.ZstdError) as e:
@@ -51,3 +51,15 @@ def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> byt
     if not whole:
         raise ContentError("a compressed body is cut off")
     return bytes(out)
+
+
+def _is_whole_zstd_frame(body: bytes) -> bool:
+    """Walks from block to block: the library's reader takes a cut-off frame for a short one."""
+    at, is_last = zstandard.frame_header_size(body), False
+    while not is_last and at + 3 <= len(body):
+        block = int.from_bytes(body[at : at + 3], "little")
+        is_last, is_run, size = bool(block & 1), block >> 1 & 3 == 1, block >> 3
+        at += 3 + (1 if is_run else size)  # a run is one byte, to be repeated `size` times
+    if zstandard.get_frame_parameters(body).has_checksum:
+        at += 4
+    return is_last and at <= len(body)

@@ -9,29 +9,40 @@ import struct
 
 from pocketmq.protocol.codecs import DECODERS, ENCODERS
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.errors import FrameError, MessageSizeError
 
 FRAME_SIZE_MAX = 16 * 1024 * 1024
-"""RocketMQ's `com.rocketmq.remoting.frameMaxLength`: no peer accepts more."""
+"""RocketMQ's `com.rocketmq.remoting.frameMaxLength`, length prefix included: no peer takes more."""
+
+SMALL_CHUNK_SIZE = 1024
+"""Chunks below this size are gathered: one by one, tiny ones would cost 30 times their size."""
+
+PREFIX_SIZE = 4
 
 _LENGTHS = struct.Struct(">ii")
 _HEADER_SIZE_MASK = 0xFFFFFF
 
 
 def encode(command: Command) -> bytes:
-    """One command as the bytes of one frame."""
+    """One command as the bytes of one frame.
+
+    Raises:
+        UsageError: it does not fit in a frame or in its header codec; every peer would hang up.
+    """
     header = ENCODERS[command.codec](command)
-    size = len(header)
+    header_size = len(header)
     body = command.body
-    lengths = _LENGTHS.pack(4 + size + len(body), command.codec << 24 | size)
-    return lengths + header + body
+    size = 4 + header_size + len(body)
+    if size > FRAME_SIZE_MAX - PREFIX_SIZE:
+        raise MessageSizeError("frame", PREFIX_SIZE + size, FRAME_SIZE_MAX)
+    return _LENGTHS.pack(size, command.codec << 24 | header_size) + header + body
 
 
 class FrameParser:
     """Turns chunks of a byte stream into commands; holds at most one frame and one chunk.
 
     Args:
-        frame_size_max: the largest announced length, in bytes, that is accepted.
+        frame_size_max: bytes of the largest frame, length prefix included, that is accepted.
     """
 
     __slots__ = ("_buffer", "_chunks", "_missing", "_position", "frame_size_max")
@@ -40,7 +51,7 @@ class FrameParser:
         self.frame_size_max = frame_size_max
         self._buffer = b""
         self._position = 0
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
         self._missing = 0
 
     @property
@@ -54,9 +65,15 @@ class FrameParser:
             self._buffer, self._position = data, 0
         else:
             # Chunks are joined only when the frame they belong to is complete, so that a large
-            # frame in small chunks costs one copy.
-            self._chunks.append(data)
-            self._missing -= len(data)
+            # frame costs one copy.
+            chunks, size = self._chunks, len(data)
+            self._missing -= size
+            if size >= SMALL_CHUNK_SIZE:
+                chunks.append(data)
+            elif chunks and chunks[-1].__class__ is bytearray:
+                chunks[-1] += data
+            else:
+                chunks.append(bytearray(data))
 
     def next_command(self) -> Command | None:
         """The next whole command, or None until more bytes are fed.
@@ -74,6 +91,8 @@ class FrameParser:
         buffer, start = self._buffer, self._position
         available = len(buffer) - start
         if available < 8:
+            if not available:
+                self._buffer, self._position = b"", 0  # an idle connection keeps no last chunk
             return None
         size, mark = _LENGTHS.unpack_from(buffer, start)
         self._check(size, mark)
@@ -87,9 +106,10 @@ class FrameParser:
         return DECODERS[mark >> 24 & 0xFF](buffer[header_start:body_start], buffer[body_start:end])
 
     def _check(self, size: int, mark: int) -> None:
-        if not 4 <= size <= self.frame_size_max:
+        if not 4 <= size <= self.frame_size_max - PREFIX_SIZE:
             raise FrameError(
-                f"a frame announces {size} bytes, allowed are 4 to {self.frame_size_max}; "
+                f"a frame announces {size} bytes, allowed are 4 to "
+                f"{self.frame_size_max - PREFIX_SIZE}; "
                 f"is the peer speaking RocketMQ's remoting protocol?"
             )
         if mark & _HEADER_SIZE_MASK > size - 4:

@@ -5,6 +5,7 @@ On RocketMQ's own codecs every value is a string; the msgpack codec keeps number
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
@@ -74,8 +75,23 @@ def header_from_fields(fields: dict[str, Any], cls: type[HeaderT]) -> HeaderT:
     Raises:
         ContentError: a required field is missing, or a value does not have the field's type.
     """
-    present = {k: v for k, v in fields.items() if v is not None}
     try:
-        return msgspec.convert(present, cls, strict=False)
+        return msgspec.convert(fields, cls, strict=False)
+    except msgspec.ValidationError:
+        pass
+    # Nulls, and numbers where text is due, are rare and legal: the slower reading allows them.
+    try:
+        return msgspec.convert(text_values(fields), cls, strict=False)
     except msgspec.ValidationError as e:
         raise ContentError(f"{cls.__name__} cannot be read: {e}") from e
+
+
+def text_values(fields: Mapping[str, object]) -> dict[str, str]:
+    """Loose fields as RocketMQ's codecs carry them: strings only, nulls left out."""
+    return {k: v if v.__class__ is str else _text(v) for k, v in fields.items() if v is not None}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -18,7 +18,7 @@ def split_address(address: str) -> tuple[str, int]:
         UsageError: there is no port, or it is no number.
     """
     host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdigit() or int(port) > 0xFFFF:
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 0xFFFF:
         raise UsageError(f"the address {address!r} is not of the form host:port")
     return host.strip("[]"), int(port)
 

@@ -35,7 +35,7 @@ def parse_offset_msg_id(text: str) -> StoredAt:
         data = bytes.fromhex(text)
     except ValueError:
         data = b""
-    if len(data) not in (16, 28):
+    if len(text) not in (32, 56) or len(data) * 2 != len(text):  # fromhex skips blanks
         raise UsageError(
             f"{text!r} is no offset message id: 32 hexadecimal digits for an IPv4 broker or 56 for "
             f"an IPv6 one; an id given by the client can only be looked up with its topic"
@@ -51,5 +51,6 @@ def unique_key(prefix: bytes, month_ms: int, counter: int) -> str:
         month_ms: milliseconds since the start of the month.
         counter: of this process; wraps at 65536.
     """
-    tail = (month_ms & 0x7FFFFFFF) << 16 | (counter & 0xFFFF)
+    # A month has more than 2^31 ms; RocketMQ writes the low 32 bits and reads them unsigned.
+    tail = (month_ms & 0xFFFFFFFF) << 16 | (counter & 0xFFFF)
     return f"{prefix.hex()}{tail:012x}".upper()

@@ -7,6 +7,7 @@ bodies with such maps cannot go through a standard encoder. See wire.md §4.1.
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,8 +42,7 @@ def _write(value: Any, parts: list[bytes], quote_keys: bool) -> None:
             quote_keys,
         )
     elif isinstance(value, dict):
-        items = [(_key(k, quote_keys), v) for k, v in value.items()]
-        _write_object(sorted(items, key=lambda item: item[0]), parts, quote_keys)
+        _write_object(_sorted_items(value, quote_keys), parts, quote_keys)
     elif isinstance(value, (list, tuple, set, frozenset)):
         parts.append(b"[")
         for i, item in enumerate(value):
@@ -52,6 +52,12 @@ def _write(value: Any, parts: list[bytes], quote_keys: bool) -> None:
         parts.append(b"]")
     else:
         parts.append(_dumps(value))
+
+
+def _sorted_items(value: dict[Any, Any], quote_keys: bool) -> list[tuple[bytes, Any]]:
+    if all(isinstance(k, int) for k in value):
+        return [(_key(k, quote_keys), value[k]) for k in sorted(value)]
+    return sorted(((_key(k, quote_keys), v) for k, v in value.items()), key=itemgetter(0))
 
 
 def _write_object(items: list[tuple[bytes, Any]], parts: list[bytes], quote_keys: bool) -> None:
@@ -77,7 +83,7 @@ def _key(key: Any, quote_keys: bool) -> bytes:
     return encode(key, quote_keys=quote_keys)
 
 
-_TOKEN = re.compile(rb'\s*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
+_TOKEN = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
 
 
 def standard(data: bytes) -> bytes:
@@ -88,81 +94,98 @@ def standard(data: bytes) -> bytes:
     Raises:
         ContentError: the text is not JSON in this dialect.
     """
-    tokens = _tokens(data)
-    out, position = _value(tokens, 0, 0)
-    if position != len(tokens):
+    reader = _Reader(data)
+    out = reader.value(0)
+    if reader.token:
         raise ContentError("JSON body: something follows the value")
     return out
 
 
-def _tokens(data: bytes) -> list[bytes]:
-    tokens, position, end = [], 0, len(data.rstrip())
-    while position < end:
-        match = _TOKEN.match(data, position)
+class _Reader:
+    """Reads token by token, so that the first wrong one ends the work."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position, self._end = 0, len(data.rstrip())
+        self.token = b""
+        self._advance()
+
+    def _advance(self) -> None:
+        if self._position >= self._end:
+            self.token = b""
+            return
+        match = _TOKEN.match(self._data, self._position, self._end)
         if match is None:
-            raise ContentError(f"JSON body: unexpected character at byte {position}")
-        tokens.append(match.group(1))
-        position = match.end()
-    return tokens
+            raise ContentError(f"JSON body: unexpected character at byte {self._position}")
+        self.token = match.group(1)
+        self._position = match.end()
+
+    def _expect(self, token: bytes) -> None:
+        if self.token != token:
+            raise ContentError(
+                f"JSON body: {token.decode()!r} expected before byte {self._position}"
+            )
+        self._advance()
+
+    def value(self, depth: int) -> bytes:
+        """The value that begins with the current token, as standard JSON."""
+        token = self.token
+        if depth > DEPTH_MAX:
+            raise ContentError(f"JSON body: nested deeper than {DEPTH_MAX}")
+        if not token:
+            raise ContentError("JSON body: it ends too early")
+        if token in (b"}", b"]", b",", b":"):
+            raise ContentError(f"JSON body: unexpected {token.decode()!r}")
+        self._advance()
+        if token == b"{":
+            return b"{" + self._items(depth, b"}") + b"}"
+        if token == b"[":
+            return b"[" + self._items(depth, b"]") + b"]"
+        return token
+
+    def _items(self, depth: int, close: bytes) -> bytes:
+        items: list[bytes] = []
+        while self.token != close:
+            if items:
+                self._expect(b",")
+            items.append(self._member(depth) if close == b"}" else self.value(depth + 1))
+        self._advance()
+        return b",".join(items)
+
+    def _member(self, depth: int) -> bytes:
+        key = self.value(depth + 1)
+        self._expect(b":")
+        if key[:1] != b'"':
+            try:
+                key = _dumps(key.decode())
+            except UnicodeDecodeError as e:
+                raise ContentError(f"JSON body: a key is not UTF-8: {e}") from e
+        return key + b":" + self.value(depth + 1)
 
 
-def _value(tokens: list[bytes], at: int, depth: int) -> tuple[bytes, int]:
-    if depth > DEPTH_MAX:
-        raise ContentError(f"JSON body: nested deeper than {DEPTH_MAX}")
-    if at >= len(tokens):
-        raise ContentError("JSON body: it ends too early")
-    token = tokens[at]
-    if token == b"{":
-        return _collection(tokens, at + 1, depth, b"}")
-    if token == b"[":
-        return _collection(tokens, at + 1, depth, b"]")
-    if token in b"}],:":
-        raise ContentError(f"JSON body: unexpected {token.decode()!r}")
-    return token, at + 1
-
-
-def _collection(tokens: list[bytes], at: int, depth: int, close: bytes) -> tuple[bytes, int]:
-    items: list[bytes] = []
-    while _peek(tokens, at) != close:
-        if items:
-            at = _expect(tokens, at, b",")
-        if close == b"}":
-            key, at = _value(tokens, at, depth + 1)
-            at = _expect(tokens, at, b":")
-            value, at = _value(tokens, at, depth + 1)
-            items.append((key if key[:1] == b'"' else _dumps(key.decode())) + b":" + value)
-        else:
-            value, at = _value(tokens, at, depth + 1)
-            items.append(value)
-    opening = b"{" if close == b"}" else b"["
-    return opening + b",".join(items) + close, at + 1
-
-
-def _peek(tokens: list[bytes], at: int) -> bytes:
-    if at >= len(tokens):
-        raise ContentError("JSON body: it ends too early")
-    return tokens[at]
-
-
-def _expect(tokens: list[bytes], at: int, token: bytes) -> int:
-    if _peek(tokens, at) != token:
-        raise ContentError(f"JSON body: {token.decode()!r} expected, not {tokens[at].decode()!r}")
-    return at + 1
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode(data: bytes, cls: type[T]) -> T:
-    """Reads a body, standard or in fastjson's dialect, as a type.
+    """Reads a body, standard or in fastjson's dialect, as a type; null means absent.
 
     Raises:
         ContentError: it is not JSON, or does not fit the type.
     """
     try:
         return msgspec.json.decode(data, type=cls, strict=False)
-    except msgspec.ValidationError as e:
-        raise ContentError(f"the body is no {cls.__name__}: {e}") from e
-    except msgspec.DecodeError:
-        pass
+    except _UNREADABLE:
+        pass  # the dialect and nulls are rare and legal: the slower reading allows them
     try:
-        return msgspec.json.decode(standard(data), type=cls, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        value = msgspec.json.decode(standard(data))
+        return msgspec.convert(_without_nulls(value), cls, strict=False)
+    except _UNREADABLE as e:
         raise ContentError(f"the body is no {cls.__name__}: {e}") from e
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -76,7 +76,7 @@ class Message:
 
     @keys.setter
     def keys(self, keys: tuple[str, ...]) -> None:
-        if any(not key or " " in key for key in keys):
+        if any(key.split() != [key] for key in keys):
             raise UsageError(f"a key is empty or holds a space, which separates keys: {keys!r}")
         self.properties[props.KEYS] = " ".join(keys)
 

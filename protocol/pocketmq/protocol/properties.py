@@ -69,11 +69,11 @@ def _is_plain(text: str) -> bool:
 
 
 def decode(text: str) -> dict[str, str]:
-    """The properties of a string; entries without a value are dropped, as RocketMQ does."""
+    """The properties of a string; entries without a name or a value are dropped, as in RocketMQ."""
     out: dict[str, str] = {}
     for entry in text.split(VALUE_END):
-        name, separator, value = entry.partition(NAME_END)
-        if separator and value:
+        name, _, value = entry.partition(NAME_END)
+        if name and value:
             out[name] = value
     return out
 

@@ -67,7 +67,12 @@ def encode_record(
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """One message as it is stored. Hosts are encoded addresses; IPv6 ones set their own flags."""
+    """One message as it is stored.
+
+    Hosts are encoded addresses and decide the two IPv6 flags, whatever `sys_flag` says of them: a
+    sender's flags must not make the record unreadable.
+    """
+    sys_flag &= ~(flags.BORN_HOST_V6 | flags.STORE_HOST_V6)
     if len(born_host) == IPV6_HOST_SIZE:
         sys_flag |= flags.BORN_HOST_V6
     if len(store_host) == IPV6_HOST_SIZE:
@@ -203,6 +208,8 @@ def _decode(
         at += size
         m.reconsume_times, m.prepared_transaction_offset, size = _TAIL.unpack_from(data, at)
         at += _TAIL.size
+        if size < 0:
+            raise ContentError(f"the stored message at byte {position} has a body of {size} bytes")
         body = data[at : at + size]
         at += size
         if magic == MAGIC_V1:
@@ -214,7 +221,10 @@ def _decode(
         m.topic = data[at : at + size].decode()
         at += size
         (size,) = _SHORT.unpack_from(data, at)
-        m.properties = props.decode(data[at + 2 : at + 2 + size].decode())
+        at += 2
+        if at + size != position + total:
+            raise ContentError(f"the stored message at byte {position} is not {total} bytes long")
+        m.properties = props.decode(data[at : at + size].decode())
     except (struct.error, IndexError, ValueError) as e:
         raise ContentError(f"the stored message at byte {position} cannot be read: {e}") from e
     m.body = decompress(body, sys_flag) if inflate and sys_flag & flags.COMPRESSED else body

@@ -14,8 +14,8 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from pocketmq.protocol.errors import ContentError, FrameError, OperatingError, ResponseError
 from pocketmq.protocol.hosts import encode_host, join_address
-from pocketmq.transport.clock import Clock, Timer
-from pocketmq.transport.errors import ConnectionClosedError
+from pocketmq.transport.clock import Clock, Timer, within
+from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 
@@ -25,6 +25,9 @@ GREETING_FIELD = "pocketmq"
 """A loose field by which PocketMQ peers know each other; RocketMQ ignores it."""
 
 GREETING = {GREETING_FIELD: "1"}
+
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+"""RocketMQ's words for a full request queue: its clients know them by heart."""
 
 JOIN_SIZE_MAX = 64 * 1024
 """Up to this many bytes are copied together before they are written; more go part by part."""
@@ -38,12 +41,16 @@ class Limits(msgspec.Struct, frozen=True):
         idle_timeout_s: a connection without traffic for so long is closed.
         write_pause_size: unsent bytes from which on no further requests are read.
         write_buffer_max: unsent bytes at which a peer that does not read is cut off.
+        close_timeout_s: how long a peer may take to read its last answers after `close`.
+        tasks_max: requests of the peer that may wait for their handlers together.
     """
 
     frame_size_max: int = frames.FRAME_SIZE_MAX
     idle_timeout_s: float = 120.0
     write_pause_size: int = 1024 * 1024
     write_buffer_max: int = 64 * 1024 * 1024
+    close_timeout_s: float = 3.0
+    tasks_max: int = 16_384
 
 
 Reply = Command | None | Awaitable[Command | None]
@@ -99,10 +106,11 @@ class Connection(asyncio.Protocol):
         self._parser = frames.FrameParser(self.limits.frame_size_max)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
+        self._out_size = 0
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._idle_timer: Timer | None = None
+        self._timer: Timer | None = None  # for the idle limit, then for the end of a close
         self._last_activity = clock.monotonic()
 
     # -- asyncio.Protocol ---------------------------------------------------------------------
@@ -119,7 +127,7 @@ class Connection(asyncio.Protocol):
             self.remote_address = join_address(host, port)
             self.remote_host = encode_host(host, port)
         self._table = ResponseTable(self.clock, self.remote_address, self._async_permits)
-        self._idle_timer = self.clock.call_later(self.limits.idle_timeout_s, self._check_idle)
+        self._timer = self.clock.call_later(self.limits.idle_timeout_s, self._check_idle)
         if self._on_open is not None:
             self._on_open(self)
 
@@ -132,8 +140,9 @@ class Connection(asyncio.Protocol):
     def _process(self) -> None:
         next_command = self._parser.next_command
         try:
-            # A peer that does not read its answers is not asked for more work.
-            while self._writable is None and not self.is_closing:
+            # A peer that does not read its answers is not asked for more work; but the dialling
+            # side always takes the answers to its own requests.
+            while (self._writable is None or self._greets) and not self.is_closing:
                 command = next_command()
                 if command is None:
                     return
@@ -149,7 +158,7 @@ class Connection(asyncio.Protocol):
         """The peer does not keep up: stop reading its requests."""
         if self._writable is None:
             self._writable = self._loop.create_future()
-            if not self._greets:
+            if not self._greets and not self.is_closing:
                 self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -168,8 +177,8 @@ class Connection(asyncio.Protocol):
             self.close_reason = str(exc) or type(exc).__name__
         elif not self.is_closing:
             self.close_reason = "closed by the peer"
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         error = ConnectionClosedError(self.remote_address, self.close_reason)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
@@ -194,10 +203,15 @@ class Connection(asyncio.Protocol):
         Raises:
             TooMuchRequestError: too many calls are under way.
             ConnectionClosedError: the connection is closed or closing.
+            UsageError: the request does not fit in a frame.
         """
         self._check_open()
         command.opaque = self._table.add(on_answer, timeout_ms)
-        self._write_request(command)
+        try:
+            self._write_request(command)
+        except BaseException:
+            self._table.forget(command.opaque)
+            raise
 
     async def call(self, command: Command, timeout_ms: float) -> Command:
         """Sends a request and returns its answer, whatever its code.
@@ -210,7 +224,7 @@ class Connection(asyncio.Protocol):
             CallTimeoutError, ConnectionClosedError, TooMuchRequestError.
         """
         if self._writable is not None:
-            await asyncio.shield(self._writable)
+            timeout_ms = await self._wait_writable(timeout_ms)
         future: asyncio.Future[Answer] = self._loop.create_future()
 
         def on_answer(answer: Answer) -> None:
@@ -218,10 +232,26 @@ class Connection(asyncio.Protocol):
                 future.set_result(answer)
 
         self.send_request(command, timeout_ms, on_answer)
-        answer = await future
+        opaque = command.opaque
+        try:
+            answer = await future
+        except asyncio.CancelledError:
+            self._table.forget(opaque)
+            raise
         if isinstance(answer, OperatingError):
             raise answer
         return answer
+
+    async def _wait_writable(self, timeout_ms: float) -> float:
+        """Waits until the peer reads again; returns what is left of the time."""
+        deadline = self.clock.monotonic() + timeout_ms / 1000
+        while self._writable is not None:
+            left_s = deadline - self.clock.monotonic()
+            try:
+                await within(self.clock, left_s, asyncio.shield(self._writable))
+            except TimeoutError:
+                raise CallTimeoutError(self.remote_address, timeout_ms) from None
+        return (deadline - self.clock.monotonic()) * 1000
 
     async def oneway(self, command: Command) -> None:
         """Sends a request that is never answered; waits only while the peer does not read.
@@ -262,9 +292,11 @@ class Connection(asyncio.Protocol):
         response.flag |= FLAG_RESPONSE
         response.codec = request.codec
         if self._greeting_due:
-            self._greeting_due = False
             response.extra = {**(response.extra or {}), **GREETING}
-        self.write(frames.encode(response))
+        data = frames.encode(response)
+        if not self._greets:  # the dialling side greets until it has seen an answer
+            self._greeting_due = False
+        self.write(data)
 
     def refuse(self, request: Command, code: int, remark: str) -> None:
         """Answers a request with an error."""
@@ -283,29 +315,30 @@ class Connection(asyncio.Protocol):
                 f" request type {request.code} not supported",
             )
             return
+        if len(self._tasks) >= self.limits.tasks_max:
+            self.refuse(request, ResponseCode.SYSTEM_BUSY, OVERLOAD)
+            return
         try:
             reply = handler(request, self)
+            if reply is None:
+                return
+            if isinstance(reply, Command):
+                self.respond(request, reply)
+                return
         except Exception as e:  # noqa: BLE001 (the border between a connection and its handlers)
             self._refuse_for(request, e)
             return
-        if reply is None:
-            return
-        if reply.__class__ is Command:
-            self.respond(request, reply)
-        else:
-            assert not isinstance(reply, Command)
-            task = self._loop.create_task(self._respond_later(request, reply))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        task = self._loop.create_task(self._respond_later(request, reply))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _respond_later(self, request: Command, reply: Awaitable[Command | None]) -> None:
         try:
             response = await reply
+            if response is not None:
+                self.respond(request, response)
         except Exception as e:  # noqa: BLE001 (the border between a connection and its handlers)
             self._refuse_for(request, e)
-            return
-        if response is not None:
-            self.respond(request, response)
 
     def _refuse_for(self, request: Command, error: Exception) -> None:
         if isinstance(error, ResponseError):
@@ -328,8 +361,8 @@ class Connection(asyncio.Protocol):
         """Learns from the peer's first frame whether it understands PocketMQ's own codec."""
         try:
             known = GREETING_FIELD in first.fields
-        except msgspec.DecodeError as e:
-            raise FrameError(f"the fields of a header cannot be read: {e}") from e
+        except ContentError:  # whoever reads that header refuses it
+            known = False
         if known:
             self.peer_is_pocketmq = True
             self.codec = Codec.MSGPACK
@@ -342,22 +375,26 @@ class Connection(asyncio.Protocol):
         """Queues a frame; all frames of one turn of the loop leave together."""
         out = self._out
         out.append(data)
-        if len(out) == 1:
+        self._out_size += len(data)
+        if self._out_size > self.limits.write_pause_size:
+            self._flush()  # now: the transport tells whether the peer keeps up with this turn
+        elif len(out) == 1:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        out = self._out
-        if not out or self._transport.is_closing():
-            out.clear()
+        out, size = self._out, self._out_size
+        if not out:
+            return
+        self._out, self._out_size = [], 0
+        if self._transport.is_closing():
             return
         self._last_activity = self.clock.monotonic()
         if len(out) == 1:
             self._transport.write(out[0])
-        elif sum(map(len, out)) <= JOIN_SIZE_MAX:
+        elif size <= JOIN_SIZE_MAX:
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
-        self._out = []
         if self._transport.get_write_buffer_size() > self.limits.write_buffer_max:
             reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
             log.warning("closing the connection of %s: %s", self.remote_address, reason)
@@ -374,17 +411,27 @@ class Connection(asyncio.Protocol):
         return len(self._table)
 
     def close(self, reason: str = "closed by this side") -> None:
-        """Sends what is queued, then closes. May be called again."""
-        if not self.is_closing:
-            self.close_reason = reason
-            self._flush()
-            self._transport.close()
+        """Sends what is queued, then closes; a peer that does not read is cut off after a while.
+
+        May be called again.
+        """
+        if self.is_closing:
+            return
+        self.close_reason = reason
+        self._flush()
+        self._transport.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.clock.call_later(
+            self.limits.close_timeout_s, self.abort, f"{reason}; it did not read its last answers"
+        )
 
     def abort(self, reason: str) -> None:
         """Closes at once; what is queued is lost. May be called again."""
-        self.close_reason = reason
-        self._out.clear()
-        self._transport.abort()
+        if not self._closed.done():
+            self.close_reason = reason
+            self._out, self._out_size = [], 0
+            self._transport.abort()
 
     async def wait_closed(self) -> None:
         """Returns when the connection is gone."""
@@ -401,7 +448,7 @@ class Connection(asyncio.Protocol):
             log.info("closing the connection of %s: idle for %.0f s", self.remote_address, quiet_s)
             self.close(f"idle for {quiet_s:.0f} s")
         else:
-            self._idle_timer = self.clock.call_later(left_s, self._check_idle)
+            self._timer = self.clock.call_later(left_s, self._check_idle)
 
     def __repr__(self) -> str:
         return f"<Connection {self.remote_address} pending={self.pending_calls}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from pocketmq.protocol.codes import ResponseCode
@@ -13,7 +14,7 @@ from pocketmq.protocol.header import Header, RequestHeader
 from pocketmq.protocol.hosts import split_address
 from pocketmq.transport.clock import Clock, within
 from pocketmq.transport.connection import Connection, Handlers, Limits
-from pocketmq.transport.errors import ConnectError
+from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import OnAnswer
 
@@ -69,8 +70,18 @@ class ConnectionPool:
         if task is None:
             task = asyncio.ensure_future(self._dial(address))
             self._dialling[address] = task
-            task.add_done_callback(lambda _: self._dialling.pop(address, None))
-        return await asyncio.shield(task)
+            task.add_done_callback(partial(self._dialled, address))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # by `close`
+                raise ConnectError(address, "this client is closed") from None
+            raise
+
+    def _dialled(self, address: str, task: asyncio.Task[Connection]) -> None:
+        del self._dialling[address]
+        if not task.cancelled():
+            task.exception()  # known to those who wait; perhaps nobody does any more
 
     def peek(self, address: str) -> Connection | None:
         """The open connection to an address, if there is one."""
@@ -120,15 +131,25 @@ class ConnectionPool:
     ) -> Command:
         """Sends a request and returns its answer, whatever its code.
 
+        Args:
+            address: ``host:port`` of the peer.
+            request: the header of the request.
+            timeout_ms: how long connecting, sending and answering may take together.
+            body: of the request.
+
         Raises:
             ConnectError, ConnectionClosedError, CallTimeoutError, TooMuchRequestError.
         """
-        started = self._clock.monotonic()
-        connection = await self.get(address)
-        left_ms = timeout_ms - (self._clock.monotonic() - started) * 1000
-        return await connection.call(
-            Command(request.code, header=request, body=body), max(left_ms, 0.0)
-        )
+        command = Command(request.code, header=request, body=body)
+        connection = self._open.get(address)
+        if connection is None or connection.is_closing:
+            started = self._clock.monotonic()
+            try:
+                connection = await within(self._clock, timeout_ms / 1000, self.get(address))
+            except TimeoutError:
+                raise CallTimeoutError(address, timeout_ms) from None
+            timeout_ms -= (self._clock.monotonic() - started) * 1000
+        return await connection.call(command, timeout_ms)
 
     async def ask(
         self, address: str, request: RequestHeader, timeout_ms: float, body: bytes = b""
@@ -194,8 +215,10 @@ class ConnectionPool:
     async def close(self) -> None:
         """Closes every connection. Idempotent."""
         self._is_closed = True
-        for task in list(self._dialling.values()):
+        dialling = list(self._dialling.values())
+        for task in dialling:
             task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
         connections = list(self._open.values())
         for connection in connections:
             connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from pocketmq.protocol.errors import OperatingError
 from pocketmq.transport.clock import Clock, Timer
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.permits import Permits
+
+log = logging.getLogger("pocketmq.transport")
 
 Answer = Command | OperatingError
 OnAnswer = Callable[[Answer], object]
@@ -57,7 +60,10 @@ class ResponseTable:
             TooMuchRequestError: too many calls are under way.
         """
         self._permits.acquire()
-        opaque = self._last_opaque = self._last_opaque + 1 & OPAQUE_MAX
+        opaque = self._last_opaque + 1 & OPAQUE_MAX
+        while opaque in self._pending:  # after a wrap, a call from long ago may still wait
+            opaque = opaque + 1 & OPAQUE_MAX
+        self._last_opaque = opaque
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._pending[opaque] = PendingCall(on_answer, deadline, timeout_ms)
         if deadline < self._scan_at:
@@ -69,9 +75,13 @@ class ResponseTable:
         call = self._pending.pop(response.opaque, None)
         if call is None:
             return False
-        self._permits.release()
-        call.on_answer(response)
+        self._finish(call, response)
         return True
+
+    def forget(self, opaque: int) -> None:
+        """Drops a call without an answer: it was not sent, or its caller has gone."""
+        if self._pending.pop(opaque, None) is not None:
+            self._permits.release()
 
     def scan_response_table(self) -> None:
         """Ends every call whose deadline has passed and arms the timer for the next one."""
@@ -80,8 +90,7 @@ class ResponseTable:
         expired = [(o, call) for o, call in self._pending.items() if call.deadline <= now]
         for opaque, call in expired:
             if self._pending.pop(opaque, None) is not None:
-                self._permits.release()
-                call.on_answer(CallTimeoutError(self._address, call.timeout_ms))
+                self._finish(call, CallTimeoutError(self._address, call.timeout_ms))
         if self._pending:
             earliest = min(call.deadline for call in self._pending.values())
             if earliest < self._scan_at:
@@ -94,8 +103,14 @@ class ResponseTable:
             self._timer, self._scan_at = None, float("inf")
         pending, self._pending = self._pending, {}
         for call in pending.values():
-            self._permits.release()
-            call.on_answer(error)
+            self._finish(call, error)
+
+    def _finish(self, call: PendingCall, answer: Answer) -> None:
+        self._permits.release()
+        try:
+            call.on_answer(answer)
+        except Exception:  # one caller's callback must not keep the others from their answers
+            log.exception("the callback of a call to %s failed", self._address)
 
     def _arm(self, deadline: float) -> None:
         if self._timer is not None:

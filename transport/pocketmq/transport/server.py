@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from pocketmq.protocol.hosts import join_address
-from pocketmq.transport.clock import Clock, within
+from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handlers, Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 
@@ -16,9 +16,6 @@ log = logging.getLogger("pocketmq.transport")
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
 """Further connections are closed at once; each open one costs a few kilobytes."""
-
-CLOSE_TIMEOUT_S = 3.0
-"""How long a peer may take to read its last answers when the server stops."""
 
 
 class Server:
@@ -47,6 +44,7 @@ class Server:
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = Permits("async", ASYNC_PERMITS)
         self._server: asyncio.Server | None = None
+        self._is_closed = False
         self.connections: set[Connection] = set()
         self.address = ""
 
@@ -78,6 +76,9 @@ class Server:
         )
 
     def _opened(self, connection: Connection) -> None:
+        if self._is_closed:  # it was accepted just before the listening socket closed
+            connection.abort("the server stops")
+            return
         if len(self.connections) >= self._connections_max:
             log.warning(
                 "refusing %s: %d connections are open, which is the limit",
@@ -96,17 +97,14 @@ class Server:
 
     async def close(self) -> None:
         """Stops listening, sends what is queued and closes every connection. Idempotent."""
+        self._is_closed = True
         server, self._server = self._server, None
         if server is None:
             return
         server.close()
-        for connection in list(self.connections):
+        connections = list(self.connections)
+        for connection in connections:
             connection.close("the server stops")
-        waits = [connection.wait_closed() for connection in list(self.connections)]
-        if waits:
-            try:
-                await within(self._clock, CLOSE_TIMEOUT_S, asyncio.gather(*waits))
-            except TimeoutError:
-                for connection in list(self.connections):
-                    connection.abort("it did not read its last answers in time")
+        for connection in connections:
+            await connection.wait_closed()
         await server.wait_closed()

@@ -17,6 +17,9 @@ from pocketmq.broker.store.segment import (
     read_segment,
 )
 
+INDEX_SIZE_MAX = 1 << 30
+"""More than any segment's index has: its records would fill fifty gigabytes."""
+
 
 class CheckReport(NamedTuple):
     """What a check saw: how much, and everything that is wrong, in words."""
@@ -68,17 +71,21 @@ def _check_queue(files: Files, queue: Path, problems: list[str]) -> tuple[int, i
 
 def _check_segment(files: Files, segment: Segment, problems: list[str]) -> tuple[int, int]:
     position, offset = segment.base_position, segment.base_offset
-    index = files.read(segment.index_path, HEADER_SIZE, 1 << 31)
+    index = files.read(segment.index_path, HEADER_SIZE, INDEX_SIZE_MAX)
+    wrong_entries: list[int] = []
     for record in scan(files, segment, position, offset):
         at = (record.offset - segment.base_offset) * ENTRY_SIZE
         wanted = ENTRY.pack(
             physical_offset(segment.log_number, record.position), record.size, record.tags_code
         )
         if index[at : at + ENTRY_SIZE] != wanted:
-            problems.append(
-                f"{segment.index_path}: the entry of offset {record.offset} is wrong or missing"
-            )
+            wrong_entries.append(record.offset)
         position, offset = record.position + record.size, record.offset + 1
+    if wrong_entries:
+        problems.append(
+            f"{segment.index_path}: {len(wrong_entries)} entries are wrong or missing, the first "
+            f"is that of offset {wrong_entries[0]}"
+        )
     rest = files.size(segment.log_path) - HEADER_SIZE - (position - segment.base_position)
     if rest:
         problems.append(

@@ -303,10 +303,14 @@ class MessageStore:
                 done.append((queue_log.number, checkpoint))
             self.metadata.save_checkpoints(done)
 
-    async def close(self) -> None:
-        """Commits, brings everything to the disk and marks the stop as clean."""
+    async def drain(self) -> None:
+        """Returns when everybody who waits for an append has been told."""
         self.commit()
         await self._flusher.drain()
+
+    async def close(self) -> None:
+        """Commits, brings everything to the disk and marks the stop as clean."""
+        await self.drain()
         while self._unsynced and self.failed_reason is None:
             await self.checkpoint()
         self._flusher.close()

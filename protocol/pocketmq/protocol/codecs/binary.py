@@ -10,6 +10,7 @@ import struct
 
 from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.errors import FrameError, UsageError
+from pocketmq.protocol.header import text_values
 
 _FIXED = struct.Struct(">hbhiii")
 _INT = struct.Struct(">i")
@@ -18,6 +19,9 @@ assert _FIXED.size == 17
 
 CODE_MAX = 0x7FFF
 """The code has 16 bits: RocketMQ's codes from 200050 on need another codec."""
+
+NAME_SIZE_MAX = 0x7FFF
+"""Bytes of a field's name: RocketMQ counts them in 16 bits with a sign."""
 
 
 def decode(header: bytes, body: bytes) -> Command:
@@ -72,13 +76,15 @@ def encode(command: Command) -> bytes:
     """Writes a binary header.
 
     Raises:
-        UsageError: the code does not fit in 16 bits.
+        UsageError: the code, or the length of a field's name, does not fit in 16 bits.
     """
     if not -CODE_MAX <= command.code <= CODE_MAX:
         raise UsageError(f"code {command.code} needs the JSON header: the binary one has 16 bits")
     entries = []
-    for key, value in sorted(command.fields.items()):
-        k, v = key.encode(), str(value).encode()
+    for key, value in sorted(text_values(command.fields).items()):
+        k, v = key.encode(), value.encode()
+        if len(k) > NAME_SIZE_MAX:
+            raise UsageError(f"a field name of {len(k)} bytes, the limit is {NAME_SIZE_MAX}")
         entries.append(_SHORT.pack(len(k)) + k + _INT.pack(len(v)) + v)
     ext = b"".join(entries)
     remark = command.remark.encode() if command.remark else b""

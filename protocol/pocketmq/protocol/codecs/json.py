@@ -7,7 +7,7 @@ import msgspec
 from pocketmq.protocol.codes import LANGUAGE_NAMES, LANGUAGES_BY_NAME, LanguageCode
 from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.errors import FrameError
-from pocketmq.protocol.header import text_fields
+from pocketmq.protocol.header import text_fields, text_values
 
 _NO_FIELDS = msgspec.Raw()
 
@@ -34,7 +34,7 @@ def decode(header: bytes, body: bytes) -> Command:
     """
     try:
         h = _DECODER.decode(header)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise FrameError(f"the JSON header cannot be read: {e}") from e
     language = h.language
     if language.__class__ is str:
@@ -61,8 +61,9 @@ def encode(command: Command) -> bytes:
         if command.extra:
             fields = dict(sorted((fields | command.extra).items()))
         ext = b'"extFields":' + _dumps(fields) + b","
-    elif command.extra is not None or command.raw is not None:
-        ext = b'"extFields":' + _dumps(dict(sorted(command.fields.items()))) + b","
+    elif command.extra is not None or command.raw:
+        fields = text_values(command.fields)
+        ext = b'"extFields":' + _dumps(dict(sorted(fields.items()))) + b","
     else:
         ext = b""
     remark = b"" if command.remark is None else b'"remark":' + _dumps(command.remark) + b","

@@ -15,7 +15,13 @@ from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import native_fields
 
 _pack = msgpack.Packer().pack
-_unpack = msgpack.unpackb
+
+FIELDS_MAX = 1024
+"""Fields of one header; no request has more than thirty."""
+
+_PARTS = 7
+# Without these limits a header of one-byte items would unpack to many times its size.
+_LIMITS = {"max_array_len": _PARTS, "max_map_len": FIELDS_MAX, "max_ext_len": 0, "max_bin_len": 0}
 
 
 def decode(header: bytes, body: bytes) -> Command:
@@ -25,7 +31,7 @@ def decode(header: bytes, body: bytes) -> Command:
         FrameError: it is not an array of the seven parts.
     """
     try:
-        code, language, version, opaque, flag, remark, fields = _unpack(header)
+        code, language, version, opaque, flag, remark, fields = msgpack.unpackb(header, **_LIMITS)
     except (ValueError, TypeError, msgpack.UnpackException) as e:
         raise FrameError(f"the msgpack header cannot be read: {e}") from e
     numbers = (code, language, version, opaque, flag)

@@ -48,14 +48,30 @@ class SendMessageRequest(RequestHeader, kw_only=True):
 
 
 class SendMessageV2Request(SendMessageRequest, rename=_SHORT_NAMES, kw_only=True):
-    """The same with one-letter names on the wire: what current SDKs send, 310."""
+    """The same with one-letter names on the wire: what current SDKs send, 310.
+
+    The fields stand here again because msgspec renames only those that a class itself declares.
+    """
 
     code: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE_V2
 
+    producer_group: str
+    topic: str
+    default_topic: str = ""
+    default_topic_queue_nums: int = 0
+    queue_id: int
+    sys_flag: int = 0
+    born_timestamp: int
+    flag: int = 0
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: int | None = None
     broker_name: str | None = None
 
 
-class SendBatchRequest(SendMessageV2Request, rename=_SHORT_NAMES, kw_only=True):
+class SendBatchRequest(SendMessageV2Request, kw_only=True):
     """A client batch of messages for one queue, 320."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_BATCH_MESSAGE

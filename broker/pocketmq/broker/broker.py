@@ -1,0 +1,271 @@
+"""The composition root of a broker: what there is, and the order in which it starts and stops."""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+
+from pocketmq.broker.clients import (
+    ConsumerGroup,
+    ConsumerTable,
+    ProducerTable,
+    expired_connections,
+)
+from pocketmq.broker.config import SYNC_FLUSH, BrokerConfig
+from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.handlers.admin import AdminHandlers
+from pocketmq.broker.handlers.bulk import BulkHandlers
+from pocketmq.broker.handlers.clients import ClientHandlers
+from pocketmq.broker.handlers.groups import GroupHandlers
+from pocketmq.broker.handlers.offsets import OffsetHandlers
+from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
+from pocketmq.broker.handlers.send import SendHandlers, SendSettings
+from pocketmq.broker.handlers.topics import TopicHandlers
+from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.registration import Registration
+from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.retention import Retention
+from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.topics import TopicTable, system_topic_names, system_topics
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.hosts import encode_host, join_address
+from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
+from pocketmq.transport.clock import Clock, SystemClock
+from pocketmq.transport.connection import Connection, Handler, Limits
+from pocketmq.transport.server import Server
+from pocketmq.transport.tasks import Tasks, repeat
+
+log = logging.getLogger("pocketmq.broker")
+
+CLIENT_SCAN_PERIOD_S = 10.0
+_ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104
+
+
+class Broker:
+    """A broker: ``async with Broker(config) as broker:`` binds, recovers and registers.
+
+    Args:
+        config: its settings.
+        clock: its time.
+        files: its disk; tests give one that fails.
+        seed: of its choices, such as the queue for a message that names none.
+
+    Attributes:
+        address: what clients are told, ``host:port``.
+
+    Raises:
+        DirectoryInUseError, FormatError: on entry, see `store.errors`.
+        OSError: on entry, the address is in use.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock | None = None,
+        *,
+        files: Files | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.config = config
+        self.clock: Clock = clock or SystemClock()
+        self.address = ""
+        self._files, self._chance = files, random.Random(seed)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Broker:
+        async with AsyncExitStack() as stack:
+            await self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Unregisters, answers what was accepted, and closes the store cleanly. Idempotent."""
+        stack, self._stack = self._stack, AsyncExitStack()
+        await stack.aclose()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        config, clock = self.config, self.clock
+        self.store = store = MessageStore(
+            Path(config.store_path_root_dir), _store_settings(config), clock, self._files
+        )
+        stack.push_async_callback(store.close)
+        self.topics = topics = TopicTable(store.metadata, clock)
+        self.groups = GroupTable(
+            store.metadata, clock, auto_create=config.auto_create_subscription_group
+        )
+        self.offsets = ConsumerOffsets(store.metadata)
+        stack.callback(self.offsets.save)
+        self.producers = ProducerTable()
+        self.consumers = ConsumerTable(self._members_changed)
+        self.polling = LongPolling(clock, config.max_held_pulls)
+        store.on_appended = self.polling.arrived
+
+        handlers: dict[int, Handler] = {}
+        server = Server(
+            clock,
+            handlers,
+            limits=Limits(
+                idle_timeout_s=config.connection_idle_timeout / 1000,
+                write_buffer_max=config.write_buffer_max,
+            ),
+            on_close=self._disconnected,
+            connections_max=config.connections_max,
+        )
+        await server.listen(config.bind_address, config.listen_port)
+        stack.push_async_callback(server.close)
+        stack.push_async_callback(store.drain)
+        stack.callback(self.polling.release_all)
+        self.address = join_address(self._advertised_host(), server.port)
+        self._create_system_topics()
+        handlers.update(self._handlers(server.port))
+
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        self.registration = Registration(config, self.address, topics, clock)
+        stack.push_async_callback(self.registration.close)
+        stack.push_async_callback(self.registration.unregister)
+        await self._run(tasks)
+        log.info("%s serves %s from %s", config.broker_name, self.address, store.directory)
+
+    async def _run(self, tasks: Tasks) -> None:
+        """Registers, and starts what happens by itself from now on."""
+        config, clock = self.config, self.clock
+        retention = Retention(self.store, config.file_reserved_time * 3_600_000)
+        if self.registration.servers:
+            await self.registration.register()
+            self.topics.on_change = self.registration.want
+            tasks.spawn(self.registration.run_wanted(), "register-wanted")
+        for name, period_s, action in (
+            ("register", config.register_name_server_period / 1000,
+             self.registration.register_if_changed),
+            ("checkpoint", config.flush_interval_commit_log / 1000, self.store.checkpoint),
+            ("offsets", config.flush_consumer_offset_interval / 1000, self.offsets.save),
+            ("retention", config.clean_resource_interval / 1000, retention.run),
+            ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
+        ):  # fmt: skip
+            tasks.spawn(repeat(clock, period_s, action), name)
+
+    def _handlers(self, port: int) -> dict[int, Handler]:
+        config, store, topics = self.config, self.store, self.topics
+        store_host = encode_host(self._advertised_host(), port)
+        pulls = PullHandlers(
+            topics, self.groups, self.offsets, self.consumers, store, self.polling,
+            PullSettings(
+                permission=config.broker_permission,
+                count_max=config.max_transfer_count_on_message_in_memory,
+                size_max=config.max_transfer_bytes_on_message_in_memory,
+                bulk_size_max=config.max_transfer_bytes_on_bulk,
+                long_polling=config.long_polling_enable,
+                short_polling_ms=config.short_polling_time_mills,
+            ),
+        )  # fmt: skip
+        sends = SendHandlers(
+            topics, self.groups, store,
+            SendSettings(
+                cluster=config.broker_cluster_name,
+                region=config.region_id,
+                store_host=store_host,
+                body_size_max=config.max_message_size,
+                permission=config.broker_permission,
+                queue_nums_max=config.default_topic_queue_nums,
+                trace_on=config.trace_on,
+            ),
+            self._chance,
+        )  # fmt: skip
+        system_names = system_topic_names(config.broker_cluster_name, config.broker_name)
+        families = (
+            sends,
+            BulkHandlers(
+                topics, store, store_host, config.max_message_size, config.broker_permission
+            ),
+            pulls,
+            OffsetHandlers(topics, self.groups, self.offsets, store),
+            ClientHandlers(topics, self.groups, self.producers, self.consumers, self.clock),
+            TopicHandlers(
+                config.broker_name, system_names, topics, self.offsets, store, self.polling
+            ),
+            GroupHandlers(config.broker_name, topics, self.groups, self.offsets, store),
+            AdminHandlers(config, self.clock, store, pulls, self.polling),
+        )
+        table: dict[int, Handler] = {}
+        for family in families:
+            table.update(family.table())
+        return table
+
+    def _advertised_host(self) -> str:
+        if self.config.broker_ip1:
+            return self.config.broker_ip1
+        if self.config.bind_address not in _ANY_ADDRESS:
+            return self.config.bind_address
+        return _own_address()
+
+    def _create_system_topics(self) -> None:
+        config = self.config
+        missing = [
+            topic
+            for topic in system_topics(
+                config.broker_cluster_name,
+                config.broker_name,
+                auto_create=config.auto_create_topic_enable,
+                default_queue_nums=config.default_topic_queue_nums,
+            )
+            if topic.topic_name not in self.topics
+        ]
+        self.topics.put(*missing)
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def _members_changed(self, name: str, group: ConsumerGroup) -> None:
+        config = self.groups.get(name)
+        if not self.config.notify_consumer_ids_changed_enable or (
+            config is not None and not config.notify_consumer_ids_changed_enable
+        ):
+            return
+        request = ConsumerIdsChangedRequest(consumer_group=name)
+        for connection in list(group.members):
+            connection.notify(Command(request.code, header=request))
+
+    def _disconnected(self, connection: Connection) -> None:
+        self.producers.leave_all(connection)
+        self.consumers.leave_all(connection)
+
+    def _expire_clients(self) -> None:
+        expired_s = self.config.channel_expired_timeout / 1000
+        for connection in expired_connections(
+            self.clock, expired_s, self.producers, self.consumers
+        ):
+            log.info("forgetting %s: no heartbeat in %g s", connection.remote_address, expired_s)
+            connection.close("no heartbeat")
+
+
+def _store_settings(config: BrokerConfig) -> StoreSettings:
+    return StoreSettings(
+        segment_size=config.segment_size,
+        flush_sync=config.flush_disk_type == SYNC_FLUSH,
+        flush_timeout_ms=config.sync_flush_timeout,
+        open_files_max=config.open_files_max,
+        disk_warning_percent=config.disk_space_warning_level_ratio,
+        disk_clean_percent=config.disk_space_clean_forcibly_ratio,
+        disk_free_min=config.disk_space_free_min,
+    )
+
+
+def _own_address() -> str:
+    """This machine's address as its own name resolves; loopback when it does not."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

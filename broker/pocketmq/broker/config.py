@@ -1,0 +1,162 @@
+"""A broker's settings, under RocketMQ's own names (`common/BrokerConfig`, `MessageStoreConfig`).
+
+Sizes are bytes; times are milliseconds unless the name or the text says otherwise.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.protocol.errors import ConfigError
+
+ASYNC_FLUSH = "ASYNC_FLUSH"
+SYNC_FLUSH = "SYNC_FLUSH"
+
+MIB = 1024 * 1024
+
+
+class AdvertiseRule(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
+    """An address of this broker, and who is told it.
+
+    Attributes:
+        addr: ``host:port``.
+        callers: networks in CIDR form; empty for everybody.
+    """
+
+    addr: str
+    callers: list[str] = msgspec.field(default_factory=list)
+
+
+class BrokerConfig(
+    msgspec.Struct,
+    rename="camel",
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
+    """What a broker's YAML file may say; there the keys are in camel case, as RocketMQ's.
+
+    Attributes:
+        broker_cluster_name, broker_name, broker_id: who it is; id 0 is the master.
+        namesrv_addr: name servers, separated by semicolons; it registers with all of them.
+        listen_port: 0 lets the system choose.
+        bind_address: the address that is listened on.
+        broker_ip1 (`brokerIP1`): the host that clients are told; bind_address, or the machine's own
+            name, when empty.
+        advertise: further addresses for some callers, see docs/deploy.md.
+        store_path_root_dir: the data directory.
+        flush_disk_type: ASYNC_FLUSH answers when the system has the data, SYNC_FLUSH when the disk
+            has it.
+        flush_interval_commit_log: how often written data is brought to the disk under ASYNC_FLUSH.
+        sync_flush_timeout: how long SYNC_FLUSH waits before it answers FLUSH_DISK_TIMEOUT.
+        flush_consumer_offset_interval: how often committed offsets are saved.
+        segment_size: bytes of one log file of one queue.
+        open_files_max: file handles kept open.
+        file_reserved_time: hours that messages are kept.
+        clean_resource_interval: how often old data is looked for.
+        disk_space_warning_level_ratio: used share of the disk, in percent, that refuses sends.
+        disk_space_clean_forcibly_ratio: used share that removes the oldest data whatever its age.
+        disk_space_free_min: free bytes with which neither share matters.
+        auto_create_topic_enable: make unknown topics on the first send.
+        default_topic_queue_nums: most queues of a topic made that way.
+        auto_create_subscription_group: make unknown groups on first use.
+        max_message_size: bytes of a message's body.
+        broker_permission: 6 read and write, 4 read only, 2 write only.
+        register_name_server_period: how often it registers, 10 to 60 s.
+        register_broker_timeout_mills: how long one registration may take.
+        long_polling_enable: hold pulls that find nothing.
+        short_polling_time_mills: how long they are held when long polling is off.
+        max_transfer_count_on_message_in_memory: messages of one pull.
+        max_transfer_bytes_on_message_in_memory: bytes of one pull.
+        max_transfer_bytes_on_bulk: of one bulk pull.
+        max_held_pulls: pulls that may wait for messages together.
+        channel_expired_timeout: a client without a heartbeat for so long is forgotten.
+        notify_consumer_ids_changed_enable: tell a group's members when one comes or goes.
+        region_id: goes into each message's MSG_REGION.
+        trace_on: tell clients that their traces are wanted.
+        connection_idle_timeout, write_buffer_max, connections_max: limits of connections.
+    """
+
+    broker_cluster_name: str = "DefaultCluster"
+    broker_name: str = "broker-a"
+    broker_id: int = 0
+    namesrv_addr: str = ""
+    listen_port: int = 10911
+    bind_address: str = "0.0.0.0"  # noqa: S104 (as RocketMQ; the CLI's clusters use loopback)
+    broker_ip1: str = msgspec.field(default="", name="brokerIP1")
+    advertise: list[AdvertiseRule] = msgspec.field(default_factory=list)
+
+    store_path_root_dir: str = "store"
+    flush_disk_type: str = ASYNC_FLUSH
+    flush_interval_commit_log: int = 1000
+    sync_flush_timeout: int = 5000
+    flush_consumer_offset_interval: int = 5000
+    segment_size: int = 64 * MIB
+    open_files_max: int = 1024
+    file_reserved_time: int = 72
+    clean_resource_interval: int = 10_000
+    disk_space_warning_level_ratio: float = 90.0
+    disk_space_clean_forcibly_ratio: float = 85.0
+    disk_space_free_min: int = 5 * 1024 * MIB
+
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    auto_create_subscription_group: bool = True
+    max_message_size: int = 4 * MIB
+    broker_permission: int = 6
+
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 24_000
+
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1000
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_bytes_on_bulk: int = 8 * MIB
+    max_held_pulls: int = 100_000
+
+    channel_expired_timeout: int = 120_000
+    notify_consumer_ids_changed_enable: bool = True
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+
+    connection_idle_timeout: int = 120_000
+    write_buffer_max: int = 64 * MIB
+    connections_max: int = 20_000
+
+    def __post_init__(self) -> None:
+        """Checks what types cannot.
+
+        Raises:
+            ConfigError: a value is out of its range; the error names the key.
+        """
+        if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
+            raise ConfigError(
+                f"flushDiskType is {self.flush_disk_type!r}: it must be ASYNC_FLUSH or SYNC_FLUSH"
+            )
+        if not self.broker_name or not self.broker_cluster_name:
+            raise ConfigError("brokerName and brokerClusterName must not be empty")
+        for key, value, low, high in (
+            ("listenPort", self.listen_port, 0, 65535),
+            ("brokerId", self.broker_id, 0, 2**31),
+            ("defaultTopicQueueNums", self.default_topic_queue_nums, 1, 65536),
+            ("segmentSize", self.segment_size, 64 * 1024, 16 * 1024 * MIB),
+            ("openFilesMax", self.open_files_max, 16, 1_000_000),
+            ("maxMessageSize", self.max_message_size, 1, 15 * MIB),
+            ("maxTransferBytesOnBulk", self.max_transfer_bytes_on_bulk, 64 * 1024, 15 * MIB),
+            (
+                "maxTransferCountOnMessageInMemory",
+                self.max_transfer_count_on_message_in_memory,
+                1,
+                65536,
+            ),
+            ("fileReservedTime", self.file_reserved_time, 1, 24 * 3650),
+            ("brokerPermission", self.broker_permission, 0, 7),
+            ("flushIntervalCommitLog", self.flush_interval_commit_log, 1, 600_000),
+            ("flushConsumerOffsetInterval", self.flush_consumer_offset_interval, 1, 600_000),
+            ("registerNameServerPeriod", self.register_name_server_period, 10_000, 60_000),
+            ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 1, 100),
+            ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 1, 100),
+        ):
+            if not low <= value <= high:
+                raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")

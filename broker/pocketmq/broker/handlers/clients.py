@@ -1,0 +1,149 @@
+"""Heartbeats and membership (`broker/processor/ClientManageProcessor`)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.clients import ConsumerTable, Member, ProducerTable
+from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.topics import TopicTable
+from pocketmq.protocol.bodies.clients import (
+    SQL92,
+    ConsumerConnection,
+    ConsumerIdList,
+    Heartbeat,
+    ProducerConnection,
+)
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import GroupMissingError, response_error
+from pocketmq.protocol.header import NoFields
+from pocketmq.protocol.names import retry_topic
+from pocketmq.protocol.requests.clients import (
+    ConsumerConnectionsRequest,
+    ConsumerListRequest,
+    HeartbeatResponse,
+    ProducerConnectionsRequest,
+    UnregisterClientRequest,
+)
+from pocketmq.transport.clock import Clock
+from pocketmq.transport.connection import Connection, Handler
+
+
+class ClientHandlers:
+    """Keeps the tables of living clients."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        producers: ProducerTable,
+        consumers: ConsumerTable,
+        clock: Clock,
+    ) -> None:
+        self._topics, self._groups = topics, groups
+        self._producers, self._consumers = producers, consumers
+        self._clock = clock
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check_client_config,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+        }
+
+    def heartbeat(self, command: Command, connection: Connection) -> Command:
+        """34: full heartbeats, as every client sends them first."""
+        data = Heartbeat.decode(command.body)
+
+        def member() -> Member:
+            return Member(
+                data.client_id,
+                connection,
+                command.language,
+                command.version,
+                self._clock.monotonic(),
+            )
+
+        for consumer in data.consumer_data_set:
+            try:
+                group = self._groups.find(consumer.group_name)
+            except GroupMissingError:
+                continue  # its pulls are told; the client's other groups must go on
+            if group.retry_queue_nums > 0:
+                self._topics.create_for_group(
+                    retry_topic(consumer.group_name), group.retry_queue_nums
+                )
+            self._consumers.heartbeat(consumer, member())
+        for producer in data.producer_data_set:
+            self._producers.heartbeat(producer.group_name, member())
+        return Command(
+            ResponseCode.SUCCESS,
+            header=HeartbeatResponse(is_support_heart_beat_v2=False, is_sub_change=True),
+        )
+
+    def unregister(self, command: Command, connection: Connection) -> Command:
+        """35."""
+        request = command.read(UnregisterClientRequest)
+        if request.producer_group:
+            self._producers.leave(request.producer_group, connection)
+        if request.consumer_group:
+            self._consumers.leave(request.consumer_group, connection)
+        return Command(ResponseCode.SUCCESS, header=NoFields())
+
+    def consumer_list(self, command: Command, _: Connection) -> Command:
+        """38."""
+        request = command.read(ConsumerListRequest)
+        group = self._consumers.get(request.consumer_group)
+        if group is None:
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {request.consumer_group}"
+            )
+        ids = [member.client_id for member in group.members.values()]
+        return Command(
+            ResponseCode.SUCCESS,
+            header=NoFields(),
+            body=ConsumerIdList(consumer_id_list=ids).encode(),
+        )
+
+    def check_client_config(self, command: Command, _: Connection) -> Command:
+        """46: whether the subscription in the body can be served."""
+        if SQL92.encode() in command.body:
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR,
+                "the broker does not support consumer to filter message by SQL92: only tag "
+                "expressions are supported yet",
+            )
+        return Command(ResponseCode.SUCCESS)
+
+    def consumer_connections(self, command: Command, _: Connection) -> Command:
+        """203."""
+        request = command.read(ConsumerConnectionsRequest)
+        group = self._consumers.get(request.consumer_group)
+        if group is None:
+            raise response_error(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"the consumer group[{request.consumer_group}] not online",
+            )
+        body = ConsumerConnection(
+            connection_set=[member.describe() for member in group.members.values()],
+            subscription_table=dict(group.subscriptions),
+            consume_type=group.data.consume_type,
+            message_model=group.data.message_model,
+            consume_from_where=group.data.consume_from_where,
+        )
+        return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def producer_connections(self, command: Command, _: Connection) -> Command:
+        """204."""
+        request = command.read(ProducerConnectionsRequest)
+        members = self._producers.members(request.producer_group)
+        if not members:
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"the producer group[{request.producer_group}] not exist",
+            )
+        body = ProducerConnection(connection_set=[member.describe() for member in members])
+        return Command(ResponseCode.SUCCESS, body=body.encode())

@@ -1,0 +1,285 @@
+"""Pulls: 11, 361 and PocketMQ's bulk pull (`broker/processor/PullMessageProcessor`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.broker.clients import ConsumerTable
+from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.long_polling import HeldPull, LongPolling
+from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics import TopicTable
+from pocketmq.protocol.bodies.clients import BROADCASTING, TAG, GroupConfig, Subscription
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.flags import PERM_READ, is_readable
+from pocketmq.protocol.requests.pulling import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    BulkPullRequest,
+    LitePullMessageRequest,
+    PullMessageRequest,
+    PullMessageResponse,
+)
+from pocketmq.transport.connection import Connection, Handler
+
+
+class PullSettings(msgspec.Struct, frozen=True):
+    """Limits of pulls.
+
+    Attributes:
+        permission: of the whole broker, bits of `pocketmq.protocol.flags`.
+        count_max, size_max: messages and bytes of one pull.
+        bulk_size_max: bytes of one bulk pull.
+        long_polling: hold pulls as long as their clients ask for.
+        short_polling_ms: how long they are held otherwise.
+    """
+
+    permission: int
+    count_max: int
+    size_max: int
+    bulk_size_max: int
+    long_polling: bool
+    short_polling_ms: int
+
+
+class Found(NamedTuple):
+    """What a pull came to: the response code, the status as RocketMQ names it, and the data."""
+
+    code: int
+    status: str
+    next_offset: int
+    data: bytes = b""
+
+
+BULK_COUNT_MAX = 1_000_000
+
+
+class PullHandlers:
+    """Reads messages, and holds pulls that find none.
+
+    Args:
+        topics, groups, offsets, consumers, store: of the broker.
+        polling: where pulls are held.
+        settings: their limits.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        consumers: ConsumerTable,
+        store: MessageStore,
+        polling: LongPolling,
+        settings: PullSettings,
+    ) -> None:
+        self._topics, self._groups, self._offsets = topics, groups, offsets
+        self._consumers, self._store, self._polling = consumers, store, polling
+        self._settings = settings
+        self.found_count = self.missed_count = self.transferred_size = 0
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.lite_pull,
+            RequestCode.BULK_PULL: self.bulk_pull,
+        }
+
+    def pull(self, command: Command, connection: Connection) -> Command | None:
+        """11."""
+        settings = self._settings
+        request = command.read(PullMessageRequest)
+        return self._pull(command, request, connection, settings.count_max, settings.size_max)
+
+    def lite_pull(self, command: Command, connection: Connection) -> Command | None:
+        """361."""
+        settings = self._settings
+        request = command.read(LitePullMessageRequest)
+        return self._pull(command, request, connection, settings.count_max, settings.size_max)
+
+    def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
+        """31002: as many messages as fit into the bytes that the client names."""
+        request = command.read(BulkPullRequest)
+        size_max = min(request.max_msg_bytes or self._settings.bulk_size_max,
+                       self._settings.bulk_size_max)  # fmt: skip
+        return self._pull(command, request, connection, BULK_COUNT_MAX, size_max)
+
+    def _pull(
+        self,
+        command: Command,
+        request: PullMessageRequest,
+        connection: Connection,
+        count_max: int,
+        size_max: int,
+    ) -> Command | None:
+        group, topic = self._check(request, connection.remote_address)
+        codes = self._filter_of(request)
+        count_max = min(max(request.max_msg_nums, 1), count_max)
+
+        def answer(found: Found) -> Command:
+            return self._answer(request, topic, group, found)
+
+        if request.sys_flag & PULL_COMMIT_OFFSET:
+            self._offsets.commit(
+                request.consumer_group, request.topic, request.queue_id, request.commit_offset
+            )
+        found = self._find(request, count_max, size_max, codes)
+        if found.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & PULL_SUSPEND:
+            return answer(found)
+
+        def wake() -> bool:
+            if connection.is_closing:
+                return True
+            result = self._find(request, count_max, size_max, codes)
+            while result.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                # What came does not match: go on waiting behind it.
+                held.offset = request.queue_offset = result.next_offset
+                result = self._find(request, count_max, size_max, codes)
+            if result.code == ResponseCode.PULL_NOT_FOUND:
+                return False
+            connection.respond(command, answer(result))
+            return True
+
+        def expire() -> None:
+            if not connection.is_closing:
+                connection.respond(command, answer(self._find(request, count_max, size_max, codes)))
+
+        held = HeldPull(request.queue_offset, wake, expire)
+        timeout_ms = (
+            request.suspend_timeout_millis
+            if self._settings.long_polling
+            else self._settings.short_polling_ms
+        )
+        if self._polling.hold(request.topic, request.queue_id, held, timeout_ms):
+            return None
+        return answer(found)
+
+    # -- checks, in RocketMQ's order ----------------------------------------------------------
+
+    def _check(self, request: PullMessageRequest, peer: str) -> tuple[GroupConfig, TopicConfig]:
+        if not self._settings.permission & PERM_READ:
+            raise no_permission(
+                f"the broker gives no messages: its brokerPermission is {self._settings.permission}"
+            )
+        group = self._groups.find(request.consumer_group)
+        if not group.consume_enable:
+            raise no_permission(
+                f"subscription group no permission, {group.group_name}: its consumeEnable is off"
+            )
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise topic_missing(request.topic)
+        if not is_readable(topic.perm):
+            raise no_permission(f"the topic[{request.topic}] pulling message is forbidden")
+        if not 0 <= request.queue_id < topic.read_queue_nums:
+            raise queue_illegal(request.queue_id, topic, "read", peer)
+        if not request.sys_flag & PULL_SUBSCRIPTION:
+            self._check_membership(request, group)
+        return group, topic
+
+    def _check_membership(self, request: PullMessageRequest, group: GroupConfig) -> None:
+        members = self._consumers.get(group.group_name)
+        if members is None:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: no member of {group.group_name} has sent a "
+                f"heartbeat to this broker",
+            )
+        if members.data.message_model == BROADCASTING and not group.consume_broadcast_enable:
+            raise no_permission(
+                f"the consumer group[{group.group_name}] can not consume by broadcast way"
+            )
+        subscription = members.subscriptions.get(request.topic)
+        if subscription is None:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: group {group.group_name} has not "
+                f"subscribed to {request.topic}",
+            )
+        if subscription.sub_version < request.sub_version:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+
+    def _filter_of(self, request: PullMessageRequest) -> frozenset[int] | None:
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            if request.expression_type not in (None, "", TAG):
+                raise response_error(
+                    ResponseCode.SYSTEM_ERROR,
+                    "the broker does not support consumer to filter message by "
+                    f"{request.expression_type}: only tag expressions are supported yet",
+                )
+            return tags_codes(request.subscription or "")
+        members = self._consumers.get(request.consumer_group)
+        subscription = None if members is None else members.subscriptions.get(request.topic)
+        if subscription is None or subscription.takes_all:
+            return None
+        return frozenset(subscription.code_set)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _find(
+        self,
+        request: PullMessageRequest,
+        count_max: int,
+        size_max: int,
+        codes: frozenset[int] | None,
+    ) -> Found:
+        offset = request.queue_offset
+        queue_log = self._store.find_log(request.topic, request.queue_id)
+        if queue_log is None or queue_log.max_offset == 0:
+            if offset == 0:
+                return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0)
+        low, high = queue_log.min_offset, queue_log.max_offset
+        if offset < low:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low)
+        if offset == high:
+            return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
+        if offset > high:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
+        part = queue_log.read(offset, count_max, size_max, codes)
+        if not part.records:
+            return Found(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
+            )
+        self.found_count += part.records
+        self.transferred_size += len(part.data)
+        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data)
+
+    def _answer(
+        self, request: PullMessageRequest, topic: TopicConfig, group: GroupConfig, found: Found
+    ) -> Command:
+        if found.code != ResponseCode.SUCCESS:
+            self.missed_count += 1
+        queue_log = self._store.find_log(request.topic, request.queue_id)
+        return Command(
+            found.code,
+            remark=found.status,
+            body=found.data,
+            header=PullMessageResponse(
+                suggest_which_broker_id=0,
+                next_begin_offset=found.next_offset,
+                min_offset=0 if queue_log is None else queue_log.min_offset,
+                max_offset=0 if queue_log is None else queue_log.max_offset,
+                topic_sys_flag=topic.topic_sys_flag,
+                group_sys_flag=group.group_sys_flag,
+            ),
+        )
+
+
+@lru_cache(maxsize=1024)
+def tags_codes(expression: str) -> frozenset[int] | None:
+    """The tags codes that an expression lets through; None for all."""
+    subscription = Subscription.of_tags("", expression, 0)
+    return None if subscription.takes_all else frozenset(subscription.code_set)

@@ -1,0 +1,338 @@
+"""Sends: 10, 310, 320 (`broker/processor/SendMessageProcessor`)."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.refusals import (
+    no_permission,
+    queue_illegal,
+    store_failure,
+    topic_unknown_on_send,
+    unavailable,
+)
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics import TopicTable
+from pocketmq.protocol import flags, names
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.batch import decode_batch
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import IllegalNameError, OperatingError, response_error
+from pocketmq.protocol.ids import offset_msg_id, unique_key
+from pocketmq.protocol.records import encode_record
+from pocketmq.protocol.requests.sending import (
+    SendBatchRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    SendMessageV2Request,
+)
+from pocketmq.transport.connection import Connection, Handler
+
+_BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
+_LATER_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES, props.TRANSACTION_PREPARED)
+
+
+class SendSettings(msgspec.Struct, frozen=True):
+    """What sends need to know of their broker.
+
+    Attributes:
+        cluster, region: go into the messages' properties.
+        store_host: the broker's encoded address; goes into records and message ids.
+        body_size_max: bytes of one body.
+        permission: of the whole broker, bits of `pocketmq.protocol.flags`.
+        queue_nums_max: most queues of a topic made on its first message.
+        trace_on: whether clients' traces are wanted.
+    """
+
+    cluster: str
+    region: str
+    store_host: bytes
+    body_size_max: int
+    permission: int
+    queue_nums_max: int
+    trace_on: bool
+
+
+class SendHandlers:
+    """Checks messages, gives them their place and answers when they are stored.
+
+    Args:
+        topics, groups, store: of the broker.
+        settings: what is checked and added.
+        chance: picks a queue when the client leaves that to the broker.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        store: MessageStore,
+        settings: SendSettings,
+        chance: random.Random,
+    ) -> None:
+        self._topics, self._groups, self._store = topics, groups, store
+        self._settings, self._chance = settings, chance
+        trace = "true" if settings.trace_on else "false"
+        self._added = props.encode(
+            {
+                props.MSG_REGION: settings.region,
+                props.TRACE_ON: trace,
+                props.CLUSTER: settings.cluster,
+            }
+        )
+        self._key_prefix = settings.store_host[:-4] + chance.randbytes(6)
+        self._key_counter = 0
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.SEND_MESSAGE: self.send_long,
+            RequestCode.SEND_MESSAGE_V2: self.send,
+            RequestCode.SEND_BATCH_MESSAGE: self.send_batch,
+        }
+
+    def send(self, command: Command, connection: Connection) -> None:
+        """310: one message, or a batch if it says so."""
+        request = command.read(SendMessageV2Request)
+        if request.batch:
+            self._store_batch(command, request, connection)
+        else:
+            self._store_message(command, request, connection)
+
+    def send_long(self, command: Command, connection: Connection) -> None:
+        """10: the same with long names."""
+        request = command.read(SendMessageRequest)
+        if request.batch:
+            self._store_batch(command, request, connection)
+        else:
+            self._store_message(command, request, connection)
+
+    def send_batch(self, command: Command, connection: Connection) -> None:
+        """320: a batch."""
+        self._store_batch(command, command.read(SendBatchRequest), connection)
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def _topic_of(self, request: SendMessageRequest) -> TopicConfig:
+        name = request.topic
+        topic = self._topics.get(name)
+        if name in names.SEND_FORBIDDEN_TOPICS:
+            raise no_permission(f"Sending message to topic[{name}] is forbidden.")
+        if topic is not None:
+            return topic
+        try:
+            names.check_topic(name)
+        except IllegalNameError as e:
+            raise response_error(ResponseCode.INVALID_PARAMETER, str(e)) from e
+        if name.startswith(names.RETRY_PREFIX):
+            group = self._groups.find(name.removeprefix(names.RETRY_PREFIX))
+            return self._topics.create_for_group(name, group.retry_queue_nums)
+        topic = self._topics.create_on_send(
+            name,
+            request.default_topic,
+            request.default_topic_queue_nums,
+            self._settings.queue_nums_max,
+        )
+        if topic is None:
+            raise topic_unknown_on_send(name, self._settings.cluster)
+        return topic
+
+    def _log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
+        """Everything that must hold before a message may be stored, and where it goes."""
+        topic = self._topic_of(request)
+        if not self._settings.permission & flags.PERM_WRITE:
+            raise no_permission(
+                f"the broker takes no messages: its brokerPermission is {self._settings.permission}"
+            )
+        refusal = self._store.refusal
+        if refusal is not None:
+            raise unavailable(refusal)
+        queue_id = request.queue_id
+        if queue_id < 0:
+            queue_id = self._chance.randrange(topic.write_queue_nums)
+        elif queue_id >= topic.queue_nums_max:
+            raise queue_illegal(queue_id, topic, "write", peer)
+        return self._store.queue_log(request.topic, queue_id)
+
+    def _check_body(self, body: bytes) -> None:
+        if not body:
+            raise response_error(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+        if len(body) > self._settings.body_size_max:
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the message body has {len(body)} bytes, the limit maxMessageSize of this broker "
+                f"is {self._settings.body_size_max}",
+            )
+
+    def _check_kind(self, sys_flag: int, properties: str) -> None:
+        for name in _LATER_PROPERTIES:
+            # The plain search is quick and almost always says no.
+            if name in properties and props.value_of(properties, name) is not None:
+                raise response_error(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    f"this version of the broker stores no messages with the property {name}: "
+                    f"delays, timers and transactions are not supported yet",
+                )
+        if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED:
+            raise no_permission("this version of the broker stores no transactional messages")
+
+    # -- storing ------------------------------------------------------------------------------
+
+    def _store_message(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> None:
+        self._check_body(command.body)
+        queue_log = self._log_for(request, connection.remote_address)
+        given = request.properties or ""
+        self._check_kind(request.sys_flag, given)
+        unique, text = self._complete(given)
+        properties = text.encode()
+        if len(properties) > props.PROPERTIES_SIZE_MAX:
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the message properties have {len(properties)} bytes, the limit is "
+                f"{props.PROPERTIES_SIZE_MAX}",
+            )
+        tags = props.value_of(given, props.TAGS) if props.TAGS in given else None
+        offset, place = queue_log.next_offset, queue_log.next_physical_offset
+        record = encode_record(
+            topic=request.topic.encode(),
+            queue_id=queue_log.queue_id,
+            flag=request.flag,
+            queue_offset=offset,
+            physical_offset=place,
+            sys_flag=request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            born_host=connection.remote_host,
+            store_timestamp=self._store.store_time(queue_log),
+            store_host=self._settings.store_host,
+            reconsume_times=request.reconsume_times or 0,
+            prepared_transaction_offset=0,
+            body=command.body,
+            properties=properties,
+        )
+
+        def stored(error: OperatingError | None) -> None:
+            self._answer(
+                command,
+                connection,
+                error,
+                SendMessageResponse(
+                    msg_id=offset_msg_id(self._settings.store_host, place),
+                    queue_id=queue_log.queue_id,
+                    queue_offset=offset,
+                    transaction_id=unique,
+                    region=self._settings.region,
+                    trace_on=self._settings.trace_on,
+                ),
+            )
+
+        wants_flush = "WAIT\x01false" not in given
+        queue_log.append(record, props.tags_code(tags), Waiter(stored, wants_flush))
+        self._store.touch(queue_log)
+
+    def _complete(self, given: str) -> tuple[str, str]:
+        """The message's unique key, and its properties with what the broker adds."""
+        unique = props.value_of(given, props.UNIQ_KEY)
+        if any(name in given for name in _BROKER_PROPERTIES):
+            # A message that comes back (a retry, a copy): what the broker sets is set anew.
+            known = props.decode(given)
+            for name in _BROKER_PROPERTIES:
+                known.pop(name, None)
+            given = props.encode(known)
+        if given and given[-1] != props.VALUE_END:
+            given += props.VALUE_END
+        if unique is None:
+            unique = self._new_key()
+            given += f"{props.UNIQ_KEY}\x01{unique}\x02"
+        return unique, given + self._added
+
+    def _new_key(self) -> str:
+        self._key_counter += 1
+        return unique_key(self._key_prefix, self._store.clock.now_ms(), self._key_counter)
+
+    def _store_batch(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> None:
+        self._check_body(command.body)
+        if request.topic.startswith(names.RETRY_PREFIX) or len(request.topic) > 127:
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a batch can go neither to a retry topic nor to one named with over 127 characters",
+            )
+        entries = decode_batch(command.body)
+        queue_log = self._log_for(request, connection.remote_address)
+        given = request.properties or ""
+        self._check_kind(request.sys_flag, given)
+        first_offset = queue_log.next_offset
+        places: list[int] = []
+        topic, store_host = request.topic.encode(), self._settings.store_host
+        timestamp = self._store.store_time(queue_log)
+        last = len(entries) - 1
+
+        def stored(error: OperatingError | None) -> None:
+            self._answer(
+                command,
+                connection,
+                error,
+                SendMessageResponse(
+                    msg_id=",".join([offset_msg_id(store_host, place) for place in places]),
+                    queue_id=queue_log.queue_id,
+                    queue_offset=first_offset,
+                    region=self._settings.region,
+                    trace_on=self._settings.trace_on,
+                ),
+            )
+
+        waiter = Waiter(stored, "WAIT\x01false" not in given)
+        for index, (flag, body, properties) in enumerate(entries):
+            place = queue_log.next_physical_offset
+            places.append(place)
+            record = encode_record(
+                topic=topic,
+                queue_id=queue_log.queue_id,
+                flag=flag,
+                queue_offset=queue_log.next_offset,
+                physical_offset=place,
+                sys_flag=request.sys_flag,
+                born_timestamp=request.born_timestamp,
+                born_host=connection.remote_host,
+                store_timestamp=timestamp,
+                store_host=store_host,
+                reconsume_times=request.reconsume_times or 0,
+                prepared_transaction_offset=0,
+                body=body,
+                properties=properties,
+            )
+            queue_log.append(record, batch_tags_code(properties), waiter if index == last else None)
+        self._store.touch(queue_log)
+
+    @staticmethod
+    def _answer(
+        command: Command,
+        connection: Connection,
+        error: OperatingError | None,
+        header: SendMessageResponse,
+    ) -> None:
+        if error is None:
+            connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
+            return
+        code, remark = store_failure(error)
+        if code == ResponseCode.FLUSH_DISK_TIMEOUT:
+            # The message is stored: clients take this answer's header as a result.
+            connection.respond(command, Command(code, remark=remark, header=header))
+        else:
+            connection.refuse(command, code, remark)
+
+
+def batch_tags_code(properties: bytes) -> int:
+    """The tags code of a batch entry's encoded properties."""
+    if b"TAGS\x01" not in properties:
+        return 0
+    return props.tags_code(props.value_of(properties.decode(), props.TAGS))

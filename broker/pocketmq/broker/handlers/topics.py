@@ -1,0 +1,177 @@
+"""Topics: created, changed, deleted, listed and measured: 17, 21, 202, 215, 351."""
+
+from __future__ import annotations
+
+from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.refusals import topic_missing
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
+from pocketmq.protocol import names
+from pocketmq.protocol.bodies.topics import (
+    QueueKey,
+    TopicConfig,
+    TopicConfigTable,
+    TopicOffset,
+    TopicStatsTable,
+)
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_error
+from pocketmq.protocol.requests.topics import (
+    AllTopicConfigResponse,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    TopicConfigRequest,
+    TopicStatsRequest,
+)
+from pocketmq.transport.connection import Connection, Handler
+
+
+def _invalid(remark: str) -> ResponseError:
+    return response_error(ResponseCode.INVALID_PARAMETER, remark)
+
+
+class TopicHandlers:
+    """The broker's side of topic administration.
+
+    Args:
+        broker_name: for the statistics' keys.
+        system_names: topics that cannot be changed or deleted.
+        topics, offsets, store, polling: of the broker.
+    """
+
+    def __init__(
+        self,
+        broker_name: str,
+        system_names: frozenset[str],
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        polling: LongPolling,
+    ) -> None:
+        self._broker_name, self._system_names = broker_name, system_names
+        self._topics, self._offsets = topics, offsets
+        self._store, self._polling = store, polling
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_TOPIC_CONFIG: self.config,
+        }
+
+    def create(self, command: Command, _: Connection) -> Command:
+        """17. Queue counts may be changed at any time, read and write apart.
+
+        To shrink, write queues go first; once they are drained, read queues follow. Queues that
+        hold messages keep their files, whatever the counts.
+        """
+        request = command.read(CreateTopicRequest)
+        self._check_name(request.topic)
+        for side, nums in (
+            ("readQueueNums", request.read_queue_nums),
+            ("writeQueueNums", request.write_queue_nums),
+        ):
+            if not 0 <= nums <= QUEUE_NUMS_MAX:
+                raise _invalid(f"{side} is {nums}: it must be between 0 and {QUEUE_NUMS_MAX}")
+        if not request.read_queue_nums and not request.write_queue_nums:
+            raise _invalid("readQueueNums and writeQueueNums are both 0: no queue would be left")
+        if not 0 <= request.perm <= 7:
+            raise _invalid(f"perm is {request.perm}: it must be between 0 and 7")
+        known = self._topics.get(request.topic)
+        self._topics.put(
+            TopicConfig(
+                topic_name=request.topic,
+                read_queue_nums=request.read_queue_nums,
+                write_queue_nums=request.write_queue_nums,
+                perm=request.perm,
+                topic_filter_type=request.topic_filter_type,
+                topic_sys_flag=request.topic_sys_flag or 0,
+                order=request.order,
+                attributes=_changed_attributes(
+                    {} if known is None else known.attributes, request.attributes
+                ),
+            )
+        )
+        return Command(ResponseCode.SUCCESS)
+
+    def _check_name(self, topic: str) -> None:
+        try:
+            names.check_topic(topic)
+        except IllegalNameError as e:
+            raise _invalid(str(e)) from e
+        if topic in self._system_names or topic.startswith(names.SYSTEM_PREFIX):
+            raise _invalid(f"The topic[{topic}] is conflict with system topic.")
+
+    def all_configs(self, _: Command, __: Connection) -> Command:
+        """21."""
+        table = TopicConfigTable(
+            topic_config_table={t.topic_name: t for t in self._topics},
+            data_version=self._topics.version,
+        )
+        return Command(
+            ResponseCode.SUCCESS,
+            header=AllTopicConfigResponse(total_topic_num=len(self._topics)),
+            body=table.encode(),
+        )
+
+    def config(self, command: Command, _: Connection) -> Command:
+        """351."""
+        request = command.read(TopicConfigRequest)
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise topic_missing(request.topic)
+        return Command(ResponseCode.SUCCESS, body=topic.encode())
+
+    def stats(self, command: Command, _: Connection) -> Command:
+        """202: every queue of the topic, also those beyond the counts that still hold messages."""
+        request = command.read(TopicStatsRequest)
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise topic_missing(request.topic)
+        queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
+        table = {}
+        for queue_id in sorted(queue_ids):
+            queue_log = self._store.find_log(request.topic, queue_id)
+            low = high = timestamp = 0
+            if queue_log is not None:
+                low, high = queue_log.min_offset, queue_log.max_offset
+                timestamp = queue_log.timestamp_at(high - 1) if low < high else 0
+            table[QueueKey(self._broker_name, queue_id, request.topic)] = TopicOffset(
+                min_offset=low, max_offset=high, last_update_timestamp=timestamp
+            )
+        return Command(ResponseCode.SUCCESS, body=TopicStatsTable(offset_table=table).encode())
+
+    def delete(self, command: Command, _: Connection) -> Command:
+        """215; deleting what is not there is no error."""
+        request = command.read(DeleteTopicRequest)
+        if not request.topic or request.topic.isspace():
+            raise _invalid("The specified topic is blank.")
+        if request.topic in self._system_names or request.topic.startswith(names.SYSTEM_PREFIX):
+            raise _invalid(f"The topic[{request.topic}] is conflict with system topic.")
+        self._topics.remove(request.topic)
+        self._offsets.remove_topic(request.topic)
+        self._polling.release_topic(request.topic)
+        self._store.delete_topic(request.topic)
+        return Command(ResponseCode.SUCCESS)
+
+
+def _changed_attributes(known: dict[str, str], text: str | None) -> dict[str, str]:
+    """Applies ``+key=value,-key`` to a topic's attributes (`common/attribute/AttributeParser`)."""
+    attributes = dict(known)
+    for part in (text or "").split(","):
+        part = part.strip()
+        if not part:
+            continue
+        key, separator, value = part[1:].partition("=")
+        if part[0] == "+" and separator and key:
+            attributes[key] = value
+        elif part[0] == "-" and key and not separator:
+            attributes.pop(key, None)
+        else:
+            raise _invalid(f"the attribute {part!r} is neither +key=value nor -key")
+    return attributes

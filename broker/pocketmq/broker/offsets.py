@@ -1,0 +1,80 @@
+"""How far each group has consumed each queue (`broker/offset/ConsumerOffsetManager`)."""
+
+from __future__ import annotations
+
+import logging
+
+from pocketmq.broker.store.metadata import Metadata
+
+log = logging.getLogger("pocketmq.broker")
+
+
+class ConsumerOffsets:
+    """Committed offsets: in memory, and saved together every few seconds and at the stop.
+
+    Args:
+        metadata: where they are kept.
+    """
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._offsets: dict[tuple[str, str], dict[int, int]] = {}
+        self._unsaved: set[tuple[str, str, int]] = set()
+        for group, topic, queue_id, offset in metadata.consumer_offsets():
+            self._offsets.setdefault((group, topic), {})[queue_id] = offset
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Where a group goes on in a queue; None if it never committed there."""
+        queues = self._offsets.get((group, topic))
+        return None if queues is None else queues.get(queue_id)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Notes where a group goes on. A smaller offset than before is taken too, and logged."""
+        queues = self._offsets.setdefault((group, topic), {})
+        before = queues.get(queue_id)
+        if before == offset:
+            return
+        if before is not None and offset < before:
+            log.info(
+                "group %s goes back in %s queue %d from %d to %d",
+                group,
+                topic,
+                queue_id,
+                before,
+                offset,
+            )
+        queues[queue_id] = offset
+        self._unsaved.add((group, topic, queue_id))
+
+    def topics_of(self, group: str) -> set[str]:
+        """The topics in which a group has committed."""
+        return {topic for g, topic in self._offsets if g == group}
+
+    def groups_of(self, topic: str) -> set[str]:
+        """The groups that have committed in a topic."""
+        return {group for group, t in self._offsets if t == topic}
+
+    def remove_topic(self, topic: str) -> None:
+        """Forgets every group's offsets in a topic."""
+        for key in [key for key in self._offsets if key[1] == topic]:
+            del self._offsets[key]
+        self._unsaved = {entry for entry in self._unsaved if entry[1] != topic}
+
+    def remove_group(self, group: str) -> None:
+        """Forgets where a group stands."""
+        for key in [key for key in self._offsets if key[0] == group]:
+            del self._offsets[key]
+        self._unsaved = {entry for entry in self._unsaved if entry[0] != group}
+        self._metadata.remove_consumer_offsets(group)
+
+    def save(self) -> None:
+        """Writes what changed since the last time, in one transaction."""
+        if not self._unsaved:
+            return
+        unsaved, self._unsaved = self._unsaved, set()
+        self._metadata.save_consumer_offsets(
+            [
+                (group, topic, queue_id, self._offsets[group, topic][queue_id])
+                for group, topic, queue_id in unsaved
+            ]
+        )

@@ -1,0 +1,58 @@
+"""Refusals that several handlers share, with the protocol's codes and words that help."""
+
+from __future__ import annotations
+
+from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.flusher import FlushTimeoutError
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+
+
+def topic_missing(topic: str) -> ResponseError:
+    """17 for everything but sends."""
+    return response_error(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic[{topic}] not exist, apply first please! It can be created with "
+        f"`pocketmq topic create {topic}` or mqadmin updateTopic",
+    )
+
+
+def topic_unknown_on_send(topic: str, cluster: str) -> ResponseError:
+    """17 for a send to a topic that is not made on the fly."""
+    return response_error(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic[{topic}] not exist, apply first please! It does not exist on cluster {cluster} "
+        f"and autoCreateTopicEnable is off: create it with `pocketmq topic create {topic}`",
+    )
+
+
+def queue_illegal(queue_id: int, topic: TopicConfig, side: str, peer: str) -> ResponseError:
+    """29 for a queue that the topic does not have; `side` is read or write."""
+    nums = topic.read_queue_nums if side == "read" else topic.write_queue_nums
+    return response_error(
+        ResponseCode.INVALID_PARAMETER,
+        f"queueId[{queue_id}] is illegal, topic:[{topic.topic_name}] "
+        f"topicConfig.{side}QueueNums:[{nums}] client:[{peer}]",
+    )
+
+
+def no_permission(remark: str) -> ResponseError:
+    """16."""
+    return response_error(ResponseCode.NO_PERMISSION, remark)
+
+
+def unavailable(reason: str) -> ResponseError:
+    """14: the store takes no writes."""
+    return response_error(
+        ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {reason}"
+    )
+
+
+def store_failure(error: OperatingError) -> tuple[int, str]:
+    """Code and remark for what the store made of an append."""
+    if isinstance(error, FlushTimeoutError):
+        return ResponseCode.FLUSH_DISK_TIMEOUT, str(error)
+    if isinstance(error, StoreError):
+        return ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}"
+    return ResponseCode.SYSTEM_ERROR, str(error)

@@ -1,0 +1,156 @@
+"""Keeps all name servers informed: every 30 s, at once when topics change, and at the stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.topics import TopicTable
+from pocketmq.protocol import loose_json
+from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfigTable
+from pocketmq.protocol.errors import PocketMQError
+from pocketmq.protocol.requests.nameserver import (
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    UnregisterBrokerRequest,
+)
+from pocketmq.transport.clock import Clock
+from pocketmq.transport.pool import ConnectionPool
+
+log = logging.getLogger("pocketmq.broker")
+
+UNREGISTER_TIMEOUT_MS = 3000
+
+
+def name_server_list(text: str) -> list[str]:
+    """The addresses of a list such as ``host1:9876;host2:9876``."""
+    return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+
+
+class Registration:
+    """Registers one broker with every name server; one that does not answer holds up no other.
+
+    Args:
+        config: the broker's settings.
+        address: what clients are told, ``host:port``.
+        topics: what is registered.
+        clock: for time limits.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, address: str, topics: TopicTable, clock: Clock
+    ) -> None:
+        self._config, self._address = config, address
+        self._topics, self._clock = topics, clock
+        self._servers = name_server_list(config.namesrv_addr)
+        self._pool = ConnectionPool(clock)
+        self._reachable: dict[str, bool] = {}
+        self._wanted = asyncio.Event()
+        self._advertise = (
+            msgspec.json.encode(config.advertise).decode() if config.advertise else None
+        )
+
+    @property
+    def servers(self) -> list[str]:
+        """The name servers."""
+        return self._servers
+
+    def want(self) -> None:
+        """Has the broker registered as soon as this turn is over: its topics changed."""
+        self._wanted.set()
+
+    async def run_wanted(self) -> None:
+        """Registers whenever it is wanted, forever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self.register()
+
+    async def register(self) -> int:
+        """Sends the topics to all name servers; returns how many have them now."""
+        request = RegisterBrokerRequest(
+            broker_name=self._config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self._config.broker_cluster_name,
+            broker_id=self._config.broker_id,
+            advertise=self._advertise,
+        )
+        body = RegisterBrokerBody(
+            topic_config_serialize_wrapper=TopicConfigTable(
+                topic_config_table={t.topic_name: t for t in self._topics},
+                data_version=self._topics.version,
+            )
+        ).encode()
+        done = await asyncio.gather(
+            *(self._register_with(server, request, body) for server in self._servers)
+        )
+        return sum(done)
+
+    async def register_if_changed(self) -> None:
+        """The periodic round: name servers that know this version get a short message only."""
+        version = loose_json.encode(self._topics.version)
+        request = QueryDataVersionRequest(
+            broker_name=self._config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self._config.broker_cluster_name,
+            broker_id=self._config.broker_id,
+        )
+        answers = await asyncio.gather(
+            *(self._knows(server, request, version) for server in self._servers)
+        )
+        if not all(answers):
+            await self.register()
+
+    async def _knows(self, server: str, request: QueryDataVersionRequest, version: bytes) -> bool:
+        try:
+            answer = await self._pool.ask_for(
+                server,
+                request,
+                QueryDataVersionResponse,
+                self._config.register_broker_timeout_mills,
+                version,
+            )
+        except PocketMQError as e:
+            log.debug("name server %s does not tell what it knows: %s", server, e)
+            return False
+        return not answer.changed
+
+    async def _register_with(
+        self, server: str, request: RegisterBrokerRequest, body: bytes
+    ) -> bool:
+        try:
+            await self._pool.ask(server, request, self._config.register_broker_timeout_mills, body)
+        except PocketMQError as e:
+            if self._reachable.get(server, True):
+                log.warning("cannot register with name server %s: %s", server, e)
+            self._reachable[server] = False
+            return False
+        if not self._reachable.get(server, False):
+            log.info("registered with name server %s as %s", server, self._address)
+        self._reachable[server] = True
+        return True
+
+    async def unregister(self) -> None:
+        """Says goodbye to all name servers; those that do not answer will notice by themselves."""
+        request = UnregisterBrokerRequest(
+            broker_name=self._config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self._config.broker_cluster_name,
+            broker_id=self._config.broker_id,
+        )
+        reachable = [server for server in self._servers if self._reachable.get(server)]
+        results = await asyncio.gather(
+            *(self._pool.ask(server, request, UNREGISTER_TIMEOUT_MS) for server in reachable),
+            return_exceptions=True,
+        )
+        for server, result in zip(reachable, results, strict=True):
+            if isinstance(result, BaseException):
+                log.info("cannot unregister from name server %s: %s", server, result)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._pool.close()

@@ -1,0 +1,151 @@
+"""The topics of a broker (`broker/topic/TopicConfigManager`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from pocketmq.broker.store.metadata import Metadata
+from pocketmq.protocol import names
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
+from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
+from pocketmq.transport.clock import Clock
+
+log = logging.getLogger("pocketmq.broker")
+
+_RW = PERM_READ | PERM_WRITE
+_RWX = _RW | PERM_INHERIT
+QUEUE_NUMS_MAX = 65536
+_VERSION = "topic_version"
+_encode = msgspec.json.encode
+
+
+class TopicTable:
+    """Topics by name, kept in the metadata; every change makes a new data version.
+
+    Args:
+        metadata: where they are kept.
+        clock: dates the versions.
+        on_change: called after a change, so that the name servers hear of it at once.
+    """
+
+    def __init__(self, metadata: Metadata, clock: Clock) -> None:
+        self._metadata, self._clock = metadata, clock
+        self.on_change: Callable[[], object] = lambda: None
+        self._topics = {
+            name: msgspec.json.decode(text, type=TopicConfig)
+            for name, text in metadata.topics().items()
+        }
+        state = metadata.state(_VERSION)
+        self.version = (
+            msgspec.json.decode(state, type=DataVersion)
+            if state
+            else DataVersion(timestamp=clock.now_ms())
+        )
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        return iter(self._topics.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
+
+    def get(self, name: str) -> TopicConfig | None:
+        """A topic's settings."""
+        return self._topics.get(name)
+
+    def put(self, *configs: TopicConfig) -> None:
+        """Creates or changes topics; topics that are already so are left alone."""
+        changed = [c for c in configs if self._topics.get(c.topic_name) != c]
+        if not changed:
+            return
+        for config in changed:
+            self._topics[config.topic_name] = config
+        self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
+        self._changed()
+
+    def remove(self, name: str) -> bool:
+        """Forgets a topic; False if it was not there. Its logs are the store's to delete."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self._metadata.remove_topic(name)
+        self._changed()
+        return True
+
+    def _changed(self) -> None:
+        self.version = self.version.next(self._clock.now_ms())
+        self._metadata.set_state(_VERSION, _encode(self.version).decode())
+        self.on_change()
+
+    def create_on_send(
+        self, name: str, default_topic: str, queue_nums: int, broker_queue_nums: int
+    ) -> TopicConfig | None:
+        """Makes an unknown topic after the model of the default topic; None if that is not allowed.
+
+        Args:
+            name: of the new topic.
+            default_topic: the model, normally TBW102; it must carry the inherit bit.
+            queue_nums: how many queues the client wishes.
+            broker_queue_nums: how many the broker allows.
+        """
+        model = self._topics.get(default_topic)
+        if model is None or not model.perm & PERM_INHERIT:
+            return None
+        nums = max(1, min(queue_nums, model.write_queue_nums, broker_queue_nums))
+        config = TopicConfig(
+            topic_name=name,
+            read_queue_nums=nums,
+            write_queue_nums=nums,
+            perm=model.perm & ~PERM_INHERIT,
+            topic_sys_flag=model.topic_sys_flag,
+        )
+        log.info("creating topic %s with %d queues on its first message", name, nums)
+        self.put(config)
+        return config
+
+    def create_for_group(self, name: str, queue_nums: int) -> TopicConfig:
+        """The retry or dead-letter topic of a group, made when first needed."""
+        config = self._topics.get(name)
+        if config is None:
+            config = TopicConfig(
+                topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=_RW
+            )
+            self.put(config)
+        return config
+
+
+def system_topics(
+    cluster: str, broker: str, *, auto_create: bool, default_queue_nums: int
+) -> list[TopicConfig]:
+    """The topics that every broker has from the start (behaviour.md §2)."""
+
+    def topic(name: str, queue_nums: int, perm: int = _RW) -> TopicConfig:
+        return TopicConfig(
+            topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=perm
+        )
+
+    topics = [
+        topic(names.SELF_TEST_TOPIC, 1),
+        topic(names.BENCHMARK_TOPIC, 1024),
+        topic(cluster, 16, _RWX),
+        topic(broker, 1, _RWX),
+        topic(names.OFFSET_MOVED_TOPIC, 1),
+        topic(names.SCHEDULE_TOPIC, 18),
+        topic(names.HALF_TOPIC, 1),
+        topic(names.OP_HALF_TOPIC, 1),
+        topic(f"{cluster}_REPLY_TOPIC", 1),
+    ]
+    if auto_create:
+        topics.append(topic(names.AUTO_CREATE_TOPIC, default_queue_nums, _RWX))
+    return topics
+
+
+def system_topic_names(cluster: str, broker: str) -> frozenset[str]:
+    """Every topic that belongs to the broker rather than to its users."""
+    own = {t.topic_name for t in system_topics(cluster, broker, auto_create=True,
+                                                default_queue_nums=1)}  # fmt: skip
+    return names.SYSTEM_TOPICS | own

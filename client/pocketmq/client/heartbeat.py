@@ -1,0 +1,127 @@
+"""The groups of an instance, and the heartbeats by which brokers know them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from pocketmq.client.routes import RouteCache
+from pocketmq.client.settings import InstanceSettings
+from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat, ProducerData
+from pocketmq.protocol.errors import OperatingError, UsageError
+from pocketmq.protocol.requests.clients import HeartbeatRequest, UnregisterClientRequest
+from pocketmq.transport.errors import CallTimeoutError
+from pocketmq.transport.pool import ConnectionPool
+
+log = logging.getLogger("pocketmq.client")
+
+
+class ConsumerMember(Protocol):
+    """A consumer as the rest of its instance sees it."""
+
+    @property
+    def group(self) -> str:
+        """The consumer's group."""
+
+    def describe(self) -> ConsumerData:
+        """What a heartbeat says of the group."""
+
+    def group_changed(self) -> None:
+        """Called when a broker says that members came or went."""
+
+
+class Groups:
+    """The producer and consumer groups of one instance; each may be there once."""
+
+    def __init__(self) -> None:
+        self.producers: set[str] = set()
+        self.consumers: dict[str, ConsumerMember] = {}
+
+    def add_producer(self, group: str) -> None:
+        """Adds a producer group.
+
+        Raises:
+            UsageError: it is there already.
+        """
+        self._check_new(group, self.producers)
+        self.producers.add(group)
+
+    def add_consumer(self, member: ConsumerMember) -> None:
+        """Adds a consumer group.
+
+        Raises:
+            UsageError: it is there already: a broker tells members apart by the instance.
+        """
+        self._check_new(member.group, self.consumers)
+        self.consumers[member.group] = member
+
+    def _check_new(self, group: str, known: Iterable[str]) -> None:
+        if group in known:
+            raise UsageError(
+                f"this instance has a member of group {group} already: give the second one an "
+                f"instance of its own"
+            )
+
+    def heartbeat(self, client_id: str) -> Heartbeat:
+        """What brokers are told."""
+        return Heartbeat(
+            client_id=client_id,
+            producer_data_set=[ProducerData(group_name=g) for g in sorted(self.producers)],
+            consumer_data_set=[c.describe() for _, c in sorted(self.consumers.items())],
+        )
+
+
+class Heartbeats:
+    """Tells the brokers of the routes in use which groups are here.
+
+    Producers are only known to masters, consumers to slaves as well, since they may pull there.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        groups: Groups,
+        pool: ConnectionPool,
+        routes: RouteCache,
+        settings: InstanceSettings,
+    ) -> None:
+        self._client_id, self._groups, self._pool = client_id, groups, pool
+        self._routes, self._timeout_ms = routes, settings.call_timeout_ms
+
+    async def send(self) -> None:
+        """Sends one heartbeat to each broker; one that is down is logged and left out."""
+        groups = self._groups
+        if not groups.producers and not groups.consumers:
+            return
+        body = groups.heartbeat(self._client_id).encode()
+        addresses = self._routes.addresses(masters_only=not groups.consumers)
+        await asyncio.gather(*(self._send_to(address, body) for address in addresses))
+
+    async def _send_to(self, address: str, body: bytes) -> None:
+        try:
+            await self._pool.ask(address, HeartbeatRequest(), self._timeout_ms, body)
+        except CallTimeoutError as e:
+            # A peer that vanished without a word keeps its connection open for ever.
+            self._pool.drop(address, "a heartbeat was not answered")
+            log.warning("heartbeat: %s", e)
+        except OperatingError as e:
+            log.info("heartbeat: %s", e)
+
+    async def unregister(
+        self, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """Says goodbye for a group to each broker that there is a connection to."""
+        request = UnregisterClientRequest(
+            client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        known = self._routes.addresses(masters_only=consumer_group is None)
+        open_ones = [address for address in known if self._pool.peek(address)]
+        await asyncio.gather(*(self._goodbye(address, request) for address in open_ones))
+
+    async def _goodbye(self, address: str, request: UnregisterClientRequest) -> None:
+        try:
+            await self._pool.ask(address, request, self._timeout_ms)
+        except OperatingError as e:
+            log.info("unregistering: %s", e)

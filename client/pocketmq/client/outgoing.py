@@ -1,0 +1,172 @@
+"""From messages to send requests: checks, ids, compression, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from pocketmq.client.errors import BatchContentError
+from pocketmq.client.identity import UniqueKeys
+from pocketmq.client.settings import InstanceSettings, ProducerSettings
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.batch import BatchEntry, encode_batch
+from pocketmq.protocol.compression import compress
+from pocketmq.protocol.errors import MessageSizeError, UsageError
+from pocketmq.protocol.message import Message
+from pocketmq.protocol.names import RETRY_PREFIX, check_topic
+from pocketmq.protocol.records import RECORD_SIZE_MIN
+from pocketmq.protocol.requests.sending import SendBatchRequest, SendMessageV2Request
+from pocketmq.transport.clock import Clock
+
+TOPICS_CHECKED_MAX = 1024
+IPV6_EXTRA_SIZE = 24
+"""How much larger a stored record is when both of its hosts are IPv6."""
+
+_checked_topic = lru_cache(maxsize=TOPICS_CHECKED_MAX)(check_topic)
+
+
+class Outgoing(msgspec.Struct, eq=False):
+    """A send request that only lacks its queue.
+
+    Attributes:
+        header: its queue and broker are set anew for each attempt.
+        body: as it travels.
+        msg_id: the client's own id; for a batch a comma list.
+        count: how many messages it carries.
+    """
+
+    header: SendMessageV2Request
+    body: bytes
+    msg_id: str
+    count: int = 1
+
+
+class Packer:
+    """Makes send requests of messages.
+
+    Args:
+        group: the producer group.
+        clock: stamps messages.
+        unique_keys: names messages.
+        settings: limits and compression.
+        instance: what unknown topics are created like.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        clock: Clock,
+        unique_keys: UniqueKeys,
+        settings: ProducerSettings,
+        instance: InstanceSettings,
+    ) -> None:
+        self._group, self._clock, self._unique_keys = group, clock, unique_keys
+        self._settings, self._instance = settings, instance
+
+    def pack(self, message: Message) -> Outgoing:
+        """The request for one message; gives the message its id if it has none.
+
+        Raises:
+            IllegalNameError, MessageSizeError, UsageError: it cannot be sent.
+        """
+        self._check(message)
+        properties, body, sys_flag = message.properties, message.body, 0
+        msg_id = properties.get(props.UNIQ_KEY)
+        if msg_id is None:
+            msg_id = properties[props.UNIQ_KEY] = self._unique_keys.next()
+        if len(body) >= self._settings.compress_body_over_size:
+            packed, flag = compress(body, self._settings.compress_level)
+            if len(packed) < len(body):
+                body, sys_flag = packed, flag
+        text = props.encode(properties)
+        if len(text) > props.PROPERTIES_SIZE_MAX or not text.isascii():
+            props.encode_checked(properties)
+        header = SendMessageV2Request(
+            producer_group=self._group,
+            topic=message.topic,
+            default_topic=self._instance.create_topic_key,
+            default_topic_queue_nums=self._instance.default_topic_queue_nums,
+            queue_id=0,
+            sys_flag=sys_flag,
+            born_timestamp=self._clock.now_ms(),
+            flag=message.flag,
+            properties=text,
+        )
+        return Outgoing(header, body, msg_id)
+
+    def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
+        """The requests for many messages of one topic: as few as the size limit allows.
+
+        All messages are checked before the first request is made. The limit holds for the records
+        as the broker stores them, since that is what it checks.
+
+        Raises:
+            BatchContentError, IllegalNameError, MessageSizeError, UsageError.
+        """
+        self._check_batch(messages)
+        topic = messages[0].topic
+        overhead = RECORD_SIZE_MIN + IPV6_EXTRA_SIZE + len(topic)
+        entries: list[BatchEntry] = []
+        ids: list[str] = []
+        packed: list[tuple[list[BatchEntry], list[str]]] = [(entries, ids)]
+        size, size_max = 0, self._settings.max_message_size
+        for message in messages:
+            msg_id = message.properties.setdefault(
+                props.UNIQ_KEY, message.unique_key or self._unique_keys.next()
+            )
+            entry = BatchEntry(message.flag, message.body, props.encode_checked(message.properties))
+            entry_size = overhead + len(entry.body) + len(entry.properties)
+            if entries and size + entry_size > size_max:
+                entries, ids, size = [], [], 0
+                packed.append((entries, ids))
+            entries.append(entry)
+            ids.append(msg_id)
+            size += entry_size
+        wait = {props.WAIT: "true" if messages[0].wait_store_ok else "false"}
+        return (self._batch(topic, wait, part, part_ids) for part, part_ids in packed)
+
+    def _batch(
+        self, topic: str, properties: dict[str, str], entries: list[BatchEntry], ids: list[str]
+    ) -> Outgoing:
+        header = SendBatchRequest(
+            producer_group=self._group,
+            topic=topic,
+            default_topic=self._instance.create_topic_key,
+            default_topic_queue_nums=self._instance.default_topic_queue_nums,
+            queue_id=0,
+            born_timestamp=self._clock.now_ms(),
+            properties=props.encode(properties),
+            batch=True,
+        )
+        return Outgoing(header, encode_batch(entries), ",".join(ids), len(entries))
+
+    def _check(self, message: Message) -> None:
+        _checked_topic(message.topic)
+        size = len(message.body)
+        if size > self._settings.max_message_size:
+            raise MessageSizeError("body", size, self._settings.max_message_size)
+        if size == 0:
+            raise UsageError(
+                f"a message for topic {message.topic} has no body, which brokers refuse: "
+                f"give it at least one byte"
+            )
+
+    def _check_batch(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            raise BatchContentError("a batch needs at least one message")
+        first = messages[0]
+        for message in messages:
+            self._check(message)
+            if message.topic != first.topic:
+                raise BatchContentError(
+                    f"a batch goes to one topic, this one names {first.topic} and {message.topic}"
+                )
+            if message.wait_store_ok != first.wait_store_ok:
+                raise BatchContentError("all messages of a batch must have the same wait_store_ok")
+            properties = message.properties
+            if props.DELAY in properties or any(p in properties for p in props.TIMER_PROPERTIES):
+                raise BatchContentError("delayed messages cannot be sent in a batch")
+        if first.topic.startswith(RETRY_PREFIX):
+            raise BatchContentError("a retry topic takes no batches")

@@ -1,0 +1,62 @@
+"""Settings of a name server, with RocketMQ's key names (`common/namesrv/NamesrvConfig`)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Milliseconds = Annotated[int, Meta(ge=1)]
+
+
+class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
+    """What a name server can be told; the keys of its YAML file are these names in camel case.
+
+    Attributes:
+        listen_port: where to listen; 0 lets the system choose.
+        bind_address: the local address to listen on.
+        kv_config_path: the file of the KV configuration; without one it is kept in memory only.
+        scan_not_active_broker_interval: how often silent brokers are looked for, in milliseconds.
+        broker_expired_timeout: after so many milliseconds of silence a broker is dropped, unless
+            it registered a time of its own (heartbeatTimeoutMillis).
+        order_message_enable: add the order-topic configuration to routes.
+        return_order_topic_config_to_broker: answer registrations with that configuration.
+        need_wait_for_service: refuse route queries for a while after the start.
+        wait_seconds_for_service: for how long, in seconds.
+        delete_topic_with_broker_registration: topics that a broker no longer registers are dropped.
+        support_acting_master: show the lowest slave of a broker without a master as its master.
+        enable_all_topic_list: answer queries for all topics (206).
+        enable_topic_list: answer queries for the topics of a cluster and for unit topics.
+        config_black_list: further keys, separated by semicolons, that cannot be changed remotely.
+    """
+
+    listen_port: Port = 9876
+    bind_address: str = "0.0.0.0"  # noqa: S104 (RocketMQ's default: brokers are on other hosts)
+    kv_config_path: str | None = None
+    scan_not_active_broker_interval: Milliseconds = 5_000
+    broker_expired_timeout: Milliseconds = 120_000
+    order_message_enable: bool = False
+    return_order_topic_config_to_broker: bool = True
+    need_wait_for_service: bool = False
+    wait_seconds_for_service: Annotated[int, Meta(ge=0)] = 45
+    delete_topic_with_broker_registration: bool = False
+    support_acting_master: bool = False
+    enable_all_topic_list: bool = True
+    enable_topic_list: bool = True
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+
+
+FIXED_KEYS = frozenset(
+    {
+        "listenPort",
+        "bindAddress",
+        "kvConfigPath",
+        "scanNotActiveBrokerInterval",
+        "configBlackList",
+        "configStorePath",
+        "rocketmqHome",
+    }
+)
+"""Keys that only the file can change: they are read at the start, or name places on the disk."""

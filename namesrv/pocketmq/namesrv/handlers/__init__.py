@@ -1,0 +1,29 @@
+"""What a name server answers to which request, one module for each family of requests."""
+
+from __future__ import annotations
+
+from pocketmq.namesrv.config import NamesrvConfig
+from pocketmq.namesrv.handlers.brokers import BrokerHandlers
+from pocketmq.namesrv.handlers.kv import KVHandlers
+from pocketmq.namesrv.handlers.routes import RouteHandlers
+from pocketmq.namesrv.handlers.settings import SettingsHandlers
+from pocketmq.namesrv.handlers.topics import TopicHandlers
+from pocketmq.namesrv.kv_config import KVConfig
+from pocketmq.namesrv.route_answers import RouteAnswers
+from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.transport.clock import Clock
+from pocketmq.transport.connection import Handler
+
+
+def handler_table(
+    routes: RouteTable, kv: KVConfig, config: NamesrvConfig, clock: Clock
+) -> dict[int, Handler]:
+    """Every request code that a name server knows; the transport refuses all others."""
+    answers = RouteAnswers(routes, kv, config)
+    return {
+        **BrokerHandlers(routes, kv, config, clock).table(),
+        **RouteHandlers(routes, answers, config, clock).table(),
+        **TopicHandlers(routes, config).table(),
+        **KVHandlers(kv).table(),
+        **SettingsHandlers(config).table(),
+    }

@@ -1,0 +1,62 @@
+"""The name server's settings: 319 shows them, 318 changes them until the next start."""
+
+from __future__ import annotations
+
+import logging
+
+from pocketmq.namesrv.config import FIXED_KEYS, NamesrvConfig
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import ConfigError, ContentError, ResponseError
+from pocketmq.protocol.requests.nameserver import NamesrvConfigRequest, UpdateNamesrvConfigRequest
+from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.settings import changed_settings, properties_from_text, settings_text
+
+log = logging.getLogger("pocketmq.namesrv")
+
+
+class SettingsHandlers:
+    """Shows and changes the settings in force.
+
+    Args:
+        config: shared with everything that reads a setting when it is needed; changed in place.
+    """
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self._config = config
+
+    def table(self) -> dict[int, Handler]:
+        """Request codes and their handlers."""
+        return {
+            NamesrvConfigRequest.code: self.show,
+            UpdateNamesrvConfigRequest.code: self.update,
+        }
+
+    def show(self, request: Command, connection: Connection) -> Command:
+        """All settings as properties text."""
+        return Command(ResponseCode.SUCCESS, body=settings_text(self._config).encode())
+
+    def update(self, request: Command, connection: Connection) -> Command:
+        """Changes settings, all of them or none; they are not written to the file."""
+        try:
+            changes = properties_from_text(request.body.decode())
+            self._check_allowed(changes)
+            changed = changed_settings(self._config, changes)
+        except UnicodeDecodeError as e:
+            raise ContentError(f"the settings are no UTF-8 text: {e}") from e
+        except ConfigError as e:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, str(e)) from e
+        for attribute in changed.__struct_fields__:
+            setattr(self._config, attribute, getattr(changed, attribute))
+        log.info("%s changed settings: %s", connection.remote_address, changes)
+        return Command(ResponseCode.SUCCESS)
+
+    def _check_allowed(self, changes: dict[str, str]) -> None:
+        fixed = FIXED_KEYS | set(self._config.config_black_list.split(";"))
+        for key in changes:
+            if key in fixed:
+                raise ResponseError(
+                    ResponseCode.NO_PERMISSION,
+                    f"Can not update config in black list: {key} has to be changed in the "
+                    f"configuration file, and takes effect at the next start",
+                )

@@ -1,0 +1,109 @@
+"""The name server as a whole: what it is made of, and how it starts and stops."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+from typing_extensions import Self
+
+from pocketmq.namesrv.config import NamesrvConfig
+from pocketmq.namesrv.handlers import handler_table
+from pocketmq.namesrv.kv_config import KVConfig
+from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.hosts import join_address, split_address
+from pocketmq.transport.clock import Clock, SystemClock
+from pocketmq.transport.connection import Connection
+from pocketmq.transport.server import Server
+from pocketmq.transport.tasks import Tasks, repeat
+
+log = logging.getLogger("pocketmq.namesrv")
+
+_ANY_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+
+
+class NameServer:
+    """Tells clients where the queues of a topic are.
+
+    ``async with NameServer(config) as name_server:`` binds on entry and stops on exit.
+
+    Args:
+        config: its settings; a copy is taken, because they can be changed by request.
+        clock: stamps registrations and finds the silent ones.
+    """
+
+    def __init__(self, config: NamesrvConfig | None = None, clock: Clock | None = None) -> None:
+        self._config = msgspec.structs.replace(config or NamesrvConfig())
+        self._clock = clock or SystemClock()
+        self._routes = RouteTable()
+        path = self._config.kv_config_path
+        self._kv = KVConfig(Path(path).expanduser() if path else None)
+        self._server = Server(
+            self._clock,
+            handler_table(self._routes, self._kv, self._config, self._clock),
+            on_close=self._connection_closed,
+        )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Starts.
+
+        Raises:
+            ConfigError: the address cannot be listened on.
+            KVConfigError: the file of the KV configuration is damaged.
+        """
+        self._kv.load()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._server.close)
+            await self._listen()
+            tasks = Tasks()
+            stack.push_async_callback(tasks.close)
+            period_s = self._config.scan_not_active_broker_interval / 1000
+            tasks.spawn(repeat(self._clock, period_s, self._drop_silent), "scan of silent brokers")
+            self._stack = stack.pop_all()
+        log.info("the name server listens on %s", self.address)
+        if self._config.kv_config_path is None:
+            log.info("kvConfigPath is not set: the KV configuration ends with this process")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Answers what came in, closes all connections and frees the port. Idempotent."""
+        await self._stack.aclose()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` at which programs on this machine reach it."""
+        host, port = split_address(self._server.address)
+        return join_address(_ANY_TO_LOOPBACK.get(host, host), port)
+
+    async def _listen(self) -> None:
+        host, port = self._config.bind_address, self._config.listen_port
+        try:
+            await self._server.listen(host, port)
+        except OSError as e:
+            raise ConfigError(
+                f"the name server cannot listen on {join_address(host, port)}: "
+                f"{e.strerror or e}; change listenPort or bindAddress, or stop what uses the port"
+            ) from e
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for key in self._routes.connection_closed(connection):
+            log.info("broker %s is gone: its connection is closed", key.address)
+
+    def _drop_silent(self) -> None:
+        for key, channel in self._routes.expire(self._clock.now_ms()).items():
+            log.warning("broker %s of %s was silent for too long", key.address, key.cluster)
+            if isinstance(channel, Connection):
+                channel.close("no registration in time")

@@ -1,0 +1,169 @@
+"""Routes as a caller may see them, encoded and kept until something changes.
+
+Between the table and the caller stand, in this order: the acting master, the zone, the addresses
+for this caller, and the order-topic configuration.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.namesrv.advertise import IPAddress
+from pocketmq.namesrv.config import NamesrvConfig
+from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
+from pocketmq.namesrv.route_table import MASTER_ID, BrokerKey, RouteTable
+from pocketmq.protocol.bodies.routes import BrokerData, ClusterInfo, MemberGroup, TopicRoute
+from pocketmq.protocol.flags import is_writable
+
+KEPT_SIZE_MAX = 16 * 1024 * 1024
+"""Bytes of encoded routes that are kept; when they are more, all are forgotten."""
+
+CALLERS_KEPT_MAX = 10_000
+"""Callers whose class is kept; likewise."""
+
+MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics by which a broker's members find each other: they are never shown an acting master."""
+
+_Class = tuple[str | None, ...]
+_Question = tuple[str, bool, _Class]
+
+
+class RouteAnswers:
+    """Answers to questions for routes and addresses."""
+
+    def __init__(self, routes: RouteTable, kv: KVConfig, config: NamesrvConfig) -> None:
+        self._routes, self._kv, self._config = routes, kv, config
+        self._kept: dict[_Question, bytes] = {}
+        self._kept_size = 0
+        self._classes: dict[IPAddress | None, _Class] = {}
+        self._state: object = None
+
+    def topic(
+        self, topic: str, caller: IPAddress | None, *, quote_keys: bool, zone: str = ""
+    ) -> bytes | None:
+        """A topic's encoded route; None if there is none.
+
+        Args:
+            topic: its name.
+            caller: who asks.
+            quote_keys: write standard JSON.
+            zone: show only this zone's brokers and those without a master; empty for all.
+        """
+        self._forget_if_changed()
+        question = (topic, quote_keys, self._class_of(caller))
+        kept = None if zone else self._kept.get(question)
+        if kept is not None:
+            return kept
+        route = self._route(topic, caller, zone)
+        if route is None:
+            return None
+        answer = route.encode(quote_keys=quote_keys)
+        if not zone:
+            self._keep(question, answer)
+        return answer
+
+    def cluster_info(self, caller: IPAddress | None) -> ClusterInfo:
+        """All brokers with the addresses for a caller."""
+        info = self._routes.cluster_info()
+        info.broker_addr_table = {
+            name: self._readdressed(data, caller) for name, data in info.broker_addr_table.items()
+        }
+        return info
+
+    def member_group(self, cluster: str, broker_name: str, caller: IPAddress | None) -> MemberGroup:
+        """One broker name's addresses for a caller."""
+        group = self._routes.member_group(cluster, broker_name)
+        group.broker_addrs = self._addresses(cluster, group.broker_addrs, caller)
+        return group
+
+    def _route(self, topic: str, caller: IPAddress | None, zone: str) -> TopicRoute | None:
+        route = self._routes.route(topic)
+        if route is None:
+            return None
+        if self._config.support_acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX):
+            show_acting_masters(route)
+        if zone:
+            keep_zone(route, zone)
+        route.broker_datas = [self._readdressed(data, caller) for data in route.broker_datas]
+        if self._config.order_message_enable:
+            route.order_topic_conf = self._kv.get(ORDER_TOPIC_NAMESPACE, topic)
+        return route
+
+    def _readdressed(self, data: BrokerData, caller: IPAddress | None) -> BrokerData:
+        addresses = self._addresses(data.cluster or "", data.broker_addrs, caller)
+        return msgspec.structs.replace(data, broker_addrs=addresses)
+
+    def _addresses(
+        self, cluster: str, addresses: dict[int, str], caller: IPAddress | None
+    ) -> dict[int, str]:
+        address_for = self._routes.address_for
+        return {i: address_for(BrokerKey(cluster, a), caller) for i, a in addresses.items()}
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def _forget_if_changed(self) -> None:
+        config = self._config
+        state = (
+            self._routes.generation,
+            self._kv.generation,
+            config.support_acting_master,
+            config.order_message_enable,
+        )
+        if state != self._state:
+            self._state = state
+            self._forget()
+            self._classes.clear()
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._kept_size = 0
+
+    def _keep(self, question: _Question, answer: bytes) -> None:
+        if self._kept_size + len(answer) > KEPT_SIZE_MAX:
+            self._forget()
+        self._kept[question] = answer
+        self._kept_size += len(answer)
+
+    def _class_of(self, caller: IPAddress | None) -> _Class:
+        """What tells callers apart: the addresses that all rules give them."""
+        known = self._classes.get(caller)
+        if known is None:
+            if len(self._classes) >= CALLERS_KEPT_MAX:
+                self._classes.clear()
+            known = tuple(rules.address_for(caller) for rules in self._routes.advertised())
+            self._classes[caller] = known
+        return known
+
+
+def show_acting_masters(route: TopicRoute) -> None:
+    """Shows the lowest id as the master of brokers that lost theirs and allow it.
+
+    RocketMQ's rule (`RouteInfoManager.pickupTopicRouteData`): only where the queue data are not
+    writable, which they are made when the master goes.
+    """
+    writable = {queues.broker_name for queues in route.queue_datas if is_writable(queues.perm)}
+    route.broker_datas = [
+        data
+        if MASTER_ID in data.broker_addrs
+        or not data.enable_acting_master
+        or data.broker_name in writable
+        else _with_acting_master(data)
+        for data in route.broker_datas
+    ]
+
+
+def _with_acting_master(data: BrokerData) -> BrokerData:
+    lowest = min(data.broker_addrs)
+    addresses = {MASTER_ID if i == lowest else i: a for i, a in data.broker_addrs.items()}
+    return msgspec.structs.replace(data, broker_addrs=addresses)
+
+
+def keep_zone(route: TopicRoute, zone: str) -> None:
+    """Leaves the brokers of a zone and those without a master (`ZoneRouteRPCHook`)."""
+    removed = {
+        data.broker_name
+        for data in route.broker_datas
+        if MASTER_ID in data.broker_addrs and (data.zone_name or "").lower() != zone.lower()
+    }
+    route.broker_datas = [d for d in route.broker_datas if d.broker_name not in removed]
+    route.queue_datas = [q for q in route.queue_datas if q.broker_name not in removed]

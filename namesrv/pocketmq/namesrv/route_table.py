@@ -1,0 +1,396 @@
+"""What the brokers of all clusters told the name server (`namesrv/routeinfo/RouteInfoManager`).
+
+Pure: no sockets, no clock. Time comes as an argument, connections are opaque values that are
+compared and handed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.namesrv.advertise import Advertised, IPAddress
+from pocketmq.namesrv.topic_table import TopicTable
+from pocketmq.protocol.bodies.routes import (
+    BrokerData,
+    ClusterInfo,
+    MemberGroup,
+    QueueData,
+    TopicRoute,
+)
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import ResponseError
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+
+BROKERS_MAX = 10_000
+"""Registered addresses of one name server; each takes about a kilobyte."""
+
+MASTER_ID = 0
+
+
+class BrokerKey(NamedTuple):
+    """One broker process: its cluster and the address that it registered."""
+
+    cluster: str
+    address: str
+
+
+class Registration(msgspec.Struct, kw_only=True):
+    """What one broker says of itself.
+
+    Attributes:
+        acting_master: None for brokers before 5.0, which know nothing of acting masters.
+        timeout_ms: after so much silence the broker counts as gone.
+        channel: the connection that it registered on.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    timeout_ms: int
+    ha_address: str = ""
+    zone: str | None = None
+    acting_master: bool | None = None
+    version: DataVersion = DataVersion()
+    topics: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
+    mappings: dict[str, TopicQueueMapping] = msgspec.field(default_factory=dict)
+    advertised: Advertised = Advertised()
+    channel: object = None
+
+    @property
+    def key(self) -> BrokerKey:
+        """Who registers."""
+        return BrokerKey(self.cluster, self.address)
+
+
+class MasterAddresses(msgspec.Struct, frozen=True):
+    """What a registration answers a slave; empty for a master."""
+
+    master: str | None = None
+    ha: str | None = None
+
+
+class LiveBroker(msgspec.Struct):
+    """A broker's sign of life, and what belongs to the process and not to the broker name."""
+
+    broker_name: str
+    updated_ms: int
+    timeout_ms: int
+    version: DataVersion
+    ha_address: str
+    advertised: Advertised
+    channel: object
+
+
+class RouteTable:
+    """Brokers by name, by cluster and by sign of life, and the topics that they hold."""
+
+    def __init__(self) -> None:
+        self.topics = TopicTable()
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, dict[str, None]] = {}  # keys only: a set that keeps its order
+        self._live: dict[BrokerKey, LiveBroker] = {}
+        self._changes = 0
+
+    @property
+    def generation(self) -> tuple[int, int]:
+        """Another value whenever a route may look different."""
+        return self._changes, self.topics.generation
+
+    # -- brokers come -------------------------------------------------------------------------
+
+    def register(
+        self, broker: Registration, now_ms: int, *, drops_other_topics: bool = False
+    ) -> MasterAddresses:
+        """Takes a registration.
+
+        An address has one id: under another it is removed. An id has one address: the one that
+        registers now, unless the other has a higher state version; then nothing is taken.
+
+        Args:
+            broker: what it says.
+            now_ms: the time.
+            drops_other_topics: remove the topics of the broker name that are not registered now.
+
+        Raises:
+            ResponseError: a broker that is not known here registers a single topic, as brokers do
+                when one topic changes, or there are too many brokers or topics.
+        """
+        known = self._brokers.get(broker.broker_name)
+        addresses = dict(known.broker_addrs) if known else {}
+        addresses = {
+            i: a for i, a in addresses.items() if a != broker.address or i == broker.broker_id
+        }
+        held = addresses.get(broker.broker_id)
+        if known and held and held != broker.address and self._is_outdated(broker, held):
+            self._live.pop(broker.key, None)
+            self._put_broker(_with_addresses(known, addresses))
+            return MasterAddresses()
+        self._check(broker, is_known=held is not None)
+        before = self._live.get(broker.key)
+        if before is not None and before.broker_name != broker.broker_name:
+            self.unregister(broker.key, before.broker_name)
+        addresses[broker.broker_id] = broker.address
+        self._put_broker(
+            BrokerData(
+                cluster=known.cluster if known else broker.cluster,
+                broker_name=broker.broker_name,
+                broker_addrs=addresses,
+                enable_acting_master=bool(broker.acting_master),
+                zone_name=broker.zone,
+            )
+        )
+        self._join(broker.cluster, broker.broker_name)
+        self._take_topics(broker, min(addresses), held is None, drops_other_topics)
+        self._put_live(broker, now_ms)
+        return self._master_for(broker)
+
+    def _is_outdated(self, broker: Registration, other_address: str) -> bool:
+        other = self._live.get(BrokerKey(broker.cluster, other_address))
+        return other is not None and other.version.state_version > broker.version.state_version
+
+    def _check(self, broker: Registration, *, is_known: bool) -> None:
+        if not is_known and len(broker.topics) == 1:
+            raise ResponseError(
+                ResponseCode.SYSTEM_ERROR,
+                f"register broker failed: {broker.broker_name} with id {broker.broker_id} is not "
+                f"known here and registers a single topic; it has to register all of them first",
+            )
+        if broker.key not in self._live and len(self._live) >= BROKERS_MAX:
+            raise ResponseError(
+                ResponseCode.SYSTEM_ERROR,
+                f"register broker failed: {BROKERS_MAX} brokers are registered, which is the limit",
+            )
+        self.topics.check_room(broker.topics)
+
+    def _take_topics(
+        self, broker: Registration, lowest_id: int, is_first: bool, drops_others: bool
+    ) -> None:
+        """Takes over the topics of a master, or of the slave that may act as one."""
+        is_prime_slave = broker.acting_master is not None and broker.broker_id == lowest_id
+        if broker.broker_id != MASTER_ID and not is_prime_slave:
+            return
+        if drops_others and not broker.mappings:
+            self.topics.keep_only(
+                broker.broker_name, {c.topic_name for c in broker.topics.values()}
+            )
+        is_changed = is_first or self.is_changed(broker.key, broker.version)
+        # An acting master takes no messages.
+        perm_mask = ~PERM_WRITE if broker.broker_id != MASTER_ID and broker.acting_master else ~0
+        for config in broker.topics.values():
+            if is_changed or not self.topics.holds(config.topic_name, broker.broker_name):
+                self.topics.put(config.topic_name, _queue_data(config, broker, perm_mask))
+        if is_changed:
+            for topic, mapping in broker.mappings.items():
+                self.topics.put_mapping(topic, mapping)
+
+    def _put_live(self, broker: Registration, now_ms: int) -> None:
+        before = self._live.get(broker.key)
+        if before is None or before.advertised != broker.advertised:
+            self._changes += 1
+        self._live[broker.key] = LiveBroker(
+            broker.broker_name,
+            now_ms,
+            broker.timeout_ms,
+            broker.version,
+            broker.ha_address,
+            broker.advertised,
+            broker.channel,
+        )
+
+    def _master_for(self, broker: Registration) -> MasterAddresses:
+        if broker.broker_id == MASTER_ID:
+            return MasterAddresses()
+        address = self._brokers[broker.broker_name].broker_addrs.get(MASTER_ID)
+        live = self._live.get(BrokerKey(broker.cluster, address)) if address else None
+        return MasterAddresses() if live is None else MasterAddresses(address, live.ha_address)
+
+    def _put_broker(self, data: BrokerData) -> None:
+        if self._brokers.get(data.broker_name) != data:
+            self._brokers[data.broker_name] = data
+            self._changes += 1
+
+    def _join(self, cluster: str, broker_name: str) -> None:
+        names = self._clusters.setdefault(cluster, {})
+        if broker_name not in names:
+            names[broker_name] = None
+            self._changes += 1
+
+    # -- brokers live -------------------------------------------------------------------------
+
+    def touch(self, key: BrokerKey, now_ms: int) -> None:
+        """Takes a sign of life; of an unknown broker it means nothing."""
+        live = self._live.get(key)
+        if live is not None:
+            live.updated_ms = now_ms
+
+    def version_of(self, key: BrokerKey) -> DataVersion | None:
+        """The version of the topics that a broker registered last."""
+        live = self._live.get(key)
+        return None if live is None else live.version
+
+    def is_changed(self, key: BrokerKey, version: DataVersion) -> bool:
+        """Whether a broker's topics are newer than those it registered, or it is unknown."""
+        return self.version_of(key) != version
+
+    # -- brokers go ---------------------------------------------------------------------------
+
+    def unregister(self, key: BrokerKey, broker_name: str) -> bool:
+        """Removes a broker; with its last address a broker name goes, and with it its queues.
+
+        Returns:
+            Whether it was registered.
+        """
+        live = self._live.pop(key, None)
+        known = self._brokers.get(broker_name)
+        if live is not None:
+            self._changes += 1
+        if known is None:
+            return live is not None
+        left = {i: a for i, a in known.broker_addrs.items() if a != key.address}
+        if left == known.broker_addrs:
+            return live is not None
+        if not left:
+            self._remove_name(broker_name)
+            return True
+        self._put_broker(_with_addresses(known, left))
+        if known.enable_acting_master and MASTER_ID not in left:
+            self.topics.change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+        return True
+
+    def connection_closed(self, channel: object) -> list[BrokerKey]:
+        """Removes the brokers that registered last on a connection, and returns them."""
+        gone = [key for key, live in self._live.items() if live.channel is channel]
+        for key in gone:
+            self.unregister(key, self._live[key].broker_name)
+        return gone
+
+    def expire(self, now_ms: int) -> dict[BrokerKey, object]:
+        """Removes the brokers that were silent for too long; returns them with their channels."""
+        silent = {
+            key: live
+            for key, live in self._live.items()
+            if live.updated_ms + live.timeout_ms < now_ms
+        }
+        for key, live in silent.items():
+            self.unregister(key, live.broker_name)
+        return {key: live.channel for key, live in silent.items()}
+
+    def _remove_name(self, broker_name: str) -> None:
+        del self._brokers[broker_name]
+        for cluster, names in list(self._clusters.items()):
+            names.pop(broker_name, None)
+            if not names:
+                del self._clusters[cluster]
+        self.topics.remove_broker(broker_name)
+        self._changes += 1
+
+    # -- topics, by hand ----------------------------------------------------------------------
+
+    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Adds queues to a topic.
+
+        RocketMQ drops queues of unknown brokers without a word; here that is an error.
+
+        Raises:
+            ResponseError: a broker name is unknown, or there are too many topics.
+        """
+        queues = list(queues)
+        for data in queues:
+            if data.broker_name not in self._brokers:
+                raise ResponseError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"the topic {topic} was not registered: the broker {data.broker_name} is not "
+                    f"known here; it has to register first",
+                )
+        self.topics.check_room([topic])
+        for data in queues:
+            self.topics.put(topic, data)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Removes a topic, or its queues on one cluster's brokers."""
+        self.topics.remove_topic(topic, self._clusters.get(cluster, {}) if cluster else None)
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Takes the write permission from a broker's topics and returns how many they are.
+
+        Like `add_write_perm`, this lasts until the broker registers a change.
+        """
+        return self.topics.change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Lets a broker's topics be read and written and returns how many they are."""
+        return self.topics.change_perm(broker_name, lambda _: PERM_READ | PERM_WRITE)
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Where a topic's queues are; None if no known broker holds any."""
+        queues = self.topics.queues(topic)
+        brokers = [self._brokers[q.broker_name] for q in queues if q.broker_name in self._brokers]
+        if not brokers:
+            return None
+        return TopicRoute(
+            queue_datas=queues,
+            broker_datas=brokers,
+            topic_queue_mapping_by_broker=self.topics.mappings(topic),
+        )
+
+    def cluster_info(self) -> ClusterInfo:
+        """All brokers, and the broker names of each cluster."""
+        return ClusterInfo(
+            broker_addr_table=dict(self._brokers),
+            cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
+        )
+
+    def member_group(self, cluster: str, broker_name: str) -> MemberGroup:
+        """The addresses of one broker name; none if it is unknown."""
+        known = self._brokers.get(broker_name)
+        return MemberGroup(
+            cluster=cluster,
+            broker_name=broker_name,
+            broker_addrs=dict(known.broker_addrs) if known else {},
+        )
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """The topics on the brokers of a cluster."""
+        return self.topics.topics_of(self._clusters.get(cluster, ()))
+
+    def system_topics(self) -> list[str]:
+        """The names of clusters and brokers, which are topics too."""
+        names = [n for cluster, brokers in self._clusters.items() for n in (cluster, *brokers)]
+        return list(dict.fromkeys(names))
+
+    def any_broker(self) -> BrokerKey | None:
+        """Some broker that can be asked for more; the first that is known."""
+        for data in self._brokers.values():
+            return BrokerKey(data.cluster or "", data.broker_addrs[min(data.broker_addrs)])
+        return None
+
+    def advertised(self) -> list[Advertised]:
+        """The rules of all brokers that have some."""
+        return [live.advertised for live in self._live.values() if live.advertised.rules]
+
+    def address_for(self, key: BrokerKey, caller: IPAddress | None) -> str:
+        """The address at which a caller reaches a broker."""
+        live = self._live.get(key)
+        chosen = None if live is None else live.advertised.address_for(caller)
+        return chosen or key.address
+
+
+def _with_addresses(data: BrokerData, addresses: dict[int, str]) -> BrokerData:
+    return msgspec.structs.replace(data, broker_addrs=addresses)
+
+
+def _queue_data(config: TopicConfig, broker: Registration, perm_mask: int) -> QueueData:
+    return QueueData(
+        broker_name=broker.broker_name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm & perm_mask,
+        topic_sys_flag=config.topic_sys_flag,
+    )

@@ -1,0 +1,344 @@
+"""Stored records into an Arrow batch, many at a time.
+
+Where each record begins has to be found one after the other; all else is done for all rows at once.
+Bodies, topics and properties are cut out by laying an Arrow array over the very bytes that came from
+the broker, whose elements are by turns a wanted part and the gap before the next one, and taking
+every second element.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pocketmq.protocol import flags
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.compression import decompress
+from pocketmq.protocol.errors import ContentError
+from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.records import (
+    BORN_HOST_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_OFFSET_AT,
+    RECORD_SIZE_MIN,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+)
+
+Ints = npt.NDArray[np.int64]
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+PROPERTIES = pa.map_(pa.string(), pa.string())
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("brokerName", pa.string()),
+        ("queueId", pa.int32()),
+        ("queueOffset", pa.int64()),
+        ("msgId", pa.string()),
+        ("keys", pa.string()),
+        ("tags", pa.string()),
+        ("value", pa.binary()),
+        ("properties", PROPERTIES),
+        ("bornTimestamp", TIMESTAMP),
+        ("storeTimestamp", TIMESTAMP),
+        ("reconsumeTimes", pa.int32()),
+    ]
+)
+"""What a read gives; without includeProperties the column properties is left out."""
+
+_SIZE_MAGIC = struct.Struct(">II")
+_HOST_GROWTH = IPV6_HOST_SIZE - IPV4_HOST_SIZE
+_STORE_HOST_FROM_TIMESTAMP = 8
+_RECONSUME_FROM_STORE_HOST = IPV4_HOST_SIZE
+_BODY_SIZE_FROM_RECONSUME = 12
+
+
+def record_bounds(data: bytes) -> Ints:
+    """Where each record begins, and where the last one ends.
+
+    Raises:
+        ContentError: these bytes are not stored records back to back.
+    """
+    bounds, position, end = [0], 0, len(data)
+    unpack = _SIZE_MAGIC.unpack_from
+    while position < end:
+        try:
+            size, magic = unpack(data, position)
+        except struct.error as e:
+            raise ContentError(f"the stored message at byte {position} is cut off") from e
+        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= size <= end - position:
+            raise ContentError(
+                f"no stored message at byte {position}: magic {magic:#x}, size {size} of "
+                f"{end - position}"
+            )
+        position += size
+        bounds.append(position)
+    return np.array(bounds, np.int64)
+
+
+def decode_records(
+    data: bytes,
+    broker_name: str,
+    *,
+    topic: str | None = None,
+    with_properties: bool = True,
+    offset_end: int | None = None,
+) -> Any:
+    """The messages of a pull's body as a record batch of `SCHEMA`.
+
+    Args:
+        data: records back to back.
+        broker_name: the broker they come from.
+        topic: written into the column; None for the topic that each record names.
+        with_properties: with the column properties.
+        offset_end: messages from this queue offset on are left out.
+
+    Raises:
+        ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
+    """
+    view = _Records(data)
+    if offset_end is not None:
+        view.keep_below(offset_end)
+    texts = _Properties(view.properties())
+    columns: dict[str, Any] = {
+        "topic": view.topics() if topic is None else _constant(topic, view.rows),
+        "brokerName": _constant(broker_name, view.rows),
+        "queueId": pa.array(view.queue_ids),
+        "queueOffset": pa.array(view.queue_offsets),
+        "msgId": view.message_ids(texts.value_of(props.UNIQ_KEY)),
+        "keys": texts.value_of(props.KEYS),
+        "tags": texts.value_of(props.TAGS),
+        "value": view.bodies(),
+        "bornTimestamp": _timestamps(view.born_timestamps),
+        "storeTimestamp": _timestamps(view.store_timestamps),
+        "reconsumeTimes": pa.array(view.reconsume_times),
+    }
+    if with_properties:
+        columns["properties"] = texts.maps()
+    schema = read_schema(with_properties=with_properties)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def read_schema(*, with_properties: bool) -> Any:
+    """The columns of a read."""
+    if with_properties:
+        return SCHEMA
+    return SCHEMA.remove(SCHEMA.get_field_index("properties"))
+
+
+class _Records:
+    """Fields of all records at once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._bytes = np.frombuffer(data, np.uint8)
+        bounds = record_bounds(data)
+        self._place(bounds[:-1], bounds[1:])
+
+    def _place(self, starts: Ints, record_ends: Ints) -> None:
+        self._starts, self._record_ends = starts, record_ends
+        self.rows = len(starts)
+        self.queue_offsets = self._int64(starts + QUEUE_OFFSET_AT)
+        self.sys_flags = self._int32(starts + SYS_FLAG_AT)
+        is_born_v6 = (self.sys_flags & flags.BORN_HOST_V6) != 0
+        is_store_v6 = (self.sys_flags & flags.STORE_HOST_V6) != 0
+        self._store_timestamp_at = starts + STORE_TIMESTAMP_AT_V4 + is_born_v6 * _HOST_GROWTH
+        self._store_host_size = IPV4_HOST_SIZE + is_store_v6 * _HOST_GROWTH
+        self._reconsume_at = (
+            self._store_timestamp_at + _STORE_HOST_FROM_TIMESTAMP + self._store_host_size
+        )
+        size_at = self._reconsume_at + _BODY_SIZE_FROM_RECONSUME
+        self._require(size_at + 4)
+        self._body_at = size_at + 4
+        self._body_end = self._body_at + self._int32(size_at)
+        self._require(self._body_end + 1, at_least=self._body_at)
+        self._place_topics()
+
+    def _place_topics(self) -> None:
+        is_v2 = self._bytes[self._starts + 7] == (MAGIC_V2 & 0xFF)
+        sizes = self._bytes[self._body_end].astype(np.int64)
+        self._topic_at = self._body_end + 1 + is_v2
+        if is_v2.any():
+            self._require(self._topic_at)
+            sizes = np.where(is_v2, sizes << 8 | self._bytes[self._topic_at - 1], sizes)
+        self._topic_end = self._topic_at + sizes
+        self._properties_at = self._topic_end + 2
+        self._require(self._properties_at)
+        properties_size = self._bytes[self._topic_end].astype(np.int64) << 8
+        properties_size |= self._bytes[self._topic_end + 1]
+        is_wrong = self._properties_at + properties_size != self._record_ends
+        if is_wrong.any():
+            self._refuse(is_wrong)
+
+    def _require(self, until: Ints, at_least: Ints | None = None) -> None:
+        """Makes sure that a part lies within its record."""
+        is_wrong = until > self._record_ends
+        if at_least is not None:
+            is_wrong |= until <= at_least
+        if is_wrong.any():
+            self._refuse(is_wrong)
+
+    def _refuse(self, is_wrong: npt.NDArray[np.bool_]) -> None:
+        position = int(self._starts[np.argmax(is_wrong)])
+        raise ContentError(
+            f"the stored message at byte {position} cannot be read: its lengths contradict each other"
+        )
+
+    def keep_below(self, offset_end: int) -> None:
+        """Leaves out the records from a queue offset on."""
+        if self.rows and self.queue_offsets[-1] >= offset_end:
+            kept = self.queue_offsets < offset_end
+            self._place(self._starts[kept], self._record_ends[kept])
+
+    @property
+    def queue_ids(self) -> npt.NDArray[np.int32]:
+        """The queue of each record."""
+        return self._int32(self._starts + 12)
+
+    @property
+    def born_timestamps(self) -> Ints:
+        """When each was sent, milliseconds."""
+        return self._int64(self._starts + BORN_HOST_AT - 8)
+
+    @property
+    def store_timestamps(self) -> Ints:
+        """When each was stored, milliseconds."""
+        return self._int64(self._store_timestamp_at)
+
+    @property
+    def reconsume_times(self) -> npt.NDArray[np.int32]:
+        """How often each was sent back."""
+        return self._int32(self._reconsume_at)
+
+    def topics(self) -> Any:
+        """The topic of each record."""
+        return self._parts(self._topic_at, self._topic_end, pa.string())
+
+    def properties(self) -> Any:
+        """The properties of each record, as they travel."""
+        return self._parts(self._properties_at, self._record_ends, pa.string())
+
+    def bodies(self) -> Any:
+        """The body of each record, unpacked."""
+        bodies = self._parts(self._body_at, self._body_end, pa.binary())
+        compressed = np.flatnonzero(self.sys_flags & flags.COMPRESSED)
+        if len(compressed) == 0:
+            return bodies
+        values = bodies.to_pylist()
+        for row in compressed.tolist():
+            values[row] = decompress(values[row], int(self.sys_flags[row]))
+        return pa.array(values, pa.binary())
+
+    def message_ids(self, unique_keys: Any) -> Any:
+        """The id that each sender gave, or else the place in the store."""
+        if unique_keys.null_count == 0:
+            return unique_keys
+        physical = self._int64(self._starts + PHYSICAL_OFFSET_AT)
+        ids: list[str | None] = [None] * self.rows
+        for row in np.flatnonzero(np.array(unique_keys.is_null())).tolist():
+            at = int(self._store_timestamp_at[row]) + _STORE_HOST_FROM_TIMESTAMP
+            host = self._data[at : at + int(self._store_host_size[row])]
+            ids[row] = offset_msg_id(host, int(physical[row]))
+        return pc.coalesce(unique_keys, pa.array(ids, pa.string()))
+
+    def _parts(self, starts: Ints, ends: Ints, kind: Any) -> Any:
+        if self.rows == 0:
+            return pa.array([], kind)
+        offsets = np.empty(2 * self.rows, np.int32)
+        offsets[0::2], offsets[1::2] = starts, ends
+        laid_over = pa.Array.from_buffers(
+            pa.binary(),
+            2 * self.rows - 1,
+            [None, pa.py_buffer(offsets), pa.py_buffer(self._data)],
+        )
+        parts = laid_over.take(pa.array(np.arange(0, 2 * self.rows, 2)))
+        if kind == pa.binary():
+            return parts
+        try:
+            return parts.cast(kind)
+        except pa.ArrowInvalid as e:
+            raise ContentError(f"a stored text is not UTF-8: {e}") from e
+
+    def _int32(self, at: Ints) -> npt.NDArray[np.int32]:
+        found = self._bytes[at[:, None] + np.arange(4)]
+        return found.view(">i4").reshape(-1).astype(np.int32)
+
+    def _int64(self, at: Ints) -> Ints:
+        found = self._bytes[at[:, None] + np.arange(8)]
+        return found.view(">i8").reshape(-1).astype(np.int64)
+
+
+class _Properties:
+    """The properties of many messages: names and values side by side, and whose they are."""
+
+    def __init__(self, texts: Any) -> None:
+        self._rows = len(texts)
+        entries = pc.split_pattern(texts, props.VALUE_END)
+        row_of = np.repeat(np.arange(self._rows), np.diff(entries.offsets.to_numpy()))
+        flat = entries.flatten()
+        # An entry is name 0x01 value; one without a value is dropped, as RocketMQ does.
+        name_sizes = pc.find_substring(flat, props.NAME_END)
+        is_whole = pc.and_(
+            pc.greater_equal(name_sizes, 0),
+            pc.greater(pc.binary_length(flat), pc.add(name_sizes, 1)),
+        )
+        flat = flat.filter(is_whole)
+        self._row_of = row_of[np.array(is_whole)]
+        if len(flat):
+            pairs = pc.split_pattern(flat, props.NAME_END, max_splits=1).flatten()
+            at = pa.array(np.arange(0, len(pairs), 2))
+            self._names, self._values = pairs.take(at), pairs.take(pc.add(at, 1))
+        else:
+            self._names = self._values = pa.array([], pa.string())
+
+    def value_of(self, name: str) -> Any:
+        """One property of each message; null where it is not set."""
+        found = np.flatnonzero(np.array(pc.equal(self._names, name)))
+        if len(found) == self._rows and np.array_equal(self._row_of[found], np.arange(self._rows)):
+            return self._values.take(pa.array(found))
+        index = np.full(self._rows, -1, np.int64)
+        index[self._row_of[found]] = found  # of two with the same name the last one counts
+        return self._values.take(pa.array(index, mask=index < 0))
+
+    def maps(self) -> Any:
+        """All properties of each message as a map."""
+        names, values, row_of = self._names, self._values, self._row_of
+        doubled = self._earlier_doubles()
+        if doubled is not None:
+            keep = pa.array(~doubled)
+            names, values, row_of = names.filter(keep), values.filter(keep), row_of[~doubled]
+        counts = np.bincount(row_of, minlength=self._rows)
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        return pa.MapArray.from_arrays(pa.array(offsets), names, values)
+
+    def _earlier_doubles(self) -> npt.NDArray[np.bool_] | None:
+        """Which entries are overridden by a later one of the same name and message, if any."""
+        codes = np.array(self._names.dictionary_encode().indices, np.int64)
+        if len(codes) == 0:
+            return None
+        pairs = self._row_of * (int(codes.max()) + 1) + codes
+        _, last = np.unique(pairs[::-1], return_index=True)
+        if len(last) == len(pairs):
+            return None
+        doubled = np.ones(len(pairs), bool)
+        doubled[len(pairs) - 1 - last] = False
+        return doubled
+
+
+def _constant(text: str, rows: int) -> Any:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def _timestamps(milliseconds: Ints) -> Any:
+    return pa.array(milliseconds * 1000).cast(TIMESTAMP)
+

@@ -1,0 +1,100 @@
+"""What can go wrong in Spark jobs: leaves of the tree in `pocketmq.protocol.errors`.
+
+::
+
+    UsageError
+    ├── OptionError       an option of the data source that does not exist or does not fit
+    ├── SchemaError       the rows to be written lack a column, or one has the wrong type
+    ├── RowError          one row cannot become a message
+    └── RequirementError  PySpark, PyArrow or Java is missing or too old
+    OperatingError
+    ├── DataLossError     messages that were to be read are not there any more
+    └── JobError          a Spark job failed; holds the reason that its task gave
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
+
+
+class OptionError(ConfigError):
+    """An option of the data source that does not exist or does not fit."""
+
+
+class SchemaError(UsageError):
+    """The rows to be written lack a column, or a column has the wrong type."""
+
+
+class RowError(UsageError):
+    """One row cannot become a message; it is counted from 0 within its Spark task."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(row, reason)
+        self.row, self.reason = row, reason
+
+    def __str__(self) -> str:
+        return f"row {self.row} of this task cannot be sent: {self.reason}"
+
+
+class RequirementError(UsageError):
+    """PySpark, PyArrow or Java is missing or too old."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.what, self.remedy = what, remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
+
+class DataLossError(OperatingError):
+    """Messages that were to be read are not there any more.
+
+    Attributes:
+        queue: as ``topic@broker:queue``.
+        wanted_start, wanted_end: the offsets asked for, the end exclusive.
+        min_offset, max_offset: what the queue holds.
+    """
+
+    def __init__(
+        self, queue: str, wanted_start: int, wanted_end: int, min_offset: int, max_offset: int
+    ) -> None:
+        super().__init__(queue, wanted_start, wanted_end, min_offset, max_offset)
+        self.queue = queue
+        self.wanted_start, self.wanted_end = wanted_start, wanted_end
+        self.min_offset, self.max_offset = min_offset, max_offset
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: offsets {self.wanted_start} to {self.wanted_end} were to be read, "
+            f"the broker holds {self.min_offset} to {self.max_offset}: messages were deleted "
+            f"(retention, or the topic was made anew); set failOnDataLoss=false to read what is there"
+        )
+
+
+class JobError(OperatingError):
+    """A Spark job failed.
+
+    Attributes:
+        job: what it was to do.
+        reason: what the failed task said, mostly the broker's own words.
+    """
+
+    def __init__(self, job: str, reason: str) -> None:
+        super().__init__(job, reason)
+        self.job, self.reason = job, reason
+
+    def __str__(self) -> str:
+        return f"{self.job} failed: {self.reason}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the known name that was probably meant, or the list of all."""
+    by_lower = {k.lower(): k for k in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    if near:
+        return f"did you mean {by_lower[near[0]]!r}?"
+    return f"known are: {', '.join(sorted(by_lower.values()))}"

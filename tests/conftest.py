@@ -1,0 +1,49 @@
+"""What every test can ask for: a clock that stands still, and chance that can be repeated."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from hypothesis import settings
+
+from pocketmq.testing.clock import VirtualClock
+
+SEED_MAX = 0xFFFF_FFFF
+
+# No deadline: a test must not depend on the machine's speed.
+settings.register_profile("pocketmq", deadline=None, max_examples=60, print_blob=True)
+settings.load_profile("pocketmq")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, help="repeat the random choices of an earlier run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.seed is None:
+        config.option.seed = int.from_bytes(os.urandom(4), "big")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random choices: repeat them with --seed={config.option.seed}"
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run."""
+    value: int = request.config.option.seed
+    return value
+
+
+@pytest.fixture
+def chance(seed: int) -> random.Random:
+    """Random choices that the run's seed decides, the same for a test whatever runs before it."""
+    return random.Random(seed)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A clock that only moves when it is told to."""
+    return VirtualClock()

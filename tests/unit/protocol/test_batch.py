@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.protocol.strategies import BATCH_ENTRIES
+
+from pocketmq.protocol.batch import ENTRY_OVERHEAD, BatchEntry, decode_batch, encode_batch
+from pocketmq.protocol.errors import ContentError
+
+GOLDEN = bytes.fromhex(
+    "0000002f0000000000000000000000030000000568656c6c6f00145741495401747275650254414753015461674102"
+)
+GOLDEN_ENTRY = BatchEntry(3, b"hello", b"WAIT\x01true\x02TAGS\x01TagA\x02")
+
+
+def test_writes_and_reads_the_entry_of_the_real_client() -> None:
+    assert encode_batch([GOLDEN_ENTRY]) == GOLDEN
+    assert decode_batch(GOLDEN + GOLDEN) == [GOLDEN_ENTRY, GOLDEN_ENTRY]
+    assert len(GOLDEN) == ENTRY_OVERHEAD + 5 + 20
+
+
+@given(BATCH_ENTRIES)
+def test_round_trip(entries: list[BatchEntry]) -> None:
+    assert decode_batch(encode_batch(entries)) == entries
+
+
+def test_no_entries() -> None:
+    assert encode_batch([]) == b""
+    assert decode_batch(b"") == []
+
+
+@given(BATCH_ENTRIES)
+def test_every_cut_is_found(entries: list[BatchEntry]) -> None:
+    data = encode_batch(entries)
+    borders = {len(encode_batch(entries[:n])) for n in range(len(entries) + 1)}
+    for size in range(len(data)):
+        if size in borders:
+            continue
+        with pytest.raises(ContentError):
+            decode_batch(data[:size])
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused(garbage: bytes) -> None:
+    try:
+        entries = decode_batch(garbage)
+    except ContentError:
+        return
+    assert b"".join(e.body for e in entries) in garbage or len(entries) > 1
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "reason"),
+    [
+        (0, b"\x00\x00\x00\x30", "announces 48 bytes"),
+        (0, b"\xff\xff\xff\xff", "announces -1 bytes"),
+        (16, b"\xff\xff\xff\xff", "a body of -1 bytes"),
+        (16, b"\x7f\xff\xff\xff", "a body of 2147483647 bytes"),
+        (16, b"\x00\x00\x00\x06", "announces 47 bytes"),
+        (25, b"\x00\x15", "announces 47 bytes"),
+    ],
+)
+def test_lengths_that_contradict_each_other_are_named(at: int, value: bytes, reason: str) -> None:
+    with pytest.raises(ContentError, match=f"at byte 0 .*{reason}"):
+        decode_batch(GOLDEN[:at] + value + GOLDEN[at + len(value) :])
