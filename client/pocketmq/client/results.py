@@ -14,16 +14,16 @@ from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 class SendStatus(Enum):
     """How safely a message is stored; whatever else happens is an exception."""
 
-    SEND_OK = ResponseCode.SUCCESS
-    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    SEND_OK = int(ResponseCode.SUCCESS)
+    FLUSH_DISK_TIMEOUT = int(ResponseCode.FLUSH_DISK_TIMEOUT)
     """Stored, but a SYNC_FLUSH broker did not see it on the disk in time."""
-    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    FLUSH_SLAVE_TIMEOUT = int(ResponseCode.FLUSH_SLAVE_TIMEOUT)
     """Stored, but a SYNC_MASTER did not see it on a slave in time."""
-    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    SLAVE_NOT_AVAILABLE = int(ResponseCode.SLAVE_NOT_AVAILABLE)
     """Stored, but a SYNC_MASTER has no slave."""
 
 
-SEND_STATUS_BY_CODE: dict[int, SendStatus] = {int(s.value): s for s in SendStatus}
+SEND_STATUS_BY_CODE: dict[int, SendStatus] = {s.value: s for s in SendStatus}
 
 
 class SendResult(msgspec.Struct, frozen=True):
@@ -55,16 +55,16 @@ class SendResult(msgspec.Struct, frozen=True):
 class PullStatus(Enum):
     """What a pull met (`client/impl/consumer/PullAPIWrapper`)."""
 
-    FOUND = ResponseCode.SUCCESS
-    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
+    FOUND = int(ResponseCode.SUCCESS)
+    NO_NEW_MESSAGE = int(ResponseCode.PULL_NOT_FOUND)
     """The offset is the end of the queue."""
-    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
+    NO_MATCHED_MESSAGE = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
     """There are messages, but none of those looked at matches the expression."""
-    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+    OFFSET_ILLEGAL = int(ResponseCode.PULL_OFFSET_MOVED)
     """The offset lies outside the queue; continue at `next_offset`."""
 
 
-PULL_STATUS_BY_CODE: dict[int, PullStatus] = {int(s.value): s for s in PullStatus}
+PULL_STATUS_BY_CODE: dict[int, PullStatus] = {s.value: s for s in PullStatus}
 
 
 class PullResult(msgspec.Struct, frozen=True):

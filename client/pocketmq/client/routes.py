@@ -234,6 +234,31 @@ class RouteCache:
                 return addresses[known_id], known_id
         return None
 
+    async def place_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> tuple[str, int]:
+        """As `read_address`, for a queue whose topic may not have been used yet.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
+        place = self.read_address(queue.broker_name, broker_id)
+        if place is None:
+            await self.queues_to_read(queue.topic)
+            place = self.read_address(queue.broker_name, broker_id)
+        if place is None:
+            raise BrokerDownError(queue.topic, f"the broker {queue.broker_name}")
+        return place
+
+    async def master_of(self, queue: MessageQueue) -> str:
+        """The master of a queue's broker: only it keeps offsets.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
+        address, broker_id = await self.place_of(queue)
+        if broker_id != MASTER_ID:
+            raise BrokerDownError(queue.topic, f"the master of {queue.broker_name}")
+        return address
+
     def addresses(self, *, masters_only: bool) -> list[str]:
         """The addresses of all brokers of the routes in use."""
         found = {

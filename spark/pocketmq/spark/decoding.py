@@ -286,10 +286,10 @@ class _Properties:
         entries = pc.split_pattern(texts, props.VALUE_END)
         row_of = np.repeat(np.arange(self._rows), np.diff(entries.offsets.to_numpy()))
         flat = entries.flatten()
-        # An entry is name 0x01 value; one without a value is dropped, as RocketMQ does.
+        # An entry is name 0x01 value; one without a name or a value is dropped, as RocketMQ does.
         name_sizes = pc.find_substring(flat, props.NAME_END)
         is_whole = pc.and_(
-            pc.greater_equal(name_sizes, 0),
+            pc.greater(name_sizes, 0),
             pc.greater(pc.binary_length(flat), pc.add(name_sizes, 1)),
         )
         flat = flat.filter(is_whole)

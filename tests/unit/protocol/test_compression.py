@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import zlib
 
 import lz4.frame
@@ -37,7 +38,7 @@ class TestEveryMethod:
 
     def test_a_cut_is_found(self, packed: bytes, bits: int) -> None:
         for size in range(len(packed)):
-            with pytest.raises(ContentError, match="cut off|cannot be unpacked"):
+            with pytest.raises(ContentError, match=r"cut off|cannot be unpacked"):
                 compression.decompress(packed[:size], bits)
 
     def test_garbage_is_refused(self, packed: bytes, bits: int) -> None:
@@ -69,7 +70,5 @@ def test_any_garbage_is_unpacked_or_refused(garbage: bytes, method: int) -> None
         method, b"\x78\x5e"
     )
     for data in (garbage, head + garbage):
-        try:
+        with contextlib.suppress(ContentError):
             compression.decompress(data, flags.COMPRESSED | method, 100_000)
-        except ContentError:
-            pass

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -66,9 +67,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 @given(VALUES, st.sampled_from([None, 1, 3]), st.booleans())
-def test_standard_leaves_standard_json_as_it_is(
-    value: Any, indent: int | None, ascii_: bool
-) -> None:
+def test_standard_agrees_with_json(value: Any, indent: int | None, ascii_: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_).encode()
     assert json.loads(loose_json.standard(text)) == value
 
@@ -129,7 +128,7 @@ def test_a_null_is_an_absent_field() -> None:
         b'{"a\\":1}',
         b'{{"a":1}:',
         b"[" * 100_000,
-        b"[" * 65 + b"]" * 65,
+        b"[" * 66 + b"]" * 66,
     ],
 )
 def test_standard_refuses_what_is_no_json(text: bytes) -> None:
@@ -164,7 +163,5 @@ def test_decode_refuses_what_does_not_fit(text: bytes) -> None:
 )
 def test_garbage_is_read_or_refused(garbage: bytes) -> None:
     for read in (loose_json.standard, lambda data: loose_json.decode(data, Table)):
-        try:
+        with contextlib.suppress(ContentError):
             read(garbage)
-        except ContentError:
-            pass

@@ -49,7 +49,7 @@ def test_value_of_finds_whole_names_only() -> None:
 
 @pytest.mark.parametrize("properties", [{"a\x01": "b"}, {"a": "b\x02"}])
 def test_separators_are_refused(properties: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="0x01 or 0x02.*encode the value"):
+    with pytest.raises(UsageError, match=r"0x01 or 0x02.*encode the value"):
         props.encode(properties)
 
 

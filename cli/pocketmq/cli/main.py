@@ -1,0 +1,42 @@
+"""The command's entry: sub-commands, and errors as one line with an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from pocketmq.cli import servers
+from pocketmq.cli.output import EXIT_FAILED, EXIT_USAGE
+from pocketmq.protocol.errors import PocketMQError, UsageError
+
+app = typer.Typer(
+    name="pocketmq",
+    help="A RocketMQ-compatible message broker cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(servers.up)
+app.command()(servers.namesrv)
+app.command()(servers.broker)
+app.command()(servers.health)
+
+
+def run() -> None:
+    """Runs the command line; every expected error ends in one clear line."""
+    try:
+        app()
+    except UsageError as e:
+        _fail(e, EXIT_USAGE)
+    except (PocketMQError, OSError) as e:
+        _fail(e, EXIT_FAILED)
+
+
+def _fail(error: Exception, code: int) -> None:
+    sys.stderr.write(f"pocketmq: {error}\n")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,76 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+
+class Format(str, Enum):
+    """How a listing is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("-o", "--output", help="How the listing is printed.", show_default=True)
+]
+"""The option that every listing takes."""
+
+EXIT_FAILED = 1
+"""The command could not be carried out."""
+
+EXIT_USAGE = 2
+"""The command's words, or a file it reads, are wrong."""
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], output: Format, title: str = ""
+) -> None:
+    """Prints a listing.
+
+    Args:
+        rows: one mapping a line, by column name.
+        columns: which columns, in which order; JSON carries the same.
+        output: table or JSON.
+        title: above the table.
+    """
+    if output is Format.JSON:
+        print_json([{column: row.get(column) for column in columns} for row in rows])
+        return
+    # rich is only imported where a table is drawn: servers start faster without it
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        numeric = all(isinstance(row.get(column), (int, float)) for row in rows) and bool(rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if row.get(c) is None else str(row[c]) for c in columns))
+    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as JSON, one document."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def note(text: str) -> None:
+    """Tells people something that is not the result."""
+    sys.stderr.write(f"{text}\n")
+
+
+def set_up_logging(verbose: int) -> None:
+    """Logs to standard error: warnings only, or more with ``-v`` and ``-vv``."""
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(
+        stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )

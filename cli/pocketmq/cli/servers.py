@@ -1,0 +1,138 @@
+"""Commands that serve: `up`, `namesrv`, `broker`, and `health`, which asks whether one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pocketmq.cli.cluster import ClusterOptions, cluster
+from pocketmq.cli.output import note, set_up_logging
+from pocketmq.cli.signals import stop_event
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.header import RequestHeader
+from pocketmq.protocol.requests.nameserver import TopicListRequest
+from pocketmq.protocol.requests.topics import RuntimeInfoRequest
+from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.runtime import run
+from pocketmq.transport.settings import load_settings
+
+VerboseOption = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+]
+
+HEALTH_TIMEOUT_MS = 3000
+
+
+def up(
+    brokers: Annotated[int, typer.Option(help="How many brokers: broker-a, broker-b, …")] = 1,
+    data: Annotated[Path, typer.Option(help="Directory of the data.")] = Path("pocketmq-data"),
+    namesrv_port: Annotated[int, typer.Option(help="Port of the name server; 0: any.")] = 9876,
+    broker_port: Annotated[
+        int, typer.Option(help="Port of broker-a, the next ones 1000 apart; 0: any.")
+    ] = 10911,
+    host: Annotated[str, typer.Option(help="Address to listen on and to tell.")] = "127.0.0.1",
+    flush: Annotated[
+        str, typer.Option(help="async: the system has it; sync: the disk has it.")
+    ] = "async",
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly."""
+    set_up_logging(verbose)
+    if flush not in ("async", "sync"):
+        raise ConfigError(f"--flush is {flush!r}: it must be async or sync")
+    options = ClusterOptions(brokers, data, namesrv_port, broker_port, host, flush == "sync")
+    run(_up(options))
+
+
+async def _up(options: ClusterOptions) -> None:
+    stop = stop_event()
+    async with cluster(options) as addresses:
+        places = " ".join(f"{name}={address}" for name, address in addresses.brokers.items())
+        typer.echo(f"up namesrv={addresses.namesrv} {places} data={options.data}")
+        await stop.wait()
+
+
+def namesrv(
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
+    ] = None,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start one name server in the foreground."""
+    from pocketmq.namesrv import NamesrvConfig
+
+    set_up_logging(verbose)
+    run(_namesrv(load_settings(config, NamesrvConfig) if config else NamesrvConfig()))
+
+
+async def _namesrv(settings: object) -> None:
+    from pocketmq.namesrv import NameServer, NamesrvConfig
+
+    assert isinstance(settings, NamesrvConfig)
+    stop = stop_event()
+    async with NameServer(settings) as server:
+        typer.echo(f"up namesrv={server.address}")
+        await stop.wait()
+
+
+def broker(
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="Settings as JSON, instead of a file.")
+    ] = None,
+    stop_with_stdin: Annotated[
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends.")
+    ] = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start one broker in the foreground."""
+    from pocketmq.broker import BrokerConfig
+
+    set_up_logging(verbose)
+    if config is not None and settings is not None:
+        raise ConfigError("--config and --settings exclude each other")
+    if config is not None:
+        chosen = load_settings(config, BrokerConfig)
+    else:
+        try:
+            chosen = msgspec.json.decode(settings or "{}", type=BrokerConfig)
+        except msgspec.DecodeError as e:
+            raise ConfigError(f"--settings: {e}") from e
+    run(_broker(chosen, stop_with_stdin=stop_with_stdin))
+
+
+async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
+    from pocketmq.broker import Broker, BrokerConfig
+
+    assert isinstance(settings, BrokerConfig)
+    stop = stop_event(on_stdin_end=stop_with_stdin)
+    async with Broker(settings) as server:
+        typer.echo(f"up {settings.broker_name}={server.address}")
+        await stop.wait()
+
+
+def health(
+    namesrv: Annotated[str | None, typer.Option(help="host:port of a name server.")] = None,
+    broker: Annotated[str | None, typer.Option(help="host:port of a broker.")] = None,
+) -> None:
+    """Ask whether a server answers: exit code 0 if it does, 1 if not."""
+    if (namesrv is None) == (broker is None):
+        raise UsageError("name one server: --namesrv HOST:PORT or --broker HOST:PORT")
+    address = namesrv or broker or ""
+    request: RequestHeader = TopicListRequest() if namesrv else RuntimeInfoRequest()
+    run(_ask(address, request))
+    note(f"{address} answers")
+
+
+async def _ask(address: str, request: RequestHeader) -> None:
+    pool = ConnectionPool(SystemClock(), connect_timeout_ms=HEALTH_TIMEOUT_MS)
+    try:
+        await pool.ask(address, request, HEALTH_TIMEOUT_MS)
+    finally:
+        await pool.close()

@@ -1,0 +1,200 @@
+"""Options of the data source, named as Spark's Kafka source names them where they mean the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pocketmq.client.addresses import NAMESRV_VARIABLE, namesrv_addresses
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.names import check_topic
+from pocketmq.spark.errors import OptionError, nearest
+
+MEBIBYTE = 1024 * 1024
+
+ALIASES = {
+    "nameserver": "namesrvAddr",
+    "nameserveraddr": "namesrvAddr",
+    "group": "consumerGroup",
+    "includeheaders": "includeProperties",
+}
+"""Other names of options, in small letters; `topic` and `subscribe` stand for each other."""
+
+REFUSED = {
+    "kafka.bootstrap.servers": "the name servers are given by 'namesrvAddr'",
+    "kafka.group.id": "the group is given by 'consumerGroup'",
+    "path": "a topic is given by the option 'topic', not as a path",
+}
+"""Options of other sources, and what is to be used here."""
+
+
+class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """How rows are written.
+
+    Attributes:
+        namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        topic: where the rows go.
+        producer_group: named in each request.
+        routing: `auto` (by the column queueId or shardingKey if there is one, else in turn),
+            `key` (by hash of the first business key) or `roundRobin`.
+        send_timeout_ms: how long one request may take.
+        retry_times_when_send_failed: further attempts of a request.
+        batch_bytes: bytes of one request; brokers other than PocketMQ get at most 1 MiB.
+        batch_rows: messages of one request.
+        in_flight_bytes: bytes of one task that may wait for their answer.
+        max_message_size: bytes of one value.
+        create_topic_queues: create the topic, if it is unknown, with so many queues on each broker.
+        commit_file: a file on the driver's machine to which a report is written at the end.
+    """
+
+    namesrv_addr: str = ""
+    topic: str
+    producer_group: str = "pocketmq-spark"
+    routing: str = "auto"
+    send_timeout_ms: int = 30_000
+    retry_times_when_send_failed: int = 5
+    batch_bytes: int = 4 * MEBIBYTE
+    batch_rows: int = 50_000
+    in_flight_bytes: int = 16 * MEBIBYTE
+    max_message_size: int = 4 * MEBIBYTE
+    create_topic_queues: int = 0
+    commit_file: str | None = None
+
+
+class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """What is read.
+
+    Attributes:
+        namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        subscribe: the topics, separated by commas.
+        starting_offsets: `earliest`, or JSON ``{"topic": {"broker": {"queue": offset}}}``.
+        ending_offsets: `latest`, or such JSON; an offset of -1 is the latest, -2 the earliest.
+        fail_on_data_loss: fail if messages that were asked for are not there any more.
+        min_partitions: read in at least so many tasks; a queue may be split.
+        include_properties: with the column properties.
+        consumer_group: named in each pull; nothing is committed for it.
+        pull_timeout_ms: how long one pull may take.
+        retry_times_when_pull_failed: further attempts of a pull.
+        max_msg_bytes: bytes of one pull from a PocketMQ broker.
+    """
+
+    namesrv_addr: str = ""
+    subscribe: str
+    starting_offsets: str = "earliest"
+    ending_offsets: str = "latest"
+    fail_on_data_loss: bool = True
+    min_partitions: int = 0
+    include_properties: bool = True
+    consumer_group: str = "TOOLS_CONSUMER"
+    pull_timeout_ms: int = 30_000
+    retry_times_when_pull_failed: int = 5
+    max_msg_bytes: int = 4 * MEBIBYTE
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics to read, each once."""
+        return tuple(dict.fromkeys(t.strip() for t in self.subscribe.split(",") if t.strip()))
+
+
+ROUTINGS = ("auto", "key", "roundRobin")
+_POSITIVE = {
+    "send_timeout_ms", "batch_bytes", "batch_rows", "in_flight_bytes", "max_message_size",
+    "pull_timeout_ms", "max_msg_bytes",
+}  # fmt: skip
+_NOT_NEGATIVE = {
+    "retry_times_when_send_failed", "create_topic_queues", "min_partitions",
+    "retry_times_when_pull_failed",
+}  # fmt: skip
+BATCH_BYTES_MAX = 12 * MEBIBYTE
+"""A request must fit a frame (16 MiB) with a message of its own above the bound."""
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Reads the options of a write.
+
+    Raises:
+        OptionError: an option is unknown, missing or does not fit.
+    """
+    options = _take(WriteOptions, given, topic_name="topic")
+    if options.routing not in ROUTINGS:
+        raise OptionError(
+            f"option 'routing' is {options.routing!r}; {nearest(options.routing, ROUTINGS)}"
+        )
+    if options.batch_bytes > BATCH_BYTES_MAX:
+        raise OptionError(
+            f"option 'batchBytes' is {options.batch_bytes}, more than {BATCH_BYTES_MAX} do not "
+            f"fit a frame"
+        )
+    _check_topic(options.topic)
+    return options
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Reads the options of a read.
+
+    Raises:
+        OptionError: an option is unknown, missing or does not fit.
+    """
+    options = _take(ReadOptions, given, topic_name="subscribe")
+    if not options.topics:
+        raise OptionError("option 'subscribe' names no topic")
+    for topic in options.topics:
+        _check_topic(topic)
+    return options
+
+
+def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
+    known = {name.lower(): name for name in cls.__struct_encode_fields__}
+    known |= {alias: name for alias, name in ALIASES.items() if name in known.values()}
+    known |= {"topic": topic_name, "subscribe": topic_name}
+    taken: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower() in REFUSED:
+            raise OptionError(f"option {name!r} has no meaning here: {REFUSED[name.lower()]}")
+        option = known.get(name.lower())
+        if option is None:
+            raise OptionError(
+                f"unknown option {name!r}; {nearest(name, cls.__struct_encode_fields__)}"
+            )
+        if option in taken and taken[option] != value:
+            raise OptionError(f"option {option!r} is given twice, as {name!r} too")
+        taken[option] = value
+    if topic_name not in taken:
+        raise OptionError(f"option {topic_name!r} is missing: .option({topic_name!r}, 'Orders')")
+    taken.setdefault("namesrvAddr", os.environ.get(NAMESRV_VARIABLE, ""))
+    if not taken["namesrvAddr"].strip():
+        raise OptionError(
+            "option 'namesrvAddr' is missing: .option('namesrvAddr', 'host:9876'), "
+            f"or set {NAMESRV_VARIABLE}"
+        )
+    try:
+        namesrv_addresses(taken["namesrvAddr"])
+    except UsageError as e:
+        raise OptionError(f"option 'namesrvAddr': {e}") from e
+    return _converted(cls, taken)
+
+
+def _converted(cls: type[Any], taken: dict[str, str]) -> Any:
+    try:
+        options = msgspec.convert(taken, cls, strict=False)
+    except msgspec.ValidationError as e:
+        reason, _, place = str(e).partition(" - at ")
+        name = place.strip("`").removeprefix("$.")
+        raise OptionError(f"option {name!r} is {taken.get(name)!r}: {reason}") from e
+    names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+    for attribute, name in names:
+        value = getattr(options, attribute)
+        if (attribute in _POSITIVE and value < 1) or (attribute in _NOT_NEGATIVE and value < 0):
+            least = 1 if attribute in _POSITIVE else 0
+            raise OptionError(f"option {name!r} is {value}, it must be at least {least}")
+    return options
+
+
+def _check_topic(topic: str) -> None:
+    try:
+        check_topic(topic)
+    except UsageError as e:
+        raise OptionError(str(e)) from e
