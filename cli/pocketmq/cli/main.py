@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from pocketmq.cli import servers
+from pocketmq.cli import load, messages, servers, topics
 from pocketmq.cli.output import EXIT_FAILED, EXIT_USAGE
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
@@ -21,6 +21,10 @@ app.command()(servers.up)
 app.command()(servers.namesrv)
 app.command()(servers.broker)
 app.command()(servers.health)
+app.add_typer(topics.app, name="topic")
+app.command()(messages.send)
+app.command()(messages.consume)
+app.command()(load.bench)
 
 
 def run() -> None:

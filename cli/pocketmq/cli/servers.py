@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from pocketmq.cli.cluster import ClusterOptions, cluster
+from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import note, set_up_logging
 from pocketmq.cli.signals import stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
@@ -19,10 +20,6 @@ from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.runtime import run
 from pocketmq.transport.settings import load_settings
-
-VerboseOption = Annotated[
-    int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")
-]
 
 HEALTH_TIMEOUT_MS = 3000
 

@@ -1,5 +1,7 @@
 """The client library: `from pocketmq.client import Producer, PushConsumer, Message`."""
 
+from pocketmq.client.admin import Admin
+from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueStats
 from pocketmq.client.errors import (
     BatchContentError,
     BatchFailedError,
@@ -16,8 +18,53 @@ from pocketmq.client.errors import (
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
 from pocketmq.client.producer import Producer
+from pocketmq.client.pull_consumer import PullConsumer
 from pocketmq.client.results import (
+    ConsumeResult,
+    PullResult,
+    PullStatus,
     SendResult,
     SendStatus,
 )
+from pocketmq.client.selectors import ByMachineRoom, ByRandom, by_hash, by_random
 from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
+
+__all__ = [  # noqa: RUF022 (grouped by use)
+    # what applications use
+    "Admin",
+    "ClientInstance",
+    "Producer",
+    "PullConsumer",
+    # messages and results
+    "BrokerRow",
+    "ConsumeResult",
+    "Message",
+    "MessageQueue",
+    "PullResult",
+    "PullStatus",
+    "QueueLag",
+    "QueueStats",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+    # choosing queues and brokers
+    "ROCKETMQ_4_TABLE",
+    "ROCKETMQ_5_TABLE",
+    "ByMachineRoom",
+    "ByRandom",
+    "FaultTable",
+    "by_hash",
+    "by_random",
+    # errors
+    "BatchContentError",
+    "BatchFailedError",
+    "BrokerDownError",
+    "ClosedError",
+    "NoNameServerError",
+    "NoPermissionRouteError",
+    "QueueChoiceError",
+    "RouteError",
+    "SendFailedError",
+    "SendTimeoutError",
+    "UnknownTopicError",
+]

@@ -44,9 +44,7 @@ class QueueOffsets:
         request = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return (await self._ask(queue, request, OffsetResponse)).offset
 
-    async def at_time(
-        self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
-    ) -> int:
+    async def at_time(self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False) -> int:
         """The first offset stored at that time or later; with `upper` the last one before.
 
         Args:

@@ -120,20 +120,18 @@ class RouteTable:
             ResponseError: a broker that is not known here registers a single topic, as brokers do
                 when one topic changes, or there are too many brokers or topics.
         """
-        known = self._brokers.get(broker.broker_name)
-        addresses = dict(known.broker_addrs) if known else {}
-        addresses = {
-            i: a for i, a in addresses.items() if a != broker.address or i == broker.broker_id
-        }
-        held = addresses.get(broker.broker_id)
-        if known and held and held != broker.address and self._is_outdated(broker, held):
-            self._live.pop(broker.key, None)
-            self._put_broker(_with_addresses(known, addresses))
+        held = self._addresses(broker.broker_name).get(broker.broker_id)
+        if held and held != broker.address and self._is_outdated(broker, held):
+            self.unregister(broker.key, broker.broker_name)
             return MasterAddresses()
         self._check(broker, is_known=held is not None)
         before = self._live.get(broker.key)
         if before is not None and before.broker_name != broker.broker_name:
             self.unregister(broker.key, before.broker_name)
+        known = self._brokers.get(broker.broker_name)
+        addresses = {
+            i: a for i, a in self._addresses(broker.broker_name).items() if a != broker.address
+        }
         addresses[broker.broker_id] = broker.address
         self._put_broker(
             BrokerData(
@@ -148,6 +146,10 @@ class RouteTable:
         self._take_topics(broker, min(addresses), held is None, drops_other_topics)
         self._put_live(broker, now_ms)
         return self._master_for(broker)
+
+    def _addresses(self, broker_name: str) -> dict[int, str]:
+        known = self._brokers.get(broker_name)
+        return known.broker_addrs if known else {}
 
     def _is_outdated(self, broker: Registration, other_address: str) -> bool:
         other = self._live.get(BrokerKey(broker.cluster, other_address))
@@ -242,13 +244,18 @@ class RouteTable:
     def unregister(self, key: BrokerKey, broker_name: str) -> bool:
         """Removes a broker; with its last address a broker name goes, and with it its queues.
 
+        Args:
+            key: the broker.
+            broker_name: its name, which counts only if the broker itself is not known.
+
         Returns:
             Whether it was registered.
         """
         live = self._live.pop(key, None)
-        known = self._brokers.get(broker_name)
         if live is not None:
+            broker_name = live.broker_name
             self._changes += 1
+        known = self._brokers.get(broker_name)
         if known is None:
             return live is not None
         left = {i: a for i, a in known.broker_addrs.items() if a != key.address}
@@ -272,13 +279,13 @@ class RouteTable:
     def expire(self, now_ms: int) -> dict[BrokerKey, object]:
         """Removes the brokers that were silent for too long; returns them with their channels."""
         silent = {
-            key: live
+            key: live.channel
             for key, live in self._live.items()
             if live.updated_ms + live.timeout_ms < now_ms
         }
-        for key, live in silent.items():
-            self.unregister(key, live.broker_name)
-        return {key: live.channel for key, live in silent.items()}
+        for key in silent:
+            self.unregister(key, self._live[key].broker_name)
+        return silent
 
     def _remove_name(self, broker_name: str) -> None:
         del self._brokers[broker_name]
@@ -349,11 +356,10 @@ class RouteTable:
 
     def member_group(self, cluster: str, broker_name: str) -> MemberGroup:
         """The addresses of one broker name; none if it is unknown."""
-        known = self._brokers.get(broker_name)
         return MemberGroup(
             cluster=cluster,
             broker_name=broker_name,
-            broker_addrs=dict(known.broker_addrs) if known else {},
+            broker_addrs=dict(self._addresses(broker_name)),
         )
 
     def topics_of_cluster(self, cluster: str) -> list[str]:

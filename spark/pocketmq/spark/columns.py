@@ -112,10 +112,17 @@ class RowReader:
             row = int(np.argmax(np.array(body.is_null())))
             raise RowError(
                 self._rows_before + row,
-                "its value is null: filter such rows out, or write coalesce(value, '')",
+                "its value is null: filter such rows out, or give them a value with coalesce",
             )
         sizes = pc.binary_length(body)
-        size = pc.max(sizes).as_py() or 0
+        least, size = (pc.min_max(sizes)[end].as_py() for end in ("min", "max"))
+        if least == 0:
+            row = int(np.argmin(np.array(sizes)))
+            raise RowError(
+                self._rows_before + row,
+                "its value is empty, which brokers refuse: filter such rows out, or give them at "
+                "least one byte",
+            )
         if size > self._value_size_max:
             row = int(np.argmax(np.array(sizes)))
             raise RowError(

@@ -5,6 +5,7 @@
     UsageError
     ├── OptionError       an option of the data source that does not exist or does not fit
     ├── SchemaError       the rows to be written lack a column, or one has the wrong type
+    ├── MissingTopicError a topic does not exist, and was not to be created
     ├── RowError          one row cannot become a message
     └── RequirementError  PySpark, PyArrow or Java is missing or too old
     OperatingError
@@ -26,6 +27,17 @@ class OptionError(ConfigError):
 
 class SchemaError(UsageError):
     """The rows to be written lack a column, or a column has the wrong type."""
+
+
+class MissingTopicError(UsageError):
+    """A topic does not exist, and was not to be created."""
+
+    def __init__(self, topic: str, asked: str, remedy: str) -> None:
+        super().__init__(topic, asked, remedy)
+        self.topic, self.asked, self.remedy = topic, asked, remedy
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} does not exist (asked: {self.asked}): {self.remedy}"
 
 
 class RowError(UsageError):

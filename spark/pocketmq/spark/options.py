@@ -39,7 +39,7 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         topic: where the rows go.
         producer_group: named in each request.
         routing: `auto` (by the column queueId or shardingKey if there is one, else in turn),
-            `key` (by hash of the first business key) or `roundRobin`.
+            `key` (by hash of the column keys) or `roundRobin`.
         send_timeout_ms: how long one request may take.
         retry_times_when_send_failed: further attempts of a request.
         batch_bytes: bytes of one request; brokers other than PocketMQ get at most 1 MiB.

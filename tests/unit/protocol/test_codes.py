@@ -15,7 +15,7 @@ from pocketmq.protocol.codes import (
 def test_well_known_numbers() -> None:
     assert (RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE) == (310, 11)
     assert (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST) == (0, 17)
-    assert ResponseCode.GO_AWAY == 1500
+    assert int(ResponseCode.GO_AWAY) == 1500
     assert (LanguageCode.JAVA, LanguageCode.PYTHON, LanguageCode.RUST) == (0, 3, 12)
     assert int(Version.V5_5_0) == PROTOCOL_VERSION
 

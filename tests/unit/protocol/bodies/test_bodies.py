@@ -1,12 +1,30 @@
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import inspect
 
 import pytest
 
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicList
 from pocketmq.protocol.errors import ContentError
+
+FAMILIES = ("clients", "routes", "topics")
+
+
+def bodies() -> list[type[Body]]:
+    found = []
+    for family in FAMILIES:
+        module = importlib.import_module(f"pocketmq.protocol.bodies.{family}")
+        found += [
+            value
+            for name, value in vars(module).items()
+            if inspect.isclass(value)
+            and issubclass(value, Body)
+            and value.__module__ == module.__name__
+            and not name.startswith("_")
+        ]
+    return found
 
 
 def test_none_is_absent() -> None:
@@ -21,23 +39,13 @@ def test_a_body_that_does_not_fit_names_its_class() -> None:
         TopicConfig.decode(b"{}")
 
 
-def classes(cls: type[Body]) -> list[type[Body]]:
-    found = []
-    for sub in cls.__subclasses__():
-        found += [sub, *classes(sub)]
-    return found
+@pytest.mark.parametrize("cls", bodies(), ids=lambda c: c.__name__)
+def test_every_body_refuses_garbage(cls: type[Body]) -> None:
+    for data in (b"", b"[]", b"null", b"7", b'{"x":', b"\xff", b"{\xff:1}"):
+        with pytest.raises(ContentError):
+            cls.decode(data)
 
 
-@pytest.mark.parametrize("cls", classes(Body), ids=lambda c: c.__name__)
-@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"7", b'{"x":', b"\xff", b'{"\xff":1}'])
-def test_garbage_is_refused_by_every_body(cls: type[Body], data: bytes) -> None:
-    with pytest.raises(ContentError):
-        cls.decode(data)
-
-
-def table_types() -> list[Any]:
-    return [c for c in classes(Body) if not c.__name__.startswith("_")]
-
-
-def test_all_public_bodies_have_docstrings() -> None:
-    assert all(c.__doc__ for c in table_types())
+@pytest.mark.parametrize("cls", bodies(), ids=lambda c: c.__name__)
+def test_every_body_says_what_it_is(cls: type[Body]) -> None:
+    assert cls.__doc__

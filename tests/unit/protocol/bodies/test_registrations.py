@@ -6,68 +6,121 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.protocol.bodies.test_topics import REGISTRATION, VERSION, WRAPPER
 
 from pocketmq.protocol.bodies.registrations import read_registration, read_topic_config
-from pocketmq.protocol.bodies.topics import DataVersion, RegisterBrokerBody, TopicConfig
+from pocketmq.protocol.bodies.topics import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+    TopicQueueMapping,
+)
+from pocketmq.protocol.codes import Version
 from pocketmq.protocol.errors import ContentError
 
-# Inflated; as the real name server reads it.
-PARTS = (
-    struct.pack(">i", len(VERSION)) + VERSION
-    + bytes.fromhex("00000001 00000015") + b"T 4 4 6 SINGLE_TAG {}"
-    + bytes.fromhex("00000002") + b"[]" + bytes(4)
-)  # fmt: skip
-COMPRESSED = zlib.compress(PARTS)
-CONFIG = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4)
-
-
-@pytest.mark.parametrize(
-    ("body", "compressed", "version"),
-    [(REGISTRATION, False, 513), (WRAPPER, False, 36), (COMPRESSED, True, 513)],
+VERSION_JSON = b'{"counter":3,"stateVersion":0,"timestamp":1700000000000}'
+MAPPING_JSON = b'{"bname":"broker-a","currIdMap":{0:0},"epoch":5,"topic":"T","totalQueues":4}'
+TABLE = TopicConfigTable(
+    data_version=DataVersion(counter=3, timestamp=1_700_000_000_000),
+    topic_config_table={"T": TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4)},
 )
-def test_reads_every_form(body: bytes, compressed: bool, version: int) -> None:
-    read = read_registration(body, compressed=compressed, version=version)
-    wrapper = read.topic_config_serialize_wrapper
-    assert wrapper.topic_config_table == {"T": CONFIG}
-    assert wrapper.data_version == DataVersion(counter=3, timestamp=1_700_000_000_000)
-    assert read.filter_server_list == []
 
 
-def test_brokers_before_version_5_write_no_mappings() -> None:
-    body = zlib.compress(PARTS[:-4])
-    read = read_registration(body, compressed=True, version=401)
-    assert read.topic_config_serialize_wrapper.topic_config_table == {"T": CONFIG}
-    with pytest.raises(ContentError, match="ends too early"):
-        read_registration(body, compressed=True, version=513)
+def part(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def inflated(
+    *, mappings: bytes | None = b"\0\0\0\0", topic: bytes = b"T 4 4 6 SINGLE_TAG {}"
+) -> bytes:
+    counted = struct.pack(">i", 1) + part(topic)
+    return part(VERSION_JSON) + counted + part(b'["fs:1"]') + (mappings or b"")
+
+
+def read_compressed(data: bytes, version: int = Version.V5_5_0) -> RegisterBrokerBody:
+    return read_registration(zlib.compress(data), compressed=True, version=version)
+
+
+def test_the_usual_form_is_json() -> None:
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=TABLE, filter_server_list=["fs:1"])
+    assert read_registration(body.encode(), compressed=False, version=Version.V5_5_0) == body
+
+
+def test_a_mapping_with_bare_integer_keys_is_read() -> None:
+    body = (
+        b'{"topicConfigSerializeWrapper":{"dataVersion":%s,"topicConfigTable":{},'
+        b'"topicQueueMappingInfoMap":{"T":%s}}}' % (VERSION_JSON, MAPPING_JSON)
+    )
+    read = read_registration(body, compressed=False, version=Version.V5_5_0)
+    assert read.topic_config_serialize_wrapper.topic_queue_mapping_info_map == {
+        "T": TopicQueueMapping(
+            topic="T", bname="broker-a", epoch=5, total_queues=4, curr_id_map={0: 0}
+        )
+    }
 
 
 def test_no_body_means_no_topics() -> None:
-    assert read_registration(b"", compressed=False, version=513) == RegisterBrokerBody()
+    assert read_registration(b"", compressed=False, version=Version.V5_5_0) == RegisterBrokerBody()
 
 
-@given(st.integers(0, len(PARTS) - 1))
-def test_every_cut_is_found(size: int) -> None:
-    with pytest.raises(ContentError):
-        read_registration(zlib.compress(PARTS[:size]), compressed=True, version=513)
+def test_old_brokers_send_topics_only() -> None:
+    read = read_registration(TABLE.encode(), compressed=False, version=Version.V3_0_11 - 1)
+    assert read == RegisterBrokerBody(topic_config_serialize_wrapper=TABLE)
 
 
-@given(st.binary(max_size=100))
-def test_garbage_is_refused(garbage: bytes) -> None:
-    for body in (garbage or b"x", zlib.compress(garbage)):
-        with pytest.raises(ContentError):
-            read_registration(body, compressed=True, version=513)
+def test_the_compressed_form() -> None:
+    assert read_compressed(inflated()) == RegisterBrokerBody(
+        topic_config_serialize_wrapper=TABLE, filter_server_list=["fs:1"]
+    )
 
 
-@pytest.mark.parametrize(
-    "text", ["", "T 4 4 6", "T four 4 6 SINGLE_TAG {}", "T 4 4 6 X {", "T 4 4 6 X 7"]
-)
-def test_settings_that_cannot_be_read_are_named(text: str) -> None:
-    with pytest.raises(ContentError):
+def test_the_compressed_form_has_mappings_from_5_0_on() -> None:
+    data = inflated(mappings=struct.pack(">i", 1) + part(MAPPING_JSON))
+    table = read_compressed(data).topic_config_serialize_wrapper
+    assert table.topic_queue_mapping_info_map["T"].curr_id_map == {0: 0}
+    old = read_compressed(inflated(mappings=None), version=Version.V4_9_4)
+    assert old.topic_config_serialize_wrapper == TABLE
+
+
+def test_topic_settings_as_a_string() -> None:
+    config = read_topic_config('T 8 4 7 MULTI_TAG {"message.type":"FIFO","note":"a b"}')
+    assert config == TopicConfig(
+        topic_name="T",
+        read_queue_nums=8,
+        write_queue_nums=4,
+        perm=7,
+        topic_filter_type="MULTI_TAG",
+        attributes={"message.type": "FIFO", "note": "a b"},
+    )
+    assert read_topic_config("T 8 4 7 SINGLE_TAG").attributes == {}
+
+
+@pytest.mark.parametrize("text", ["", "T 4 4 6", "T x 4 6 SINGLE_TAG", "T 4 4 6 SINGLE_TAG {"])
+def test_unreadable_topic_settings(text: str) -> None:
+    with pytest.raises(ContentError, match=r"topic settings|the body is no"):
         read_topic_config(text)
 
 
-def test_attributes_of_a_topic() -> None:
-    config = read_topic_config('T 1 2 4 SINGLE_TAG {"message.type":"FIFO"}')
-    assert config.attributes == {"message.type": "FIFO"}
-    assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (1, 2, 4)
+@pytest.mark.parametrize(
+    "data",
+    [
+        inflated(mappings=None),
+        inflated()[:10],
+        part(b"{}") + struct.pack(">i", -1),
+        part(b"{}") + struct.pack(">ii", 1, 99),
+        part(b"{}") + struct.pack(">i", 1) + part(b"\xff\xff"),
+        part(b"nonsense"),
+    ],
+)
+def test_damaged_compressed_bodies_are_refused(data: bytes) -> None:
+    with pytest.raises(ContentError):
+        read_compressed(data)
+
+
+@given(st.binary(), st.booleans(), st.sampled_from([0, Version.V4_9_4, Version.V5_5_0]))
+def test_no_bytes_do_more_than_to_be_refused(data: bytes, deflate: bool, version: int) -> None:
+    body = zlib.compress(data) if deflate else data
+    try:
+        read_registration(body, compressed=deflate, version=version)
+    except ContentError:
+        pass

@@ -1,0 +1,77 @@
+"""What administration gives back, beyond the protocol's own bodies."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import field
+
+from pocketmq.protocol.bodies import Body
+from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.message import MessageQueue
+
+
+class QueueStats(msgspec.Struct, frozen=True):
+    """What one queue holds.
+
+    Attributes:
+        queue: which.
+        min_offset: of the oldest message.
+        max_offset: of the message that comes next.
+        last_update_ms: when the last message was stored; 0 when there is none.
+    """
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    last_update_ms: int
+
+    @property
+    def count(self) -> int:
+        """How many messages the queue holds."""
+        return self.max_offset - self.min_offset
+
+
+class QueueLag(msgspec.Struct, frozen=True):
+    """Where a group stands in one queue.
+
+    Attributes:
+        queue: which.
+        broker_offset: of the message that comes next.
+        consumer_offset: where the group continues.
+        last_timestamp_ms: when the last message before `consumer_offset` was stored.
+    """
+
+    queue: MessageQueue
+    broker_offset: int
+    consumer_offset: int
+    last_timestamp_ms: int
+
+    @property
+    def lag(self) -> int:
+        """How many messages the group has not finished."""
+        return self.broker_offset - self.consumer_offset
+
+
+class BrokerRow(msgspec.Struct, frozen=True):
+    """One broker of a cluster."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+
+
+class GroupConfigTable(Body, kw_only=True):
+    """The answer of 201: a broker's subscription groups."""
+
+    subscription_group_table: dict[str, GroupConfig] = field(default_factory=dict)
+
+
+def parse_properties_text(text: str) -> dict[str, str]:
+    """Java properties text (``name=value`` lines) as a mapping."""
+    out: dict[str, str] = {}
+    for line in text.splitlines():
+        name, separator, value = line.strip().partition("=")
+        if separator and not name.startswith("#"):
+            out[name.strip()] = value.strip()
+    return out

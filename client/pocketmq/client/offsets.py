@@ -1,0 +1,91 @@
+"""Where a group stands in its queues: kept here, stored in the brokers from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from pocketmq.client.queue_offsets import QueueOffsets
+from pocketmq.protocol.bodies.clients import (
+    CONSUME_FROM_FIRST_OFFSET,
+    CONSUME_FROM_LAST_OFFSET,
+    CONSUME_FROM_TIMESTAMP,
+)
+from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.protocol.message import MessageQueue
+
+log = logging.getLogger("pocketmq.client")
+
+
+class StartPoint:
+    """Where a group begins in a queue that it has no offset for.
+
+    Args:
+        where: one of RocketMQ's three CONSUME_FROM_… words.
+        timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch.
+
+    Raises:
+        ConfigError: `where` is none of the three.
+    """
+
+    def __init__(self, where: str, timestamp_ms: int) -> None:
+        known = (CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_TIMESTAMP)
+        if where not in known:
+            raise ConfigError(f"consume_from_where={where!r} is none of {', '.join(known)}")
+        self._where, self._timestamp_ms = where, timestamp_ms
+
+    async def find(self, offsets: QueueOffsets, queue: MessageQueue) -> int:
+        """The first offset to read.
+
+        Raises:
+            What `QueueOffsets` raises.
+        """
+        if self._where == CONSUME_FROM_FIRST_OFFSET:
+            return await offsets.min(queue)
+        if self._where == CONSUME_FROM_LAST_OFFSET:
+            return await offsets.max(queue)
+        return await offsets.at_time(queue, self._timestamp_ms)
+
+
+class RemoteOffsets:
+    """A group's offsets, stored in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
+
+    Args:
+        group: whose offsets they are.
+        offsets: the brokers.
+        start_point: where to begin without a stored offset.
+    """
+
+    def __init__(self, group: str, offsets: QueueOffsets, start_point: StartPoint) -> None:
+        self._group, self._offsets, self._start_point = group, offsets, start_point
+        self._stored: dict[MessageQueue, int] = {}
+
+    async def load(self, queue: MessageQueue) -> int:
+        """Where to continue in a queue.
+
+        Raises:
+            What `QueueOffsets` raises.
+        """
+        stored = await self._offsets.committed(self._group, queue)
+        if stored is None:
+            return await self._start_point.find(self._offsets, queue)
+        self._stored[queue] = stored
+        return stored
+
+    async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
+        """Stores the offsets that changed; what cannot be stored now is stored the next time."""
+        changed = [(q, offset) for q, offset in current if self._stored.get(q) != offset]
+        await asyncio.gather(*(self._store(queue, offset) for queue, offset in changed))
+
+    async def _store(self, queue: MessageQueue, offset: int) -> None:
+        try:
+            await self._offsets.commit(self._group, queue, offset)
+        except OperatingError as e:
+            log.warning("group %s: offset %d of %s is not stored: %s", self._group, offset, queue, e)
+        else:
+            self._stored[queue] = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drops what is remembered of a queue that belongs to another member now."""
+        self._stored.pop(queue, None)
