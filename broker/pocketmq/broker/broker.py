@@ -123,7 +123,9 @@ class Broker:
             ),
             on_close=self._disconnected,
             connections_max=config.connections_max,
+            chunks=store,
         )
+        store.connections = lambda: len(server.connections)
         await server.listen(config.bind_address, config.listen_port)
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)

@@ -19,6 +19,8 @@ from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
 from pocketmq.client.producer import Producer
 from pocketmq.client.pull_consumer import PullConsumer
+from pocketmq.client.push_consumer import PushConsumer
+from pocketmq.client.rebalance import allocate_averagely, allocate_by_circle
 from pocketmq.client.results import (
     ConsumeResult,
     PullResult,
@@ -35,6 +37,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "ClientInstance",
     "Producer",
     "PullConsumer",
+    "PushConsumer",
     # messages and results
     "BrokerRow",
     "ConsumeResult",
@@ -53,6 +56,8 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "ByMachineRoom",
     "ByRandom",
     "FaultTable",
+    "allocate_averagely",
+    "allocate_by_circle",
     "by_hash",
     "by_random",
     # errors

@@ -87,6 +87,11 @@ from pocketmq.transport.pool import ConnectionPool
 QUEUES_DEFAULT = 16
 """Read and write queues, on each broker, of a topic that is made by hand."""
 
+ROUTE_WAIT_S = 3.0
+"""How long a change may take to reach the name server; after that the caller goes on."""
+
+ROUTE_POLL_S = 0.01
+
 
 class Admin:
     """Administers a cluster (`tools/admin/DefaultMQAdminExtImpl`)::
@@ -150,7 +155,7 @@ class Admin:
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> list[str]:
-        """Creates a topic, or sets all its settings anew.
+        """Creates a topic, or sets all its settings anew, and waits until the route shows it.
 
         Args:
             topic: its name.
@@ -181,6 +186,7 @@ class Admin:
             raise UsageError("a topic needs at least one read and one write queue")
         addresses = await self._brokers(cluster, broker_addr)
         await asyncio.gather(*(self._put_topic(a, config, attributes) for a in addresses))
+        await self._wait_for_route(config, addresses)
         return addresses
 
     async def update_topic(
@@ -225,6 +231,7 @@ class Admin:
             if order is not None:
                 config.order = order
             await self._put_topic(address, config, attributes)
+            await self._wait_for_route(config, [address])
         return addresses
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
@@ -484,6 +491,29 @@ class Admin:
             attributes=attributes,
         )
         await self._ask(address, request)
+
+    async def _wait_for_route(self, config: TopicConfig, addresses: Sequence[str]) -> None:
+        """Returns when the name server in use knows of a change, or when that takes too long.
+
+        Brokers register changes at once, but they answer before the name server has.
+        """
+        wanted = (config.read_queue_nums, config.write_queue_nums, config.perm)
+        clock = self._instance.clock
+        deadline = clock.monotonic() + ROUTE_WAIT_S
+        while clock.monotonic() < deadline:
+            try:
+                route = await self.topic_route(config.topic_name)
+            except UnknownTopicError:
+                route = TopicRoute()
+            changed = {
+                d.broker_name
+                for d in route.queue_datas
+                if (d.read_queue_nums, d.write_queue_nums, d.perm) == wanted
+            }
+            shown = {b.master_address for b in route.broker_datas if b.broker_name in changed}
+            if shown.issuperset(addresses):
+                return
+            await clock.sleep(ROUTE_POLL_S)
 
     async def _brokers(self, cluster: str | None, broker_addr: str | None) -> list[str]:
         if broker_addr is not None:

@@ -18,6 +18,9 @@ from pocketmq.transport.tasks import Tasks
 
 log = logging.getLogger("pocketmq.client")
 
+YIELD_AFTER = 64
+"""A listener that never waits must let pulls and heartbeats through after so many batches."""
+
 LOGGED_MAX = 1024
 """Failing messages that are remembered as logged."""
 
@@ -132,14 +135,15 @@ class Dispatcher:
 
     def _wake_one(self) -> None:
         while self._idle:
-            future = self._idle.popleft()
-            if not future.done():
-                future.set_result(None)
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
                 return
 
     async def _work(self) -> None:
         ready = self._ready
         loop = asyncio.get_running_loop()
+        handled = 0
         while True:
             while not ready:
                 idle: asyncio.Future[None] = loop.create_future()
@@ -152,6 +156,11 @@ class Dispatcher:
             batch = queue.take(self._batch_max)
             self.offer(queue)
             await self._handle(queue, batch)
+            handled += 1
+            if handled % YIELD_AFTER == 0:
+                turn: asyncio.Future[None] = loop.create_future()
+                loop.call_soon(_wake, turn)
+                await turn
 
     async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
         self._at_work += 1
@@ -182,7 +191,9 @@ class Dispatcher:
 
     async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._plain_listener, batch)
+        result = await loop.run_in_executor(self._threads, self._plain_listener, batch)
+        # A plain function may return a coroutine: lambda messages: handle(messages).
+        return await result if inspect.isawaitable(result) else result
 
     def _log_once(
         self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], error: BaseException | None
@@ -205,3 +216,8 @@ class Dispatcher:
 
     def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:
         self._logged.pop(batch[0].msg_id, None)
+
+
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -84,17 +84,25 @@ class RouteError(OperatingError):
 
 
 class UnknownTopicError(RouteError):
-    """The topic does not exist, and brokers do not create topics on first use."""
+    """The topic does not exist; for a producer also: brokers do not create it on first use.
+
+    Attributes:
+        is_for_sending: whether automatic creation was looked for too.
+    """
+
+    def __init__(self, topic: str, detail: str = "", *, is_for_sending: bool = False) -> None:
+        super().__init__(topic, detail)
+        self.is_for_sending = is_for_sending
 
     def __str__(self) -> str:
-        return (
-            f"topic {self.topic} is unknown and automatic creation is off{self._where}: create it "
-            f"with `pocketmq topic create {self.topic}`, or set autoCreateTopicEnable on the broker"
-        )
-
-    @property
-    def _where(self) -> str:
-        return f" (asked: {self.detail})" if self.detail else ""
+        where = f" (asked: {self.detail})" if self.detail else ""
+        create = f"create it with `pocketmq topic create {self.topic}`"
+        if self.is_for_sending:
+            return (
+                f"topic {self.topic} is unknown and automatic creation is off{where}: {create}, or "
+                f"set autoCreateTopicEnable on the broker"
+            )
+        return f"topic {self.topic} does not exist{where}: {create}"
 
 
 class NoPermissionRouteError(RouteError):

@@ -82,7 +82,9 @@ class RemoteOffsets:
         try:
             await self._offsets.commit(self._group, queue, offset)
         except OperatingError as e:
-            log.warning("group %s: offset %d of %s is not stored: %s", self._group, offset, queue, e)
+            log.warning(
+                "group %s: offset %d of %s is not stored: %s", self._group, offset, queue, e
+            )
         else:
             self._stored[queue] = offset
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -11,23 +12,296 @@ from typing_extensions import Self
 
 from pocketmq.client.assignment import Assignment
 from pocketmq.client.dispatch import Dispatcher, Listener
-from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.offsets import RemoteOffsets, StartPoint
+from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
-from pocketmq.client.queue_loop import FlowLimits, QueueLoop
+from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.settings import InstanceSettings, PushSettings, take_settings
-from pocketmq.protocol.bodies.clients import (
-    CLUSTERING,
-    CONSUME_PASSIVELY,
-    SUBSCRIBE_ALL,
-    ConsumerData,
-    Subscription,
-)
-from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL, ConsumerData, Subscription
+from pocketmq.protocol.errors import ConfigError, OperatingError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.names import check_group, check_topic
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.tasks import Tasks, repeat
+
+log = logging.getLogger("pocketmq.client")
+
+DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
+"""Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
+
+UNSETTLED_PAUSE_MS = 1_000
+"""How soon queues are shared out again when that could not be done properly."""
+
+
+class PushConsumer:
+    """Gives messages to a listener (`client/consumer/DefaultMQPushConsumer`)::
+
+        async def handle(messages):
+            for message in messages: ...
+
+        async with PushConsumer("billing", "127.0.0.1:9876", listener=handle) as consumer:
+            consumer.subscribe("Orders", "new || changed")
+
+    Each message is handed out at least once. Messages of a queue are handed out in the order of
+    their offsets, `concurrency` batches at a time; ``concurrency=1`` (or ``queue_concurrency=1``
+    for each queue) handles them strictly one after the other. A batch that the listener does not
+    handle is handed out again after a pause; its offset is never passed.
+
+    Args:
+        group: the consumer group, whose members share the queues.
+        namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
+        listener: gets a list of messages; see `dispatch.Listener`.
+        allocate: how queues are shared; all members must use the same.
+        instance: a shared instance instead of one of the consumer's own.
+        clock: the source of time.
+        random: the source of chance.
+        settings: fields of `PushSettings` and, without `instance`, `InstanceSettings`.
+
+    Raises:
+        IllegalNameError, ConfigError.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: NamesrvList = None,
+        *,
+        listener: Listener,
+        allocate: AllocateStrategy = allocate_averagely,
+        instance: ClientInstance | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        **settings: Any,
+    ) -> None:
+        check_group(group)
+        self.group = group
+        self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
+        if self.settings.concurrency < 1 or self.settings.consume_message_batch_max_size < 1:
+            raise ConfigError("concurrency and consume_message_batch_max_size must be at least 1")
+        self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        now_ms = self.instance.clock.now_ms()
+        timestamp_ms = self.settings.consume_timestamp_ms
+        self._start_point = StartPoint(
+            self.settings.consume_from_where,
+            now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
+        )
+        self._listener, self._allocate = listener, allocate
+        self._subscriptions: dict[str, Subscription] = {}
+        self._loops: dict[MessageQueue, QueueLoop] = {}
+        self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
+        self._is_running = False
+        self._is_settled = False
+        self._is_announced = False
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @property
+    def instance(self) -> ClientInstance:
+        """What the consumer shares with others."""
+        return self._use.instance
+
+    # -- subscriptions ------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, expression: str = SUBSCRIBE_ALL) -> None:
+        """Asks for a topic's messages, before or after the start.
+
+        Args:
+            topic: its name; it need not exist yet.
+            expression: tags, such as ``"TagA || TagB"``.
+
+        Raises:
+            IllegalNameError: the name is illegal.
+        """
+        check_topic(topic)
+        now_ms = self.instance.clock.now_ms()
+        subscription = Subscription.of_tags(topic, expression, now_ms)
+        self._subscriptions[topic] = subscription
+        for queue, loop in self._loops.items():
+            if queue.topic == topic:
+                loop.subscription = subscription
+        self._subscriptions_changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes no more messages of a topic."""
+        if self._subscriptions.pop(topic, None) is not None:
+            self._subscriptions_changed()
+
+    def _subscriptions_changed(self) -> None:
+        self._is_announced = False
+        if self._is_running:
+            self._due.set()
+
+    # -- as its instance sees it --------------------------------------------------------------
+
+    def describe(self) -> ConsumerData:
+        """What heartbeats say of this consumer."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_from_where=self.settings.consume_from_where,
+            subscription_data_set=[s for _, s in sorted(self._subscriptions.items())],
+        )
+
+    def group_changed(self) -> None:
+        """Members came or went: share the queues out anew."""
+        if self._is_running:
+            self._due.set()
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Joins the group and begins to pull. Idempotent.
+
+        Raises:
+            NoNameServerError: none of the name servers can be asked.
+            UsageError: the shared instance has a consumer of this group already.
+        """
+        if self._is_running:
+            return
+        await self._use.enter()
+        try:
+            await self._join()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _join(self) -> None:
+        instance, settings = self.instance, self.settings
+        clock, timeout_ms = instance.clock, instance.settings.call_timeout_ms
+        instance.groups.add_consumer(self)
+        self._is_running = True
+        self._due = asyncio.Event()
+        self._tasks = Tasks()
+        self._puller = Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms)
+        self._offsets = RemoteOffsets(
+            self.group, QueueOffsets(instance.pool, instance.routes, timeout_ms), self._start_point
+        )
+        self._assignment = Assignment(
+            self.group,
+            instance.client_id,
+            self._allocate,
+            instance.pool,
+            instance.routes,
+            instance.random,
+            timeout_ms,
+        )
+        self._dispatcher = Dispatcher(
+            self._listener,
+            clock,
+            concurrency=settings.concurrency,
+            batch_max=settings.consume_message_batch_max_size,
+            retry_delay_ms=settings.retry_delay_ms,
+            on_finished=self._finished,
+        )
+        self._dispatcher.start()
+        for topic in self._subscriptions:
+            await instance.routes.subscribe(topic)
+        await self._rebalance()
+        self._tasks.spawn(repeat(clock, 0, self._rebalance_when_due), f"rebalance {self.group}")
+        persist_s = settings.persist_interval_ms / 1000
+        self._tasks.spawn(repeat(clock, persist_s, self._persist), f"offsets {self.group}")
+
+    async def close(self) -> None:
+        """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
+        if self._is_running:
+            self._is_running = False
+            instance = self.instance
+            await self._tasks.close()
+            self._pulls.clear()
+            await self._dispatcher.close(self.settings.close_timeout_ms / 1000, instance.clock)
+            await self._persist()
+            self._loops.clear()
+            instance.groups.consumers.pop(self.group, None)
+            await instance.heartbeats.unregister(consumer_group=self.group)
+            for topic in self._subscriptions:
+                instance.routes.unsubscribe(topic)
+        await self._use.leave()
+
+    # -- queues -------------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted."""
+        return sorted(self._loops)
+
+    async def _rebalance_when_due(self) -> None:
+        settled_ms = self.settings.rebalance_interval_ms
+        pause_ms = settled_ms if self._is_settled else min(settled_ms, UNSETTLED_PAUSE_MS)
+        timer = self.instance.clock.call_later(pause_ms / 1000, self._due.set)
+        try:
+            await self._due.wait()
+        finally:
+            timer.cancel()
+        self._due.clear()
+        await self._rebalance()
+
+    async def _rebalance(self) -> None:
+        assignment, topics = self._assignment, sorted(self._subscriptions)
+        queues = await asyncio.gather(*(assignment.queues_of(topic) for topic in topics))
+        if not self._is_announced or not self._is_settled:
+            # Brokers must know this member before they are asked who the members are.
+            self._is_announced = True
+            await self.instance.heartbeats.send()
+        self._is_settled = False
+        shares = await asyncio.gather(*map(assignment.share_of, topics, queues))
+        kept_topics = {t for t, share in zip(topics, shares, strict=True) if share.queues is None}
+        wanted = {queue for share in shares for queue in share.queues or ()}
+        lost = [q for q in self._loops if q not in wanted and q.topic not in kept_topics]
+        await self._lose(lost)
+        gained = sorted(wanted - self._loops.keys())
+        outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
+        self._is_settled = all(outcomes) and all(share.is_settled for share in shares)
+
+    async def _lose(self, queues: Iterable[MessageQueue]) -> None:
+        stored: list[tuple[MessageQueue, int]] = []
+        for queue in queues:
+            loop = self._loops.pop(queue)
+            loop.messages.dropped = True
+            self._pulls.pop(queue).cancel()
+            self._puller.forget(queue)
+            stored.append((queue, loop.messages.commit_offset))
+        if stored:
+            log.info("group %s: gives up %s", self.group, ", ".join(str(q) for q, _ in stored))
+            await self._offsets.store(stored)
+        for queue, _ in stored:
+            self._offsets.forget(queue)
+
+    async def _gain(self, queue: MessageQueue) -> bool:
+        subscription = self._subscriptions.get(queue.topic)
+        try:
+            offset = await self._offsets.load(queue)
+        except OperatingError as e:
+            log.warning("group %s: the offset of %s is not known: %s", self.group, queue, e)
+            return False
+        if subscription is None:
+            return True
+        loop = QueueLoop(
+            queue,
+            offset,
+            subscription,
+            self._puller,
+            self.settings,
+            self.instance.clock,
+            self._dispatcher.offer,
+        )
+        log.info("group %s: takes %s from offset %d", self.group, queue, offset)
+        self._loops[queue] = loop
+        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+        return True
+
+    def _finished(self, messages: ProcessQueue) -> None:
+        loop = self._loops.get(messages.queue)
+        if loop is not None:
+            loop.finished(messages)
+
+    async def _persist(self) -> None:
+        await self._offsets.store(
+            [(queue, loop.messages.commit_offset) for queue, loop in self._loops.items()]
+        )

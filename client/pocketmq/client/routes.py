@@ -164,7 +164,7 @@ class RouteCache:
                 model = await self.ask(settings.create_topic_key)
             except TopicMissingError as e:
                 asked = self._link.current or ", ".join(self._link.addresses)
-                raise UnknownTopicError(topic, asked) from e
+                raise UnknownTopicError(topic, asked, is_for_sending=True) from e
             route, is_default = default_route(model, settings.default_topic_queue_nums), True
         return self._keep_to_publish(topic, route, is_default=is_default)
 

@@ -6,7 +6,9 @@ On RocketMQ's own codecs every value is a string; the msgpack codec keeps number
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -31,11 +33,21 @@ class NoFields(Header):
     """A header without fields."""
 
 
-_Wire = tuple[tuple[str, str], ...]
+_Wire = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]
 
 
 @lru_cache(maxsize=512)
-def wire_fields(cls: type[Header]) -> _Wire:
+def _wire(cls: type[Header]) -> _Wire:
+    """Names on the wire, in their order there, and a getter of the values in the same order."""
+    pairs = wire_fields(cls)
+    names = tuple(name for _, name in pairs)
+    attributes = tuple(attribute for attribute, _ in pairs)
+    if len(attributes) > 1:
+        return names, attrgetter(*attributes)
+    return names, lambda header: tuple(getattr(header, a) for a in attributes)
+
+
+def wire_fields(cls: type[Header]) -> tuple[tuple[str, str], ...]:
     """(attribute, name on the wire) of a header class, in the order of the wire names."""
     pairs = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
     return tuple(sorted(pairs, key=lambda pair: pair[1]))
@@ -43,17 +55,16 @@ def wire_fields(cls: type[Header]) -> _Wire:
 
 def text_fields(header: Header) -> dict[str, str]:
     """The header as RocketMQ's codecs carry it: strings only, absent fields left out."""
+    names, values = _wire(header.__class__)
     out: dict[str, str] = {}
-    for attribute, name in wire_fields(type(header)):
-        value = getattr(header, attribute)
+    for name, value in zip(names, values(header), strict=False):
         if value is None:
             continue
-        if value.__class__ is str:
+        kind = value.__class__
+        if kind is str:
             out[name] = value
-        elif value is True:
-            out[name] = "true"
-        elif value is False:
-            out[name] = "false"
+        elif kind is bool:
+            out[name] = "true" if value else "false"
         else:
             out[name] = str(int(value))
     return out
@@ -61,12 +72,10 @@ def text_fields(header: Header) -> dict[str, str]:
 
 def native_fields(header: Header) -> dict[str, str | int | bool]:
     """The header as the msgpack codec carries it: numbers stay numbers."""
-    out: dict[str, str | int | bool] = {}
-    for attribute, name in wire_fields(type(header)):
-        value = getattr(header, attribute)
-        if value is not None:
-            out[name] = value
-    return out
+    names, values = _wire(header.__class__)
+    return {
+        name: value for name, value in zip(names, values(header), strict=False) if value is not None
+    }
 
 
 def header_from_fields(fields: dict[str, Any], cls: type[HeaderT]) -> HeaderT:

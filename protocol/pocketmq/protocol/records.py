@@ -46,6 +46,8 @@ _INT = struct.Struct(">I")
 assert _HEAD.size == BORN_HOST_AT
 assert _V4.size == 88
 
+_LENGTH_BYTES = [bytes((size,)) for size in range(256)]
+
 RECORD_SIZE_MIN = _V4.size + 1 + 2
 """A record with IPv4 hosts, no topic, no body and no properties."""
 
@@ -79,31 +81,34 @@ def encode_record(
         sys_flag |= flags.STORE_HOST_V6
     topic_size, body_size = len(topic), len(body)
     if topic_size <= TOPIC_SIZE_V1_MAX:
-        magic, topic_length = MAGIC_V1, bytes((topic_size,))
+        magic, topic_length = MAGIC_V1, _LENGTH_BYTES[topic_size]
     else:
         magic, topic_length = MAGIC_V2, _SHORT.pack(topic_size)
     total = (
         _V4.size + len(born_host) + len(store_host) - 2 * IPV4_HOST_SIZE
         + body_size + len(topic_length) + topic_size + 2 + len(properties)
     )  # fmt: skip
-    head = _HEAD.pack(
-        total, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, physical_offset,
-        sys_flag, born_timestamp,
-    )  # fmt: skip
-    return b"".join(
-        (
-            head,
-            born_host,
-            _STORED.pack(store_timestamp),
-            store_host,
-            _TAIL.pack(reconsume_times, prepared_transaction_offset, body_size),
-            body,
-            topic_length,
-            topic,
-            _SHORT.pack(len(properties)),
-            properties,
-        )
-    )
+    crc = crc32(body) & 0x7FFFFFFF
+    if not sys_flag & (flags.BORN_HOST_V6 | flags.STORE_HOST_V6):
+        head = _V4.pack(
+            total, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
+            born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+            prepared_transaction_offset, body_size,
+        )  # fmt: skip
+    else:
+        head = b"".join(
+            (
+                _HEAD.pack(
+                    total, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
+                    born_timestamp,
+                ),
+                born_host,
+                _STORED.pack(store_timestamp),
+                store_host,
+                _TAIL.pack(reconsume_times, prepared_transaction_offset, body_size),
+            )
+        )  # fmt: skip
+    return b"".join((head, body, topic_length, topic, _SHORT.pack(len(properties)), properties))
 
 
 def check_record(data: bytes | memoryview, position: int, end: int) -> int:

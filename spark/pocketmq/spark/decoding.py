@@ -341,4 +341,3 @@ def _constant(text: str, rows: int) -> Any:
 
 def _timestamps(milliseconds: Ints) -> Any:
     return pa.array(milliseconds * 1000).cast(TIMESTAMP)
-

@@ -189,9 +189,7 @@ def encode_records(
         magic, topic_part = MAGIC_V2, len(topic).to_bytes(2, "big") + topic
     body_sizes = np.diff(body_ends)
     heads = np.zeros(rows, RECORD_HEAD)
-    heads["total"] = (
-        RECORD_HEAD.itemsize + body_sizes + len(topic_part) + 2 + properties_sizes
-    )
+    heads["total"] = RECORD_HEAD.itemsize + body_sizes + len(topic_part) + 2 + properties_sizes
     heads["magic"] = magic
     heads["body_crc"] = body_crcs(columns.body)
     heads["queue_id"] = queue_ids

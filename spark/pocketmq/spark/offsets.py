@@ -84,7 +84,9 @@ def _bound(option: str, text: str, word: str, otherwise: int) -> Bound:
         table = msgspec.json.decode(stripped, type=OffsetTable, strict=False)
     except msgspec.DecodeError as e:
         raise OptionError(f"option {option!r} cannot be read: {e}") from e
-    offsets = [o for brokers in table.values() for queues in brokers.values() for o in queues.values()]
+    offsets = [
+        o for brokers in table.values() for queues in brokers.values() for o in queues.values()
+    ]
     if any(o < EARLIEST for o in offsets):
         raise OptionError(
             f"option {option!r}: an offset is at least 0, or -1 for the latest, -2 for the earliest"

@@ -62,7 +62,9 @@ def java_hashes(texts: Any) -> npt.NDArray[np.int32]:
     """
     rows = len(texts)
     texts = texts.fill_null("")
-    offsets = np.frombuffer(texts.buffers()[1], np.int32, rows + 1, texts.offset * 4).astype(np.int64)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32, rows + 1, texts.offset * 4).astype(
+        np.int64
+    )
     data = bytes(memoryview(texts.buffers()[2] or b"")[offsets[0] : offsets[-1]])
     offsets -= offsets[0]
     units = np.frombuffer(data, np.uint8)

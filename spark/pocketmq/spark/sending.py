@@ -178,9 +178,7 @@ class BulkSender:
                 if is_record:
                     messages = with_queue_id(chunk.messages, queue.queue_id)
 
-    async def _attempt(
-        self, queue: MessageQueue, messages: Encoded, is_record: bool
-    ) -> SendStatus:
+    async def _attempt(self, queue: MessageQueue, messages: Encoded, is_record: bool) -> SendStatus:
         address = await self._instance.routes.master_of(queue)
         request = self._bulk(queue, messages) if is_record else self._batch(queue)
         answer = await self._instance.pool.call(

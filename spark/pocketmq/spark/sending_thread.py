@@ -72,9 +72,11 @@ class SendingThread:
         limit = self._options.in_flight_bytes
         with self._changed:
             self._changed.wait_for(
-                lambda: self._error is not None
-                or self._under_way_bytes == 0
-                or self._under_way_bytes + size <= limit
+                lambda: (
+                    self._error is not None
+                    or self._under_way_bytes == 0
+                    or self._under_way_bytes + size <= limit
+                )
             )
             self._raise_error()
             self._under_way_bytes += size

@@ -26,6 +26,12 @@ class _Entry:
         """Makes sure that the callback is not called any more."""
         self.callback = None
 
+    def fire(self) -> None:
+        """Calls the callback, unless it was cancelled; once."""
+        callback, self.callback = self.callback, None
+        if callback is not None:
+            callback(*self.args)
+
 
 class VirtualClock:
     """Time under control: `advance` jumps from timer to timer, in order.
@@ -60,7 +66,10 @@ class VirtualClock:
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> _Entry:
         """Calls the callback when the clock was advanced by so many seconds."""
         entry = _Entry(self._elapsed_s + max(0.0, seconds), callback, args)
-        heapq.heappush(self._timers, (entry.due, next(self._sequence), entry))
+        if seconds <= 0:  # due now: waiting for an `advance` would make it later
+            asyncio.get_running_loop().call_soon(entry.fire)
+        else:
+            heapq.heappush(self._timers, (entry.due, next(self._sequence), entry))
         return entry
 
     @property
@@ -77,7 +86,7 @@ class VirtualClock:
             if entry.callback is None:
                 continue
             self._elapsed_s = max(self._elapsed_s, due)
-            entry.callback(*entry.args)
+            entry.fire()
             await settle()
         self._elapsed_s = target
         await settle()

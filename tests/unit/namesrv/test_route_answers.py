@@ -7,6 +7,7 @@ import pytest
 from unit.namesrv.builders import CLUSTER, NOW_MS, address_of, key_of, registration
 
 from pocketmq.namesrv import route_answers
+from pocketmq.namesrv.advertise import IPAddress
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
@@ -28,7 +29,7 @@ class Answering:
     def route(
         self,
         topic: str = "TopicA",
-        caller: route_answers.IPAddress | None = OUTSIDE,
+        caller: IPAddress | None = OUTSIDE,
         zone: str = "",
     ) -> TopicRoute | None:
         data = self.answers.topic(topic, caller, quote_keys=True, zone=zone)

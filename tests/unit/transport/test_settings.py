@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import enum
 from pathlib import Path
 from typing import Annotated
@@ -145,6 +146,7 @@ def test_merged_keys_may_be_overridden(path: Path) -> None:
         ("advertise:\n  - callers: []", "the value of advertise[0] does not fit: object missing"),
         ("limits: {a: x}", "the value of limits does not fit: expected int, got str"),
         ("brokerName: [", "line 1: this is no YAML"),
+        ("brokerName: \x07", "this is no YAML: unacceptable character"),
         ("brokerName: *nobody", "this is no YAML: found undefined alias"),
         ("brokerName: !!python/object:x 1", "this is no YAML: could not determine a constructor"),
         ("listenPort=9876\nbrokerName=b\n", "Java properties"),
@@ -237,16 +239,11 @@ def test_a_broken_escape_in_properties() -> None:
 
 @given(st.text())
 def test_no_text_does_more_than_to_be_refused(text: str) -> None:
-    try:
+    with contextlib.suppress(ConfigError):
         properties_from_text(text)
-    except ConfigError as e:
-        assert "hexadecimal" in str(e)
 
 
-printable = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF))
-
-
-@given(printable, st.integers(0, 65535), st.booleans())
+@given(st.text(), st.integers(0, 65535), st.booleans())
 def test_what_is_written_is_read_back(name: str, port: int, auto_create: bool) -> None:
     settings = Settings(broker_name=name, listen_port=port, auto_create=auto_create)
     pairs = properties_from_text(settings_text(settings))

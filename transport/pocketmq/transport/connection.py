@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -63,6 +63,19 @@ A handler refuses with a `ResponseError`, whose code and remark become the answe
 Handlers = Mapping[int, Handler]
 
 
+class Chunks(Protocol):
+    """Told where the handling of one chunk of one connection's stream begins and ends.
+
+    What the requests of a chunk ask for can so be done together, before their answers leave.
+    """
+
+    def begin_chunk(self) -> None:
+        """The requests of a chunk are about to be handled."""
+
+    def end_chunk(self) -> None:
+        """They have been handled."""
+
+
 class Connection(asyncio.Protocol):
     """Frames in and out, answers paired with requests, requests given to handlers.
 
@@ -74,6 +87,7 @@ class Connection(asyncio.Protocol):
         oneway_permits, async_permits: shared by the connections of one owner.
         on_close: called once when the connection is gone.
         on_open: called once when it is there.
+        chunks: told when a chunk begins and ends.
     """
 
     def __init__(
@@ -87,6 +101,7 @@ class Connection(asyncio.Protocol):
         async_permits: Permits | None = None,
         on_open: Callable[[Connection], object] | None = None,
         on_close: Callable[[Connection], object] | None = None,
+        chunks: Chunks | None = None,
     ) -> None:
         self.clock = clock
         self.limits = limits or Limits()
@@ -103,6 +118,8 @@ class Connection(asyncio.Protocol):
         self._oneway_permits = oneway_permits or Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = async_permits or Permits("async", ASYNC_PERMITS)
         self._on_open, self._on_close = on_open, on_close
+        self._chunks = chunks
+        self._in_chunk = False
         self._parser = frames.FrameParser(self.limits.frame_size_max)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
@@ -135,7 +152,25 @@ class Connection(asyncio.Protocol):
         """Takes a chunk of the stream."""
         self._last_activity = self.clock.monotonic()
         self._parser.feed(data)
-        self._process()
+        self._take_chunk()
+
+    def _take_chunk(self) -> None:
+        # Answers given while a chunk is handled leave together at its end, in this very turn.
+        self._in_chunk = True
+        chunks = self._chunks
+        try:
+            if chunks is None:
+                self._process()
+            else:
+                chunks.begin_chunk()
+                try:
+                    self._process()
+                finally:
+                    chunks.end_chunk()
+        finally:
+            self._in_chunk = False
+        if self._out:
+            self._flush()
 
     def _process(self) -> None:
         next_command = self._parser.next_command
@@ -169,7 +204,7 @@ class Connection(asyncio.Protocol):
         if not self.is_closing:
             if not self._greets:
                 self._transport.resume_reading()
-            self._process()
+            self._take_chunk()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends everything that waited for the peer."""
@@ -409,6 +444,11 @@ class Connection(asyncio.Protocol):
     def pending_calls(self) -> int:
         """How many requests wait for an answer."""
         return len(self._table)
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes that wait for the peer to read."""
+        return self._out_size + self._transport.get_write_buffer_size()
 
     def close(self, reason: str = "closed by this side") -> None:
         """Sends what is queued, then closes; a peer that does not read is cut off after a while.

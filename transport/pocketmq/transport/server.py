@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pocketmq.protocol.hosts import join_address
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.connection import Connection, Handlers, Limits
+from pocketmq.transport.connection import Chunks, Connection, Handlers, Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 
 log = logging.getLogger("pocketmq.transport")
@@ -27,6 +27,7 @@ class Server:
         limits: of each connection.
         on_close: called when a connection is gone.
         connections_max: how many may be open together.
+        chunks: told when a chunk of any connection begins and ends.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Server:
         limits: Limits | None = None,
         on_close: Callable[[Connection], object] | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        chunks: Chunks | None = None,
     ) -> None:
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
-        self._on_close = on_close
+        self._on_close, self._chunks = on_close, chunks
         self._connections_max = connections_max
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = Permits("async", ASYNC_PERMITS)
@@ -73,6 +75,7 @@ class Server:
             async_permits=self._async_permits,
             on_open=self._opened,
             on_close=self._closed,
+            chunks=self._chunks,
         )
 
     def _opened(self, connection: Connection) -> None:

@@ -24,6 +24,8 @@ SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
 MERGE_TAG = "tag:yaml.org,2002:merge"
 """YAML's ``<<``, which takes in the keys of another mapping."""
 
+NULL_TAG = "tag:yaml.org,2002:null"
+
 SIMILARITY_MIN = 0.6
 """From which likeness on (`difflib`, 0 to 1) another key is named as the one that was meant."""
 
@@ -40,7 +42,7 @@ def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> Setting
             does not fit. The text names the file, and the line and key where there is one.
     """
     document = _Document(Path(path))
-    if document.root is None:
+    if document.is_empty:
         return document.convert({}, cls)
     if not isinstance(document.root, yaml.MappingNode):
         raise ConfigError(
@@ -104,11 +106,17 @@ class _Document:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._loader = yaml.SafeLoader(_file_text(path))
+        text = _file_text(path)
         try:
+            self._loader = yaml.SafeLoader(text)
             self.root: yaml.Node | None = self._loader.get_single_node()
         except yaml.YAMLError as e:
             raise self._yaml_error(e) from e
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but comments and perhaps a document mark."""
+        return self.root is None or self.root.tag == NULL_TAG
 
     def constructed(self) -> object:
         """The value; the nodes change, because merged keys are put in."""
@@ -233,14 +241,15 @@ def _node_at(root: yaml.Node | None, place: _Place) -> yaml.Node | None:
 
 # -- Java properties ----------------------------------------------------------------------------
 
-_PROPERTY = re.compile(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", re.DOTALL)
+_PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u(.{0,4})|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
 
 def _escape(text: str) -> str:
-    return text.translate(_ESCAPES)
+    escaped = text.translate(_ESCAPES)
+    return "\\" + escaped if escaped.startswith(" ") else escaped
 
 
 def _unescape(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import msgspec
 
@@ -36,6 +37,10 @@ from pocketmq.transport.connection import Connection, Handler
 
 _BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
 _LATER_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES, props.TRANSACTION_PREPARED)
+_SPECIAL = re.compile(
+    "(?:^|\x02)(?:" + "|".join((*_BROKER_PROPERTIES, *_LATER_PROPERTIES)) + ")\x01"
+)
+"""Finds whether a message has any property that needs more than to be stored."""
 
 
 class SendSettings(msgspec.Struct, frozen=True):
@@ -170,10 +175,9 @@ class SendHandlers:
                 f"is {self._settings.body_size_max}",
             )
 
-    def _check_kind(self, sys_flag: int, properties: str) -> None:
-        for name in _LATER_PROPERTIES:
-            # The plain search is quick and almost always says no.
-            if name in properties and props.value_of(properties, name) is not None:
+    def _check_kind(self, sys_flag: int, properties: str, is_special: bool) -> None:
+        for name in _LATER_PROPERTIES if is_special else ():
+            if props.value_of(properties, name) is not None:
                 raise response_error(
                     ResponseCode.MESSAGE_ILLEGAL,
                     f"this version of the broker stores no messages with the property {name}: "
@@ -190,8 +194,9 @@ class SendHandlers:
         self._check_body(command.body)
         queue_log = self._log_for(request, connection.remote_address)
         given = request.properties or ""
-        self._check_kind(request.sys_flag, given)
-        unique, text = self._complete(given)
+        is_special = _SPECIAL.search(given) is not None
+        self._check_kind(request.sys_flag, given, is_special)
+        unique, text = self._complete(given, is_special)
         properties = text.encode()
         if len(properties) > props.PROPERTIES_SIZE_MAX:
             raise response_error(
@@ -237,10 +242,10 @@ class SendHandlers:
         queue_log.append(record, props.tags_code(tags), Waiter(stored, wants_flush))
         self._store.touch(queue_log)
 
-    def _complete(self, given: str) -> tuple[str, str]:
+    def _complete(self, given: str, is_special: bool) -> tuple[str, str]:
         """The message's unique key, and its properties with what the broker adds."""
         unique = props.value_of(given, props.UNIQ_KEY)
-        if any(name in given for name in _BROKER_PROPERTIES):
+        if is_special:
             # A message that comes back (a retry, a copy): what the broker sets is set anew.
             known = props.decode(given)
             for name in _BROKER_PROPERTIES:
@@ -269,7 +274,7 @@ class SendHandlers:
         entries = decode_batch(command.body)
         queue_log = self._log_for(request, connection.remote_address)
         given = request.properties or ""
-        self._check_kind(request.sys_flag, given)
+        self._check_kind(request.sys_flag, given, _SPECIAL.search(given) is not None)
         first_offset = queue_log.next_offset
         places: list[int] = []
         topic, store_host = request.topic.encode(), self._settings.store_host

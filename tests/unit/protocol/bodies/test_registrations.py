@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 
@@ -97,7 +98,7 @@ def test_topic_settings_as_a_string() -> None:
 
 @pytest.mark.parametrize("text", ["", "T 4 4 6", "T x 4 6 SINGLE_TAG", "T 4 4 6 SINGLE_TAG {"])
 def test_unreadable_topic_settings(text: str) -> None:
-    with pytest.raises(ContentError, match=r"topic settings|the body is no"):
+    with pytest.raises(ContentError, match=r"topic settings|JSON body"):
         read_topic_config(text)
 
 
@@ -120,7 +121,5 @@ def test_damaged_compressed_bodies_are_refused(data: bytes) -> None:
 @given(st.binary(), st.booleans(), st.sampled_from([0, Version.V4_9_4, Version.V5_5_0]))
 def test_no_bytes_do_more_than_to_be_refused(data: bytes, deflate: bool, version: int) -> None:
     body = zlib.compress(data) if deflate else data
-    try:
+    with contextlib.suppress(ContentError):
         read_registration(body, compressed=deflate, version=version)
-    except ContentError:
-        pass

@@ -1,0 +1,140 @@
+"""The pull loop of one queue of a push consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pocketmq.client.process_queue import ProcessQueue
+from pocketmq.client.pulling import Puller
+from pocketmq.client.results import PullResult, PullStatus
+from pocketmq.client.settings import PushSettings
+from pocketmq.protocol.bodies.clients import Subscription
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import PocketMQError, ResponseError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.transport.clock import Clock
+
+log = logging.getLogger("pocketmq.client")
+
+FLOW_CONTROL_PAUSE_MS = 20
+"""Pause after a broker said that it pulls too much (code 215)."""
+
+
+class QueueLoop:
+    """Pulls one queue for as long as it belongs to this member.
+
+    Args:
+        queue: which queue.
+        offset: where to begin.
+        subscription: which messages are wanted.
+        puller: asks the brokers.
+        settings: limits and pauses.
+        clock: for the pauses.
+        offer: called when the queue has something to hand out.
+    """
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        subscription: Subscription,
+        puller: Puller,
+        settings: PushSettings,
+        clock: Clock,
+        offer: Callable[[ProcessQueue], object],
+    ) -> None:
+        self.subscription = subscription
+        self._puller, self._settings, self._clock, self._offer = puller, settings, clock, offer
+        self._room: asyncio.Future[None] | None = None
+        self._is_failing = False
+        self.messages = self._process_queue(queue, offset)
+
+    def _process_queue(self, queue: MessageQueue, offset: int) -> ProcessQueue:
+        settings = self._settings
+        # With one handler in all, a failed batch that waits must hold up its queue too.
+        concurrency = 1 if settings.concurrency == 1 else settings.queue_concurrency
+        return ProcessQueue(queue, offset, concurrency)
+
+    async def run(self) -> None:
+        """Pulls until it is cancelled."""
+        settings = self._settings
+        while True:
+            await self._wait_for_room()
+            messages = self.messages
+            try:
+                result = await self._puller.pull(
+                    messages.queue,
+                    messages.next_offset,
+                    self.subscription,
+                    max_messages=settings.pull_batch_size,
+                    hold_ms=settings.pull_hold_ms,
+                    commit_offset=messages.commit_offset,
+                )
+            except PocketMQError as e:
+                await self._clock.sleep(self._pause_after(e))
+                continue
+            self._is_failing = False
+            self._take(result)
+            if settings.pull_interval_ms:
+                await self._clock.sleep(settings.pull_interval_ms / 1000)
+
+    def _take(self, result: PullResult) -> None:
+        messages = self.messages
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            self._move(result)
+        else:
+            messages.put(result.messages, result.next_offset)
+            self._offer(messages)
+
+    def _move(self, result: PullResult) -> None:
+        """The offset lies outside the queue: begin anew where the broker says.
+
+        What is still at work is of the old offsets; its end does not count any more.
+        """
+        old = self.messages
+        log.warning(
+            "%s: offset %d is outside of %d to %d, going on at %d",
+            old.queue,
+            old.next_offset,
+            result.min_offset,
+            result.max_offset,
+            result.next_offset,
+        )
+        old.dropped = True
+        self.messages = self._process_queue(old.queue, result.next_offset)
+
+    def _pause_after(self, error: PocketMQError) -> float:
+        if isinstance(error, ResponseError) and error.code == ResponseCode.FLOW_CONTROL:
+            return FLOW_CONTROL_PAUSE_MS / 1000
+        # A broker that is down would fill the log.
+        level = logging.DEBUG if self._is_failing else logging.WARNING
+        self._is_failing = True
+        log.log(level, "pulling %s fails, it is tried again: %s", self.messages.queue, error)
+        return self._settings.pull_retry_ms / 1000
+
+    # -- flow control -------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be pulled (`DefaultMQPushConsumerImpl#pullMessage`)."""
+        messages, settings = self.messages, self._settings
+        return (
+            messages.count < settings.pull_threshold_for_queue
+            and messages.size < settings.pull_threshold_size_for_queue
+            and messages.span <= settings.consume_concurrently_max_span
+        )
+
+    async def _wait_for_room(self) -> None:
+        while not self.has_room:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    def finished(self, messages: ProcessQueue) -> None:
+        """A batch was finished: perhaps there is room again."""
+        room = self._room
+        if room is not None and messages is self.messages and self.has_room:
+            self._room = None
+            if not room.done():
+                room.set_result(None)

@@ -1,0 +1,58 @@
+"""Spark jobs on topics: ``from pocketmq.spark import register, local_session``.
+
+Importing this package needs neither PySpark nor Java; using it does::
+
+    spark = local_session()          # or any SparkSession of PySpark 4, then register(spark)
+    rows.write.format("pocketmq").option("topic", "Orders").mode("append").save()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pocketmq.spark.errors import (
+    DataLossError,
+    JobError,
+    MissingTopicError,
+    OptionError,
+    RequirementError,
+    RowError,
+    SchemaError,
+)
+from pocketmq.spark.jobs.export import ExportOptions, ExportReport, export
+from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
+from pocketmq.spark.requirements import check_pyspark
+from pocketmq.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "DataLossError",
+    "ExportOptions",
+    "ExportReport",
+    "IngestOptions",
+    "IngestReport",
+    "JobError",
+    "MissingTopicError",
+    "OptionError",
+    "RequirementError",
+    "RowError",
+    "SchemaError",
+    "export",
+    "ingest",
+    "local_session",
+    "register",
+]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the format ``pocketmq`` known to a session.
+
+    Raises:
+        RequirementError: PySpark or PyArrow is missing or too old.
+    """
+    check_pyspark()
+    from pocketmq.spark.source import MessageSource
+
+    spark.dataSource.register(MessageSource)

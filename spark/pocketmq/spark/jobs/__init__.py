@@ -1,0 +1,1 @@
+"""Jobs on topics: functions, and files that spark-submit takes."""

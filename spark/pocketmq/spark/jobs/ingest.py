@@ -1,0 +1,261 @@
+"""Loads a file or table into a topic.
+
+``spark-submit ingest.py FILE --topic Orders --key id`` does the same as ``pocketmq ingest``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pocketmq.protocol.errors import PocketMQError
+from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.files import read_rows
+from pocketmq.spark.jobs.progress import TopicGrowth, shown
+from pocketmq.spark.options import write_options
+from pocketmq.spark.session import job_session
+from pocketmq.transport.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FORMAT = "pocketmq"
+CREATE_TOPIC_QUEUES = 16
+"""Queues on each broker of a topic that does not exist yet."""
+
+PARTITIONS_PER_CORE = 2
+_ORDER = "__pocketmq_order_"
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """What is loaded, and how rows become messages.
+
+    Attributes:
+        source: a file, a directory, a pattern, or a table of Spark's catalog.
+        topic: where the rows go.
+        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        key: column that becomes the messages' business key; a space in it separates keys.
+        tag: column that becomes their tag.
+        sharding_key: column whose equal values go to one queue, in the order of the input.
+        value: column that becomes their body; by default the whole row as JSON.
+        format: of the file; by default told by its suffix.
+        reader_options: of Spark's reader, such as ``{"sep": ";"}`` or ``{"inferSchema": "true"}``.
+        writer_options: further options of the data source, such as batchBytes.
+        create_topic_queues: queues on each broker if the topic is unknown; 0 makes that an error.
+        cores: of a local session; all by default.
+        progress: show a bar on standard error.
+    """
+
+    source: str
+    topic: str
+    namesrv: str | None = None
+    key: str | None = None
+    tag: str | None = None
+    sharding_key: str | None = None
+    value: str | None = None
+    format: str | None = None
+    reader_options: Mapping[str, str] = field(default_factory=dict)
+    writer_options: Mapping[str, str] = field(default_factory=dict)
+    create_topic_queues: int = CREATE_TOPIC_QUEUES
+    cores: int | None = None
+    progress: bool = True
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What was loaded.
+
+    Attributes:
+        topic: where to.
+        rows: how many; rows that a repeated task sent twice are counted once.
+        seconds: from the start of the job to its end, without the start of Spark.
+        rows_by_queue: by ``broker:queue``.
+        unconfirmed_rows: rows that are stored, but not yet flushed or replicated as the broker is
+            configured.
+    """
+
+    topic: str
+    rows: int
+    seconds: float
+    rows_by_queue: Mapping[str, int]
+    unconfirmed_rows: int = 0
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows in a second."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s, "
+            f"{self.spread}"
+        )
+        if self.unconfirmed_rows:
+            text += f"; {self.unconfirmed_rows:,} of them not confirmed by flush or replica"
+        return text
+
+    @property
+    def spread(self) -> str:
+        """How the rows lie over the queues, in words."""
+        counts = self.rows_by_queue.values()
+        if not counts:
+            return "no queue was written"
+        return f"{len(counts)} queues with {min(counts):,} to {max(counts):,} rows each"
+
+
+def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestReport:
+    """Loads a file or table into a topic.
+
+    Args:
+        options: what is loaded, and how.
+        spark: the session; by default the active one, else a local one that is stopped at the end.
+
+    Raises:
+        OptionError, SchemaError: the options do not fit the rows or each other.
+        RequirementError: PySpark, PyArrow or Java is missing.
+        JobError: the job failed; it holds the broker's reason.
+    """
+    settings = _write_settings(options)
+    write_options(settings)
+    with job_session("pocketmq ingest", options.cores, spark) as session:
+        with job(f"reading {options.source}"):
+            rows = read_rows(session, options.source, options.format, options.reader_options)
+            messages = message_rows(rows, options)
+        return _run(session, messages, options, settings)
+
+
+def _run(
+    spark: SparkSession, messages: DataFrame, options: IngestOptions, settings: dict[str, str]
+) -> IngestReport:
+    clock = SystemClock()
+    growth = TopicGrowth(settings.get("namesrvAddr", ""), options.topic)
+    with tempfile.TemporaryDirectory(prefix="pocketmq-ingest-") as directory:
+        commit_file = Path(directory) / "committed.json"
+        settings["commitFile"] = str(commit_file)
+        started = clock.monotonic()
+        with (
+            shown(spark, f"ingest {options.topic}", growth, is_wanted=options.progress),
+            job(f"loading {options.source} into topic {options.topic}"),
+        ):
+            messages.write.format(FORMAT).options(**settings).mode("append").save()
+        seconds = clock.monotonic() - started
+        committed = json.loads(commit_file.read_text(encoding="utf-8"))
+    rows_by_queue: dict[str, int] = committed["rowsByQueue"]
+    return IngestReport(
+        options.topic,
+        sum(rows_by_queue.values()),
+        seconds,
+        rows_by_queue,
+        committed["unconfirmedRows"],
+    )
+
+
+def _write_settings(options: IngestOptions) -> dict[str, str]:
+    settings = {
+        "topic": options.topic,
+        "createTopicQueues": str(options.create_topic_queues),
+        **options.writer_options,
+    }
+    if options.namesrv is not None:
+        settings["namesrvAddr"] = options.namesrv
+    return settings
+
+
+def message_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
+    """Rows as the data source takes them, in the partitions that their order asks for.
+
+    Raises:
+        OptionError: a column does not exist.
+    """
+    from pyspark.sql import functions as sf
+
+    named = {
+        "keys": options.key,
+        "tags": options.tag,
+        "shardingKey": options.sharding_key,
+        "value": options.value,
+    }
+    for column in named.values():
+        if column is not None and column not in rows.columns:
+            raise OptionError(f"there is no column {column!r}; {nearest(column, rows.columns)}")
+    columns: list[Column] = [
+        sf.col(_quoted(column)).cast("string").alias(name)
+        for name, column in named.items()
+        if column is not None and name != "value"
+    ]
+    if options.value is None:
+        whole = sf.struct(*(sf.col(_quoted(c)) for c in rows.columns))
+        columns.append(sf.to_json(whole, {"ignoreNullFields": "false"}).alias("value"))
+    else:
+        value = sf.col(_quoted(options.value))
+        is_plain = rows.schema[options.value].dataType.simpleString() in ("binary", "string")
+        columns.append((value if is_plain else value.cast("string")).alias("value"))
+    if options.sharding_key is None:
+        return rows.select(*columns)
+    return _in_order(rows, columns)
+
+
+def _in_order(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Rows of one sharding key in one task, in the order of the input.
+
+    Spark reads a file in several tasks, and large files first. Only rows of one task keep their
+    order on the way to a queue, so rows are shuffled by key and sorted by where they came from.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as sf
+
+    inside = sf.monotonically_increasing_id()
+    try:
+        places = [sf.col("_metadata.file_path"), sf.col("_metadata.file_block_start"), inside]
+        placed = rows.select(
+            *columns, *(place.alias(f"{_ORDER}{i}") for i, place in enumerate(places))
+        )
+    except AnalysisException:  # rows of no file: the order of their partitions is the input's
+        placed = rows.select(*columns, inside.alias(f"{_ORDER}0"))
+    order = [name for name in placed.columns if name.startswith(_ORDER)]
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    return (
+        placed.repartition(PARTITIONS_PER_CORE * cores, "shardingKey")
+        .sortWithinPartitions(*order)
+        .drop(*order)
+    )
+
+
+def _quoted(column: str) -> str:
+    escaped = column.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """For spark-submit: loads, prints one line, returns the exit code."""
+    parser = argparse.ArgumentParser(description="Load a file or table into a topic.")
+    parser.add_argument("source", help="file, directory, pattern or table")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--namesrv", help="host:port;host:port; default NAMESRV_ADDR")
+    parser.add_argument("--key", help="column of the business key")
+    parser.add_argument("--tag", help="column of the tag")
+    parser.add_argument("--sharding-key", help="column whose equal values stay in order")
+    parser.add_argument("--value", help="column of the body; default: the row as JSON")
+    parser.add_argument("--format", help="parquet, csv, json or orc; default: by suffix")
+    parser.add_argument("--create-topic-queues", type=int, default=CREATE_TOPIC_QUEUES)
+    parser.add_argument("--cores", type=int, help="of a local session")
+    given = parser.parse_args(arguments)
+    try:
+        report = ingest(IngestOptions(**vars(given), progress=sys.stderr.isatty()))
+    except PocketMQError as e:
+        sys.stderr.write(f"error: {e}\n")
+        return 1
+    sys.stdout.write(f"{report}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

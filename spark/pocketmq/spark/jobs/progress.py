@@ -1,0 +1,129 @@
+"""A progress bar for a running job: tasks as Spark counts them, rows as the brokers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.errors import OperatingError
+from pocketmq.spark.errors import MissingTopicError
+from pocketmq.spark.topics import queue_ends, queues_to_read
+from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.progress import TaskID
+
+POLL_S = 0.5
+"""How often the bar is brought up to date."""
+
+
+class TopicGrowth:
+    """How many messages a topic has got since this was first asked.
+
+    Args:
+        namesrv: the name servers.
+        topic: its name.
+    """
+
+    def __init__(self, namesrv: str, topic: str) -> None:
+        self._namesrv, self._topic = namesrv, topic
+        self._before: int | None = None
+
+    def rows(self) -> int:
+        """Messages since the first call; 0 while the topic cannot be asked for."""
+        try:
+            total = run(self._total())
+        except (OperatingError, MissingTopicError):
+            return 0
+        if self._before is None:
+            self._before = total
+        return total - self._before
+
+    async def _total(self) -> int:
+        async with ClientInstance(self._namesrv) as instance:
+            queues = await queues_to_read(instance, [self._topic])
+            ends = await queue_ends(instance, queues)
+        return sum(following for _, following in ends.values())
+
+
+class JobProgress:
+    """Follows the jobs of one group.
+
+    Args:
+        spark: where they run.
+        group: the job group's name.
+        title: in front of the bar.
+        growth: counts rows; without it only tasks are shown.
+    """
+
+    def __init__(
+        self, spark: SparkSession, group: str, title: str, growth: TopicGrowth | None
+    ) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._group, self._title, self._growth = group, title, growth
+        self._stopping = Event()
+        self._thread = Thread(target=self._follow, name="pocketmq-progress", daemon=True)
+
+    def start(self) -> None:
+        """Shows the bar on standard error."""
+        if self._growth is not None:
+            self._growth.rows()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Takes the bar away."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("tasks"),
+            TextColumn("{task.fields[rows]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(self._title, total=None, rows="")
+            while not self._stopping.wait(POLL_S):
+                self._update(bar, task)
+
+    def _update(self, bar: Progress, task: TaskID) -> None:
+        total, done = 0, 0
+        for job_id in self._tracker.getJobIdsForGroup(self._group):
+            job = self._tracker.getJobInfo(job_id)
+            for stage_id in job.stageIds if job is not None else ():
+                stage = self._tracker.getStageInfo(stage_id)
+                if stage is not None:
+                    total += stage.numTasks
+                    done += stage.numCompletedTasks
+        rows = "" if self._growth is None else f"{self._growth.rows():,} rows"
+        bar.update(task, total=total or None, completed=done, rows=rows)
+
+
+@contextmanager
+def shown(
+    spark: SparkSession, title: str, growth: TopicGrowth | None, *, is_wanted: bool
+) -> Iterator[None]:
+    """Shows the progress of the jobs that this thread runs meanwhile."""
+    if not is_wanted:
+        yield
+        return
+    group = f"pocketmq-{title}-{SystemClock().now_ms()}"
+    spark.sparkContext.setJobGroup(group, title)
+    progress = JobProgress(spark, group, title, growth)
+    progress.start()
+    try:
+        yield
+    finally:
+        progress.stop()
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")

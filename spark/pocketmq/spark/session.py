@@ -1,0 +1,138 @@
+"""A local Spark session that keeps quiet."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pocketmq.spark.requirements import check_java, check_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_MEMORY = "1g"
+
+SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit: the JVM is there already, with the settings of the cluster."""
+
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+logger.spark.name = org.apache.spark
+logger.spark.level = error
+logger.task.name = org.apache.spark.scheduler.TaskSetManager
+logger.task.level = off
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.write.name = org.apache.spark.sql.execution.datasources.v2
+logger.write.level = off
+"""
+"""What is logged before the session can be told; failed tasks are not logged, they are raised."""
+
+
+def local_session(
+    app_name: str = "pocketmq",
+    *,
+    cores: int | None = None,
+    driver_memory: str = DRIVER_MEMORY,
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """A session on this machine that knows the format ``pocketmq``, or the one that is active.
+
+    Nothing is printed to standard output, and only errors to standard error.
+
+    Args:
+        app_name: of a new session.
+        cores: how many to use; all without it.
+        driver_memory: of the one process that all runs in.
+        settings: further settings of Spark.
+
+    Raises:
+        RequirementError: PySpark, PyArrow or Java is missing or too old.
+    """
+    check_pyspark()
+    from pyspark.sql import SparkSession
+
+    from pocketmq.spark import register
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        register(active)
+        return active
+    check_java()
+    # Workers have to find the same packages as this process, whatever the PATH says.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName(app_name)
+    for key, value in {**_defaults(driver_memory), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def _defaults(driver_memory: str) -> dict[str, str]:
+    return {
+        "spark.driver.memory": driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log4j_file()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.log.level": "ERROR",
+    }
+
+
+def _log4j_file() -> Path:
+    """Where the settings of the log lie: the JVM reads them once, when it starts."""
+    handle, name = tempfile.mkstemp(prefix="pocketmq-log4j2-", suffix=".properties")
+    path = Path(name)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(_LOG4J)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
+@contextmanager
+def job_session(
+    app_name: str, cores: int | None, spark: SparkSession | None = None
+) -> Iterator[SparkSession]:
+    """The session for one job: the given one, that of spark-submit, the active one, or a local one.
+
+    A local session that is made for the job is stopped after it.
+
+    Raises:
+        RequirementError: PySpark, PyArrow or Java is missing or too old.
+    """
+    check_pyspark()
+    from pyspark.sql import SparkSession
+
+    from pocketmq.spark import register
+
+    if spark is None and SUBMITTED_VARIABLE in os.environ:
+        spark = SparkSession.builder.appName(app_name).getOrCreate()
+    spark = spark or SparkSession.getActiveSession()
+    if spark is not None:
+        register(spark)
+        yield spark
+        return
+    spark = local_session(app_name, cores=cores)
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,97 @@
+"""The data source that Spark knows as format ``pocketmq``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.spark.errors import OptionError, SchemaError
+from pocketmq.spark.options import WriteOptions, read_options, write_options
+from pocketmq.spark.topics import queues_to_write
+from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "pocketmq"
+
+COLUMNS = (
+    ("topic", "string"),
+    ("brokerName", "string"),
+    ("queueId", "int"),
+    ("queueOffset", "bigint"),
+    ("msgId", "string"),
+    ("keys", "string"),
+    ("tags", "string"),
+    ("value", "binary"),
+    ("properties", "map<string,string>"),
+    ("bornTimestamp", "timestamp"),
+    ("storeTimestamp", "timestamp"),
+    ("reconsumeTimes", "int"),
+)
+"""What a read gives, with Spark's types (see `decoding.SCHEMA`)."""
+
+
+class MessageSource(DataSource):
+    """Topics of a PocketMQ or RocketMQ cluster, read and written in batches."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in ``format(...)``."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of a read.
+
+        Raises:
+            OptionError: an option is unknown or does not fit.
+        """
+        with_properties = read_options(self.options).include_properties
+        return ", ".join(
+            f"{name} {kind}" for name, kind in COLUMNS if with_properties or name != "properties"
+        )
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads topics.
+
+        Raises:
+            SchemaError: a schema was given, and it is not that of messages.
+        """
+        from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
+
+        options = read_options(self.options)
+        given = [(f.name, f.dataType.simpleString()) for f in schema.fields]
+        columns = [c for c in COLUMNS if options.include_properties or c[0] != "properties"]
+        if given != columns:
+            raise SchemaError(
+                f"messages have the columns {', '.join(c[0] for c in columns)}: leave .schema() "
+                f"out, and select or parse after .load()"
+            )
+        return MessageReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes to a topic; what can be wrong is found before the job starts.
+
+        Raises:
+            OptionError, SchemaError: the options or the columns do not fit.
+            MissingTopicError: the topic does not exist and is not to be created.
+            OperatingError: the cluster cannot be asked.
+        """
+        from pocketmq.spark.columns import check_schema
+        from pocketmq.spark.writer import MessageWriter
+
+        options = write_options(self.options)
+        if overwrite:
+            raise OptionError("a topic cannot be overwritten: use .mode('append')")
+        check_schema(schema)
+        if options.routing == "key" and not {"key", "keys"} & set(schema.names):
+            raise SchemaError("option routing=key needs the column 'keys'")
+        return MessageWriter(options, schema, run(_queues(options)))
+
+
+async def _queues(options: WriteOptions) -> list[MessageQueue]:
+    async with ClientInstance(options.namesrv_addr) as instance:
+        return await queues_to_write(instance, options.topic, options.create_topic_queues)

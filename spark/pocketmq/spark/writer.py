@@ -1,0 +1,256 @@
+"""The batch writer: rows of a DataFrame become messages of a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from pocketmq.client.identity import local_address
+from pocketmq.protocol.hosts import encode_host
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.spark.columns import BROKER_NAME, QUEUE_ID, SHARDING_KEY, RowReader, check_schema
+from pocketmq.spark.encoding import (
+    Columns,
+    Encoded,
+    UniqueKeyBlocks,
+    chunk_bounds,
+    encode_entries,
+    encode_records,
+)
+from pocketmq.spark.errors import RowError, SchemaError
+from pocketmq.spark.options import MEBIBYTE, WriteOptions
+from pocketmq.spark.routing import Routed, by_hash, by_queue, concatenated, in_turn
+from pocketmq.spark.sending import Chunk
+from pocketmq.spark.sending_thread import SendingThread
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+BLOCK_ROWS = 65_536
+BLOCK_BYTES = 8 * MEBIBYTE
+"""Rows are collected to one of these before they are spread over the queues: many rows for each
+queue make few and large requests."""
+
+PLAIN_BATCH_BYTES_MAX = MEBIBYTE
+"""Of a request to a broker that is not PocketMQ: its limit of 4 MiB is for the stored form, which
+is larger, and is often set lower."""
+
+
+class WrittenRows(WriterCommitMessage):
+    """What one task has written.
+
+    Attributes:
+        rows_by_queue: rows by ``broker:queue``.
+        unconfirmed_rows: of these, rows that are stored, but not yet flushed or replicated as the
+            broker is configured.
+    """
+
+    def __init__(self, rows_by_queue: dict[str, int], unconfirmed_rows: int) -> None:
+        self.rows_by_queue, self.unconfirmed_rows = rows_by_queue, unconfirmed_rows
+
+
+class MessageWriter(DataSourceArrowWriter):
+    """Made on the driver, copied to each task.
+
+    Args:
+        options: of the write.
+        schema: of the rows.
+        queues: of the topic; all tasks count them alike.
+    """
+
+    def __init__(
+        self, options: WriteOptions, schema: StructType, queues: Sequence[MessageQueue]
+    ) -> None:
+        check_schema(schema)
+        self._options, self._queues = options, tuple(queues)
+        names = schema.names
+        brokers = {q.broker_name for q in queues}
+        if QUEUE_ID in names and BROKER_NAME not in names and len(brokers) > 1:
+            raise SchemaError(
+                f"topic {options.topic} lies on {len(brokers)} brokers, each of which has a queue "
+                f"0: give the column 'brokerName' beside 'queueId'"
+            )
+
+    def write(self, iterator: Iterator[Any]) -> WrittenRows:
+        """Writes the rows of one partition.
+
+        Raises:
+            RowError: a row cannot be a message.
+            OperatingError: the brokers do not take the rows.
+        """
+        context = TaskContext.get()
+        turn = context.partitionId() if context is not None else 0
+        with SendingThread(self._options, self._queues) as sending:
+            task = WritingTask(self._options, sending, turn)
+            for block in blocks(iterator):
+                task.write(block)
+            sent = sending.finish()
+        rows = {f"{q.broker_name}:{q.queue_id}": n for q, n in sent.rows_by_queue.items()}
+        return WrittenRows(rows, sent.unconfirmed_rows)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Writes the report, if one is wanted; the rows are in the topic already."""
+        if self._options.commit_file is None:
+            return
+        rows: Counter[str] = Counter()
+        unconfirmed_rows = 0
+        for message in messages:
+            if isinstance(message, WrittenRows):
+                rows.update(message.rows_by_queue)
+                unconfirmed_rows += message.unconfirmed_rows
+        report = {"rowsByQueue": dict(sorted(rows.items())), "unconfirmedRows": unconfirmed_rows}
+        unfinished = f"{self._options.commit_file}.part"
+        with open(unfinished, "w", encoding="utf-8") as file:
+            json.dump(report, file)
+        os.replace(unfinished, self._options.commit_file)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing to take back: what was stored stays, and the job fails with its task's reason."""
+
+
+class _Marks(NamedTuple):
+    """What all messages of a task bear."""
+
+    topic: bytes
+    born_host: bytes
+
+
+class WritingTask:
+    """Encodes blocks of rows and hands them to the sender.
+
+    Args:
+        options: of the write.
+        sending: where the chunks go.
+        turn: where rows in turn begin, so that tasks do not all begin at the same queue.
+    """
+
+    def __init__(self, options: WriteOptions, sending: SendingThread, turn: int) -> None:
+        self._options, self._sending, self._turn = options, sending, turn
+        self._rows = RowReader(options.max_message_size)
+        self._keys = UniqueKeyBlocks(sending.instance.unique_keys.next())
+        self._marks = _Marks(options.topic.encode(), encode_host(local_address(), 0)[:8])
+        sender = sending.sender
+        self._takes_records = np.array([sender.takes_records(i) for i in range(len(sender.queues))])
+        self._queue_ids = np.array([q.queue_id for q in sender.queues], np.int32)
+        self._queue_of = {(q.broker_name, q.queue_id): i for i, q in enumerate(sender.queues)}
+
+    def write(self, block: Any) -> None:
+        """Encodes a block and submits it; waits while too much is under way.
+
+        Raises:
+            RowError: a row cannot be a message.
+            OperatingError: an earlier chunk could not be sent.
+        """
+        columns = self._rows.columns(block)
+        try:
+            routed, is_bound = self._route(block, columns)
+            if routed.order is not None:
+                columns = columns.take(routed.order)
+            first = 0
+            while first < block.num_rows:
+                first = self._write_run(columns, routed, first, is_bound=is_bound)
+        except RowError as e:
+            raise self._rows.placed(e, block.num_rows) from None
+
+    def _write_run(self, columns: Columns, routed: Routed, first: int, *, is_bound: bool) -> int:
+        """Writes the rows from one on that brokers of one kind take; returns where they end."""
+        is_record = self._takes_records[routed.queues[first:]]
+        differs = np.flatnonzero(is_record != is_record[0])
+        size = int(differs[0]) if len(differs) else len(is_record)
+        queues = routed.queues[first : first + size]
+        encoded = self._encode(columns.slice(first, size), queues, is_record=bool(is_record[0]))
+        groups = [g - first for g in routed.groups if first < g < first + size] + [size]
+        batch_bytes = self._options.batch_bytes
+        if not is_record[0]:
+            batch_bytes = min(batch_bytes, PLAIN_BATCH_BYTES_MAX)
+        bounds = chunk_bounds(encoded.ends, groups, batch_bytes, self._options.batch_rows)
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            chunk = Chunk(int(queues[start]), encoded.chunk(start, end), is_bound)
+            self._sending.submit(chunk)
+        return first + size
+
+    def _encode(self, columns: Columns, queues: Any, *, is_record: bool) -> Encoded:
+        unique_keys = self._keys.draw(len(queues))
+        if not is_record:
+            return encode_entries(columns, unique_keys=unique_keys)
+        return encode_records(
+            columns,
+            topic=self._marks.topic,
+            queue_ids=self._queue_ids[queues],
+            born_timestamp=self._sending.instance.clock.now_ms(),
+            born_host=self._marks.born_host,
+            unique_keys=unique_keys,
+        )
+
+    def _route(self, block: Any, columns: Columns) -> tuple[Routed, bool]:
+        routing, names = self._options.routing, block.schema.names
+        if routing == "auto" and QUEUE_ID in names:
+            return by_queue(self._named_queues(block)), True
+        if routing == "auto" and SHARDING_KEY in names:
+            return by_hash(columns.sharding_keys, len(self._queue_ids)), True
+        if routing == "key":
+            return by_hash(columns.keys, len(self._queue_ids)), True
+        usable = self._sending.sender.usable_queues()
+        routed = in_turn(block.num_rows, usable, self._turn)
+        self._turn += len(routed.groups)
+        return routed, False
+
+    def _named_queues(self, block: Any) -> Any:
+        """The index of each row's queue."""
+        ids = block[QUEUE_ID].cast(pa.int64())
+        if BROKER_NAME in block.schema.names:
+            names = block[BROKER_NAME].cast(pa.string())
+        else:
+            only = next(iter(self._queue_of))[0]
+            names = pa.repeat(pa.scalar(only, pa.string()), block.num_rows)
+        places = pa.StructArray.from_arrays([names, ids], ["broker", "queue"])
+        # There are few different places, so Python looks up each of them once.
+        texts = pc.binary_join_element_wise(names, pc.cast(ids, pa.string()), "\0").fill_null("")
+        codes = texts.dictionary_encode().indices.to_numpy()
+        _, first_rows = np.unique(codes, return_index=True)
+        found = np.empty(len(first_rows), np.int64)
+        for code, row in enumerate(first_rows.tolist()):
+            place = places[row].as_py()
+            queue = self._queue_of.get((place["broker"], place["queue"]))
+            if queue is None:
+                raise RowError(
+                    row,
+                    f"topic {self._options.topic} has no writable queue {place['queue']} on broker "
+                    f"{place['broker']}",
+                )
+            found[code] = queue
+        return found[codes]
+
+
+def blocks(batches: Iterator[Any]) -> Iterator[Any]:
+    """Record batches collected, or cut, to blocks of about `BLOCK_BYTES`."""
+    held: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        for part in _cut(batch):
+            if held and (size + part.nbytes > BLOCK_BYTES or rows + part.num_rows > BLOCK_ROWS):
+                yield concatenated(held)
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows += part.num_rows
+            size += part.nbytes
+    if held:
+        yield concatenated(held)
+
+
+def _cut(batch: Any) -> Iterator[Any]:
+    rows = batch.num_rows
+    if rows > 1 and (batch.nbytes > BLOCK_BYTES or rows > BLOCK_ROWS):
+        yield from _cut(batch.slice(0, rows // 2))
+        yield from _cut(batch.slice(rows // 2))
+    elif rows:
+        yield batch

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+import pocketmq.namesrv
+from pocketmq.namesrv.config import FIXED_KEYS, NamesrvConfig
+from pocketmq.transport.settings import load_settings
+
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "namesrv.yaml"
+
+
+def test_the_public_names() -> None:
+    assert sorted(pocketmq.namesrv.__all__) == ["NameServer", "NamesrvConfig"]
+
+
+def test_the_defaults_are_rocketmqs() -> None:
+    assert msgspec.to_builtins(NamesrvConfig()) == {
+        "listenPort": 9876,
+        "bindAddress": "0.0.0.0",
+        "kvConfigPath": None,
+        "scanNotActiveBrokerInterval": 5000,
+        "brokerExpiredTimeout": 120_000,
+        "orderMessageEnable": False,
+        "returnOrderTopicConfigToBroker": True,
+        "needWaitForService": False,
+        "waitSecondsForService": 45,
+        "deleteTopicWithBrokerRegistration": False,
+        "supportActingMaster": False,
+        "enableAllTopicList": True,
+        "enableTopicList": True,
+        "configBlackList": "configBlackList;configStorePath;kvConfigPath",
+    }
+
+
+def test_what_is_read_at_the_start_cannot_be_changed_later() -> None:
+    at_start = {"listenPort", "bindAddress", "kvConfigPath", "scanNotActiveBrokerInterval"}
+    assert at_start <= FIXED_KEYS
+
+
+def test_the_deployed_file_can_be_read() -> None:
+    assert load_settings(DEPLOYED, NamesrvConfig) == NamesrvConfig(
+        kv_config_path="/var/lib/pocketmq/kvConfig.json"
+    )
