@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/python -m pocketmq.cli.main demo
+	$(BIN)/python examples/flights.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from pocketmq.cli import load, messages, servers, topics
+from pocketmq.cli import jobs, load, messages, servers, topics
 from pocketmq.cli.output import EXIT_FAILED, EXIT_USAGE
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
@@ -25,6 +25,8 @@ app.add_typer(topics.app, name="topic")
 app.command()(messages.send)
 app.command()(messages.consume)
 app.command()(load.bench)
+app.command()(jobs.ingest)
+app.command()(jobs.export)
 
 
 def run() -> None:

@@ -5,8 +5,7 @@ On RocketMQ's own codecs every value is a string; the msgpack codec keeps number
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar

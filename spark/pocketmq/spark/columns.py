@@ -47,7 +47,7 @@ def check_schema(schema: StructType) -> None:
         name = ALIASES.get(field.name, field.name)
         if name not in COLUMN_TYPES:
             raise SchemaError(
-                f"a message has no column {field.name!r}; {nearest(field.name, COLUMN_TYPES)} "
+                f"a message has no column {field.name!r}; {nearest(field.name, COLUMN_TYPES)}. "
                 f"Select the columns to be written, for example "
                 f"to_json(struct(*)) as value for whole rows"
             )

@@ -1,9 +1,9 @@
 """Stored records into an Arrow batch, many at a time.
 
-Where each record begins has to be found one after the other; all else is done for all rows at once.
-Bodies, topics and properties are cut out by laying an Arrow array over the very bytes that came from
-the broker, whose elements are by turns a wanted part and the gap before the next one, and taking
-every second element.
+Where each record begins has to be found one after the other; all else is done for all rows at
+once. Bodies, topics and properties are cut out by laying an Arrow array over the very bytes that
+came from the broker, whose elements are by turns a wanted part and the gap before the next one, and
+taking every second element.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class _Records:
     def _refuse(self, is_wrong: npt.NDArray[np.bool_]) -> None:
         position = int(self._starts[np.argmax(is_wrong)])
         raise ContentError(
-            f"the stored message at byte {position} cannot be read: its lengths contradict each other"
+            f"the stored message at byte {position} cannot be read: its lengths "
+            f"contradict each other"
         )
 
     def keep_below(self, offset_end: int) -> None:
@@ -271,11 +272,13 @@ class _Records:
 
     def _int32(self, at: Ints) -> npt.NDArray[np.int32]:
         found = self._bytes[at[:, None] + np.arange(4)]
-        return found.view(">i4").reshape(-1).astype(np.int32)
+        numbers: npt.NDArray[np.int32] = found.view(">i4").reshape(-1).astype(np.int32)
+        return numbers
 
     def _int64(self, at: Ints) -> Ints:
         found = self._bytes[at[:, None] + np.arange(8)]
-        return found.view(">i8").reshape(-1).astype(np.int64)
+        numbers: Ints = found.view(">i8").reshape(-1).astype(np.int64)
+        return numbers
 
 
 class _Properties:

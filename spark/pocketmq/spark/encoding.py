@@ -8,6 +8,7 @@ CRC-32, which costs most of the time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -151,7 +152,7 @@ class Encoded(NamedTuple):
         return Encoded(self.data[start:end], self.ends[first : last + 1] - start)
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         """How many messages these are."""
         return len(self.ends) - 1
 
@@ -248,7 +249,7 @@ def body_crcs(body: Any) -> Sequence[int]:
     """CRC-32 of each value, 31 bits."""
     ends = _ends(body).tolist()
     data = memoryview(body.buffers()[2] or b"")
-    return [crc32(data[a:b]) & 0x7FFFFFFF for a, b in zip(ends, ends[1:], strict=False)]
+    return [crc32(data[a:b]) & 0x7FFFFFFF for a, b in itertools.pairwise(ends)]
 
 
 def _ends(array: Any) -> Ints:

@@ -83,7 +83,8 @@ class DataLossError(OperatingError):
         return (
             f"{self.queue}: offsets {self.wanted_start} to {self.wanted_end} were to be read, "
             f"the broker holds {self.min_offset} to {self.max_offset}: messages were deleted "
-            f"(retention, or the topic was made anew); set failOnDataLoss=false to read what is there"
+            f"(retention, or the topic was made anew); set failOnDataLoss=false to read what is "
+            f"there"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class Range(NamedTuple):
     end: int
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many offsets this spans."""
         return self.end - self.start
 
@@ -84,9 +85,8 @@ def _bound(option: str, text: str, word: str, otherwise: int) -> Bound:
         table = msgspec.json.decode(stripped, type=OffsetTable, strict=False)
     except msgspec.DecodeError as e:
         raise OptionError(f"option {option!r} cannot be read: {e}") from e
-    offsets = [
-        o for brokers in table.values() for queues in brokers.values() for o in queues.values()
-    ]
+    by_queue = [queues for brokers in table.values() for queues in brokers.values()]
+    offsets = [offset for queues in by_queue for offset in queues.values()]
     if any(o < EARLIEST for o in offsets):
         raise OptionError(
             f"option {option!r}: an offset is at least 0, or -1 for the latest, -2 for the earliest"
@@ -148,12 +148,12 @@ def _check_names(bound: Bound, ends: Ends) -> None:
 
 def split(whole: Sequence[Range], min_partitions: int) -> list[Range]:
     """Cuts the ranges until there are about so many, the longest into the most pieces."""
-    total = sum(r.count for r in whole)
+    total = sum(r.size for r in whole)
     if len(whole) >= min_partitions or total == 0:
         return list(whole)
     pieces = []
     for r in whole:
-        parts = min(r.count, max(1, round(r.count / total * min_partitions)))
-        bounds = [r.start + r.count * i // parts for i in range(parts + 1)]
-        pieces += [Range(r.queue, a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+        parts = min(r.size, max(1, round(r.size / total * min_partitions)))
+        bounds = [r.start + r.size * i // parts for i in range(parts + 1)]
+        pieces += [Range(r.queue, a, b) for a, b in itertools.pairwise(bounds)]
     return pieces

@@ -118,7 +118,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     Raises:
         OptionError: an option is unknown, missing or does not fit.
     """
-    options = _take(WriteOptions, given, topic_name="topic")
+    options: WriteOptions = _take(WriteOptions, given, topic_name="topic")
     if options.routing not in ROUTINGS:
         raise OptionError(
             f"option 'routing' is {options.routing!r}; {nearest(options.routing, ROUTINGS)}"
@@ -138,7 +138,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     Raises:
         OptionError: an option is unknown, missing or does not fit.
     """
-    options = _take(ReadOptions, given, topic_name="subscribe")
+    options: ReadOptions = _take(ReadOptions, given, topic_name="subscribe")
     if not options.topics:
         raise OptionError("option 'subscribe' names no topic")
     for topic in options.topics:

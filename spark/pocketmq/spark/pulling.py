@@ -200,13 +200,13 @@ def pulled_parts(options: ReadOptions, wanted: Range) -> Iterator[bytes]:
             yield part
     finally:
         loop.run_until_complete(instance.close())
-        _cancel_all(loop)
+        loop.run_until_complete(_cancel_others())
         loop.close()
 
 
-def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what was still under way, as `asyncio.run` does."""
-    tasks = asyncio.all_tasks(loop)
+async def _cancel_others() -> None:
+    """Ends what is still under way, as `asyncio.run` does."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -49,7 +49,7 @@ def by_queue(queues: Ints) -> Routed:
 
 
 def by_hash(keys: Any, queue_count: int) -> Routed:
-    """Equal keys to the same queue, the same that Java's and this project's hash selector choose."""
+    """Equal keys to the same queue: the one that Java's and this project's selectors choose."""
     return by_queue(np.abs(java_hashes(keys).astype(np.int64)) % queue_count)
 
 

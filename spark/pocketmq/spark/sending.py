@@ -163,9 +163,9 @@ class BulkSender:
                 attempts.append(Attempt(queue.broker_name, e))
             else:
                 self._strategy.observe(queue.broker_name, (clock.monotonic() - begun) * 1000)
-                self._rows[queue] += messages.count
+                self._rows[queue] += messages.rows
                 if status is not SendStatus.SEND_OK:
-                    self._unconfirmed_rows += messages.count
+                    self._unconfirmed_rows += messages.rows
                 return
             if len(attempts) > self._options.retry_times_when_send_failed:
                 elapsed_ms = (clock.monotonic() - started) * 1000
@@ -194,7 +194,7 @@ class BulkSender:
             producer_group=self._options.producer_group,
             topic=queue.topic,
             queue_id=queue.queue_id,
-            count=messages.count,
+            count=messages.rows,
         )
 
     def _batch(self, queue: MessageQueue) -> RequestHeader:

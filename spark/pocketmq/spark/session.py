@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,9 @@ DRIVER_MEMORY = "1g"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit: the JVM is there already, with the settings of the cluster."""
 
+_CONTEXT_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""PySpark logs each refused query as a line of JSON before it raises the same."""
+
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -35,7 +40,9 @@ logger.task.name = org.apache.spark.scheduler.TaskSetManager
 logger.task.level = off
 logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
-logger.write.name = org.apache.spark.sql.execution.datasources.v2
+logger.utils.name = org.apache.spark.util.Utils
+logger.utils.level = off
+logger.write.name = org.apache.spark.sql.execution.datasources
 logger.write.level = off
 """
 """What is logged before the session can be told; failed tasks are not logged, they are raised."""
@@ -62,6 +69,7 @@ def local_session(
         RequirementError: PySpark, PyArrow or Java is missing or too old.
     """
     check_pyspark()
+    _quieten_python()
     from pyspark.sql import SparkSession
 
     from pocketmq.spark import register
@@ -96,6 +104,13 @@ def _defaults(driver_memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "16",
         "spark.log.level": "ERROR",
     }
+
+
+def _quieten_python() -> None:
+    """What PySpark would say on standard error besides raising it, and of a newer pandas."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    for name in _CONTEXT_LOGGERS:
+        logging.getLogger(name).disabled = True
 
 
 def _log4j_file() -> Path:

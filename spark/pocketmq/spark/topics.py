@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.routes import MASTER_ID, readable_queues, writable_queues
-from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.errors import TopicMissingError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, is_writable

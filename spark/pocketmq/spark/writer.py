@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import Counter
@@ -173,7 +174,7 @@ class WritingTask:
         if not is_record[0]:
             batch_bytes = min(batch_bytes, PLAIN_BATCH_BYTES_MAX)
         bounds = chunk_bounds(encoded.ends, groups, batch_bytes, self._options.batch_rows)
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in itertools.pairwise(bounds):
             chunk = Chunk(int(queues[start]), encoded.chunk(start, end), is_bound)
             self._sending.submit(chunk)
         return first + size

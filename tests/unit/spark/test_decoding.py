@@ -85,7 +85,8 @@ def test_rows_are_the_messages_of_decode_records(given_records: list[dict[str, A
 
 
 PLAIN: dict[str, Any] = {
-    "topic": b"T", "queue_id": 2, "flag": 0, "queue_offset": 5, "physical_offset": 100, "sys_flag": 0,
+    "topic": b"T", "queue_id": 2, "flag": 0, "queue_offset": 5, "physical_offset": 100,
+    "sys_flag": 0,
     "born_timestamp": 1_700_000_000_000, "born_host": encode_host("10.0.0.7", 1),
     "store_timestamp": 1_700_000_000_001, "store_host": encode_host("10.0.0.8", 2),
     "reconsume_times": 0, "prepared_transaction_offset": 0, "body": b"hello",

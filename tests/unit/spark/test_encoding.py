@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_a_chunk_that_goes_to_another_queue_differs_in_the_queue_id_only() -> No
     columns = Columns(pa.array([b"", b"one", b"the second"], pa.binary()))
     moved = with_queue_id(encode(columns, 5).chunk(1, 3), 9)
     assert bytes(moved.data) == bytes(encode(columns, 9).chunk(1, 3).data)
-    assert moved.count == 2
+    assert moved.rows == 2
 
 
 def test_properties_that_writer_and_broker_set_themselves_are_left_out() -> None:
@@ -160,7 +161,7 @@ def test_properties_that_writer_and_broker_set_themselves_are_left_out() -> None
 
 def test_a_separator_in_a_text_is_refused_with_its_row() -> None:
     bodies = pa.array([b"a", b"b", b"c"], pa.binary())
-    with pytest.raises(RowError, match="row 2 .*0x01 or 0x02"):
+    with pytest.raises(RowError, match=r"row 2 .*0x01 or 0x02"):
         encode(Columns(bodies, tags=pa.array(["t", None, "u\x02"])))
     maps = pa.array([[], [("x", "y")], [("n\x01", "v")]], pa.map_(pa.string(), pa.string()))
     with pytest.raises(RowError, match="row 2 "):
@@ -169,7 +170,7 @@ def test_a_separator_in_a_text_is_refused_with_its_row() -> None:
 
 def test_properties_over_the_limit_are_refused_with_their_row() -> None:
     bodies = pa.array([b"a", b"b"], pa.binary())
-    with pytest.raises(RowError, match="row 1 .*32767"):
+    with pytest.raises(RowError, match=r"row 1 .*32767"):
         encode(Columns(bodies, keys=pa.array(["k", "k" * 32_767])))
 
 
@@ -205,6 +206,6 @@ def test_chunks_keep_to_groups_and_limits(
     assert bounds[0] == 0
     assert bounds[-1] == len(sizes)
     assert set(groups) <= set(bounds)
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in itertools.pairwise(bounds):
         assert 1 <= last - first <= count_max
         assert last - first == 1 or ends[last] - ends[first] <= size_max

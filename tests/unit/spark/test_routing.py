@@ -1,4 +1,4 @@
-"""Rows find the queue that RocketMQ's own selector would choose, in an order that keeps keys whole."""
+"""Rows find the queue that RocketMQ's own selector would choose, and keep their order in it."""
 
 from __future__ import annotations
 

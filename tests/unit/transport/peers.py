@@ -1,4 +1,4 @@
-"""Peers made of bare sockets, so that nothing of this project stands on their side but the parser."""
+"""Peers made of bare sockets: nothing of this project stands on their side but the parser."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it did not come true")
 
 
+Answering = Callable[[Command], Command | None] | None
+
+
 class RawPeer(asyncio.Protocol):
     """One end of a connection that does what the test says and nothing else."""
 
-    def __init__(self, answer: Callable[[Command], Command | None] | None = None) -> None:
+    def __init__(self, answer: Answering = None) -> None:
         self.received: list[Command] = []
         self.raw = bytearray()
         self.is_closed = False
@@ -112,9 +115,7 @@ class Stage:
         address = f"{host}:{port}"
         return next((c for c in server.connections if c.remote_address == address), None)
 
-    async def raw_server(
-        self, answer: Callable[[Command], Command | None] | None = None
-    ) -> RawServer:
+    async def raw_server(self, answer: Answering = None) -> RawServer:
         """A listening bare socket; `answer` says what its connections reply."""
         peers: list[RawPeer] = []
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
 
@@ -53,8 +54,12 @@ async def test_one_timer_serves_all_calls_in_the_order_of_their_deadlines(
     table: ResponseTable, clock: VirtualClock
 ) -> None:
     order: list[tuple[int, float]] = []
+
+    def note(name: int, _: Answer) -> None:
+        order.append((name, clock.monotonic()))
+
     for name, timeout_ms in enumerate((3000, 1000, 2000, 1000)):
-        table.add(lambda _, name=name: order.append((name, clock.monotonic())), timeout_ms)
+        table.add(partial(note, name), timeout_ms)
     assert clock.pending_timers == 1
     await clock.advance(10)
     assert order == [(1, 1.0), (3, 1.0), (2, 2.0), (0, 3.0)]

@@ -62,7 +62,8 @@ async def test_a_task_may_close_its_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_s", "times"), [(None, [30, 60, 90]), (0, [0, 30, 60, 90]), (5, [5, 35, 65, 95])]
+    ("first_s", "times"),
+    [(None, [30, 60, 90]), (0, [0, 30, 60, 90]), (5, [5, 35, 65, 95])],
 )
 async def test_repeat(clock: VirtualClock, first_s: float | None, times: list[float]) -> None:
     seen: list[float] = []

@@ -30,12 +30,20 @@ assert ENTRY_SIZE == 20
 
 POSITION_BITS = 40
 POSITION_MASK = (1 << POSITION_BITS) - 1
+LOG_SIZE_MAX = 1 << POSITION_BITS
+"""Bytes of records that one queue may hold at a time: its physical offsets begin anew after them.
+
+Over its life a queue may take any amount; what retention leaves of it must be below this.
+"""
 LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
 
 
 def physical_offset(log_number: int, position: int) -> int:
-    """The protocol's 64-bit physical offset: the queue log's number, then the place in it."""
-    return log_number << POSITION_BITS | position
+    """The protocol's 64-bit physical offset: the queue log's number, then the place in it.
+
+    The place is counted modulo `LOG_SIZE_MAX`, which is unambiguous among the records there are.
+    """
+    return log_number << POSITION_BITS | position & POSITION_MASK
 
 
 def log_number_of(offset: int) -> int:
@@ -83,6 +91,10 @@ class Segment(NamedTuple):
         )
         return (fixed + _CRC.pack(crc32(fixed))).ljust(HEADER_SIZE, b"\0")
 
+    def position_of(self, physical: int) -> int:
+        """The position in the queue log of a record of this segment, from its physical offset."""
+        return self.base_position + ((physical - self.base_position) & POSITION_MASK)
+
 
 def segment_stem(directory: Path, base_position: int) -> Path:
     """The path, without its ending, of the segment that begins at a position."""
@@ -107,4 +119,10 @@ def read_segment(path: Path, header: bytes) -> Segment:
     (crc,) = _CRC.unpack_from(header, _HEADER.size)
     if crc != crc32(header[: _HEADER.size]):
         raise FormatError(path, "the checksum of its header is wrong: the file is damaged")
+    if path.stem != segment_stem(path.parent, base_position).name:
+        raise FormatError(
+            path,
+            f"its header says that it begins at position {base_position}: it was renamed, give it "
+            f"its name back",
+        )
     return Segment(path.with_suffix(""), number, base_position, base_offset, created_ms)

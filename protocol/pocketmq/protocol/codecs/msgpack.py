@@ -14,6 +14,7 @@ from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import native_fields
 
+_CODEC = int(Codec.MSGPACK)
 _pack = msgpack.Packer().pack
 
 FIELDS_MAX = 1024
@@ -43,7 +44,7 @@ def decode(header: bytes, body: bytes) -> Command:
     ):
         raise FrameError("the msgpack header has parts of the wrong type")
     return Command(
-        code, opaque, flag, body, remark, language, version, Codec.MSGPACK, None, None, fields
+        code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields
     )
 
 

@@ -40,7 +40,7 @@ def job(what: str) -> Iterator[None]:
     Raises:
         JobError: Spark failed.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.spark.errors import OptionError, nearest
 
@@ -31,9 +31,16 @@ _DEFAULTS: dict[str, dict[str, str]] = {
 }
 
 
+class Source(NamedTuple):
+    """Rows, and whether they come straight from files, so that Spark knows their places there."""
+
+    rows: DataFrame
+    is_file: bool
+
+
 def read_rows(
     spark: SparkSession, source: str, file_format: str | None, options: Mapping[str, str]
-) -> DataFrame:
+) -> Source:
     """The rows of a file, a directory, a pattern or a table of the catalog.
 
     Args:
@@ -47,7 +54,7 @@ def read_rows(
     """
     if file_format is None and not _is_path(source):
         if spark.catalog.tableExists(source):
-            return spark.table(source)
+            return Source(spark.table(source), False)
         raise OptionError(f"{source!r} is neither a file nor a table of this Spark session")
     found = file_format or _format_of(source)
     if found not in FORMATS:
@@ -57,7 +64,7 @@ def read_rows(
     settings = {**_DEFAULTS.get(found, {}), **options}
     if ".tsv" in Path(source).suffixes:
         settings.setdefault("sep", "\t")
-    return spark.read.format(found).options(**settings).load(source)
+    return Source(spark.read.format(found).options(**settings).load(source), True)
 
 
 def _is_path(source: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pocketmq.protocol.errors import PocketMQError
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.jobs.failures import job
-from pocketmq.spark.jobs.files import read_rows
+from pocketmq.spark.jobs.files import Source, read_rows
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.options import write_options
 from pocketmq.spark.session import job_session
@@ -108,6 +108,8 @@ class IngestReport:
         counts = self.rows_by_queue.values()
         if not counts:
             return "no queue was written"
+        if len(counts) == 1:
+            return "all in 1 queue"
         return f"{len(counts)} queues with {min(counts):,} to {max(counts):,} rows each"
 
 
@@ -127,8 +129,8 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
     write_options(settings)
     with job_session("pocketmq ingest", options.cores, spark) as session:
         with job(f"reading {options.source}"):
-            rows = read_rows(session, options.source, options.format, options.reader_options)
-            messages = message_rows(rows, options)
+            found = read_rows(session, options.source, options.format, options.reader_options)
+            messages = message_rows(found, options)
         return _run(session, messages, options, settings)
 
 
@@ -169,7 +171,7 @@ def _write_settings(options: IngestOptions) -> dict[str, str]:
     return settings
 
 
-def message_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
+def message_rows(source: Source, options: IngestOptions) -> DataFrame:
     """Rows as the data source takes them, in the partitions that their order asks for.
 
     Raises:
@@ -177,6 +179,7 @@ def message_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
+    rows = source.rows
     named = {
         "keys": options.key,
         "tags": options.tag,
@@ -200,30 +203,26 @@ def message_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
         columns.append((value if is_plain else value.cast("string")).alias("value"))
     if options.sharding_key is None:
         return rows.select(*columns)
-    return _in_order(rows, columns)
+    return _in_order(source, columns)
 
 
-def _in_order(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
+def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
     """Rows of one sharding key in one task, in the order of the input.
 
     Spark reads a file in several tasks, and large files first. Only rows of one task keep their
     order on the way to a queue, so rows are shuffled by key and sorted by where they came from.
     """
-    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sf
 
-    inside = sf.monotonically_increasing_id()
-    try:
-        places = [sf.col("_metadata.file_path"), sf.col("_metadata.file_block_start"), inside]
-        placed = rows.select(
-            *columns, *(place.alias(f"{_ORDER}{i}") for i, place in enumerate(places))
-        )
-    except AnalysisException:  # rows of no file: the order of their partitions is the input's
-        placed = rows.select(*columns, inside.alias(f"{_ORDER}0"))
-    order = [name for name in placed.columns if name.startswith(_ORDER)]
-    cores = rows.sparkSession.sparkContext.defaultParallelism
+    places = [sf.monotonically_increasing_id()]
+    if source.is_file:
+        places = [sf.col("_metadata.file_path"), sf.col("_metadata.file_block_start"), *places]
+    order = [f"{_ORDER}{i}" for i in range(len(places))]
+    aliased = (place.alias(name) for place, name in zip(places, order, strict=True))
+    cores = source.rows.sparkSession.sparkContext.defaultParallelism
     return (
-        placed.repartition(PARTITIONS_PER_CORE * cores, "shardingKey")
+        source.rows.select(*columns, *aliased)
+        .repartition(PARTITIONS_PER_CORE * cores, "shardingKey")
         .sortWithinPartitions(*order)
         .drop(*order)
     )

@@ -38,14 +38,23 @@ class TopicGrowth:
         self._before: int | None = None
 
     def rows(self) -> int:
-        """Messages since the first call; 0 while the topic cannot be asked for."""
+        """Messages since the first call; all of them if the topic was not there yet."""
         try:
-            total = run(self._total())
+            total = self.stored()
         except (OperatingError, MissingTopicError):
-            return 0
+            total = 0
         if self._before is None:
             self._before = total
         return total - self._before
+
+    def stored(self) -> int:
+        """Messages that were ever stored in the topic.
+
+        Raises:
+            MissingTopicError: it does not exist.
+            OperatingError: the cluster cannot be asked.
+        """
+        return run(self._total())
 
     async def _total(self) -> int:
         async with ClientInstance(self._namesrv) as instance:
@@ -114,8 +123,8 @@ class JobProgress:
 def shown(
     spark: SparkSession, title: str, growth: TopicGrowth | None, *, is_wanted: bool
 ) -> Iterator[None]:
-    """Shows the progress of the jobs that this thread runs meanwhile."""
-    if not is_wanted:
+    """Shows the progress of the jobs that this thread runs meanwhile, if somebody looks on."""
+    if not is_wanted or not Console(stderr=True).is_terminal:
         yield
         return
     group = f"pocketmq-{title}-{SystemClock().now_ms()}"

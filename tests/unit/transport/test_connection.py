@@ -1,0 +1,748 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Awaitable
+
+import pytest
+from unit.transport.peers import RawPeer, Stage, until
+
+from pocketmq.protocol import frames
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import FLAG_ONEWAY, Codec, Command
+from pocketmq.protocol.errors import ContentError, MessageSizeError, TopicMissingError
+from pocketmq.protocol.requests.nameserver import RouteRequest
+from pocketmq.testing.clock import VirtualClock, settle
+from pocketmq.transport.connection import GREETING, Connection, Limits
+from pocketmq.transport.errors import (
+    CallTimeoutError,
+    ConnectionClosedError,
+    TooMuchRequestError,
+)
+from pocketmq.transport.permits import Permits
+from pocketmq.transport.response_table import Answer
+from pocketmq.transport.server import Server
+
+ECHO, LATER, SILENT, FAIL = 1, 2, 3, 4
+ANSWER_SIZE = 100_000
+SMALL_LIMITS = Limits(write_pause_size=64 * 1024, write_buffer_max=1024 * 1024)
+
+
+def echo(request: Command, _: Connection) -> Command:
+    return Command(ResponseCode.SUCCESS, body=request.body)
+
+
+def connection_of(stage: Stage, server: Server, peer: RawPeer) -> Connection:
+    connection = stage.connection_of(server, peer)
+    assert connection is not None
+    return connection
+
+
+class TestRequestsOfThePeer:
+    async def test_an_answer_repeats_opaque_and_codec(self, stage: Stage) -> None:
+        peer = await stage.dial(await stage.serve({ECHO: echo}))
+        for codec in Codec:
+            peer.send(Command(ECHO, 70 + codec, body=b"hello", codec=codec))
+        answers = await peer.got(3)
+        assert [(a.opaque, a.codec, a.flag, a.code, a.body) for a in answers] == [
+            (70 + codec, codec, 1, 0, b"hello") for codec in Codec
+        ]
+
+    async def test_an_unknown_code_is_answered_with_3(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        peer = await stage.dial(await stage.serve({}))
+        with caplog.at_level(logging.INFO):
+            peer.send(Command(9999, 5))
+            (answer,) = await peer.got(1)
+        assert (answer.code, answer.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5)
+        assert answer.remark == " request type 9999 not supported"
+        assert "request code 9999 of 127.0.0.1:" in caplog.text
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    @pytest.mark.parametrize(
+        ("error", "code", "remark"),
+        [
+            (TopicMissingError(17, "no topic T"), 17, "no topic T"),
+            (TopicMissingError(17), 17, ""),
+            (ContentError("no field"), 1, "no field"),
+            (RuntimeError("broken"), 1, "RuntimeError: broken"),
+            (KeyError("k"), 1, "KeyError: 'k'"),
+        ],
+    )
+    async def test_errors_of_a_handler_become_answers(
+        self, stage: Stage, error: Exception, code: int, remark: str, is_async: bool
+    ) -> None:
+        def fail_now(request: Command, connection: Connection) -> Command:
+            raise error
+
+        async def fail_later(request: Command, connection: Connection) -> Command:
+            await settle(1)
+            raise error
+
+        peer = await stage.dial(
+            await stage.serve({FAIL: fail_later if is_async else fail_now, ECHO: echo})
+        )
+        peer.send(Command(FAIL, 1), Command(ECHO, 2))
+        answers = {a.opaque: a for a in await peer.got(2)}
+        assert (answers[1].code, answers[1].remark or "") == (code, remark)
+        assert answers[2].code == 0
+        assert not peer.is_closed
+
+    async def test_only_unexpected_errors_are_logged_as_such(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        errors = [TopicMissingError(17), ContentError("no field"), RuntimeError("broken")]
+
+        def fail(request: Command, connection: Connection) -> Command:
+            raise errors[request.opaque]
+
+        peer = await stage.dial(await stage.serve({FAIL: fail}))
+        with caplog.at_level(logging.INFO):
+            peer.send(*(Command(FAIL, opaque) for opaque in range(3)))
+            await peer.got(3)
+        levels = [
+            (r.levelname, r.getMessage()) for r in caplog.records if "request 4" in r.getMessage()
+        ]
+        address = "%s:%d" % peer.transport.get_extra_info("sockname")[:2]
+        assert levels == [
+            ("INFO", f"unreadable request 4 of {address}: no field"),
+            ("ERROR", f"request 4 of {address} failed"),
+        ]
+
+    async def test_a_missing_field_is_answered(self, stage: Stage) -> None:
+        def read(request: Command, connection: Connection) -> Command:
+            return Command(0, remark=request.read(RouteRequest).topic)
+
+        peer = await stage.dial(await stage.serve({ECHO: read}))
+        peer.send(Command(ECHO, 1, extra={"topic": "T"}), Command(ECHO, 2, extra={"x": "y"}))
+        good, bad = await peer.got(2)
+        assert (good.code, good.remark) == (0, "T")
+        assert bad.code == ResponseCode.SYSTEM_ERROR
+        assert "RouteRequest cannot be read" in (bad.remark or "")
+        assert "`topic`" in (bad.remark or "")
+
+    async def test_an_answer_that_cannot_be_written_is_an_error_too(self, stage: Stage) -> None:
+        def huge(request: Command, connection: Connection) -> Command:
+            return Command(0, body=bytes(frames.FRAME_SIZE_MAX))
+
+        async def huge_later(request: Command, connection: Connection) -> Command:
+            return huge(request, connection)
+
+        peer = await stage.dial(await stage.serve({ECHO: huge, LATER: huge_later}))
+        peer.send(Command(ECHO, 1), Command(LATER, 2))
+        for answer in await peer.got(2):
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "the limit is 16777216" in (answer.remark or "")
+
+    async def test_answers_may_come_later_and_out_of_order(self, stage: Stage) -> None:
+        gates = [asyncio.Event() for _ in range(3)]
+
+        async def wait(request: Command, connection: Connection) -> Command:
+            await gates[request.opaque].wait()
+            return Command(0)
+
+        async def nothing(request: Command, connection: Connection) -> None:
+            await gates[2].wait()
+
+        peer = await stage.dial(await stage.serve({LATER: wait, SILENT: nothing}))
+        peer.send(*(Command(LATER, opaque) for opaque in range(3)), Command(SILENT, 9))
+        await settle()
+        for opaque in (2, 0, 1):
+            gates[opaque].set()
+            await until(lambda opaque=opaque: peer.received and peer.received[-1].opaque == opaque)  # type: ignore[misc]
+        assert [a.opaque for a in peer.received] == [2, 0, 1]
+
+    async def test_a_handler_may_answer_on_its_own(self, stage: Stage) -> None:
+        parked: list[tuple[Command, Connection]] = []
+
+        def park(request: Command, connection: Connection) -> None:
+            parked.append((request, connection))
+
+        peer = await stage.dial(await stage.serve({SILENT: park}))
+        peer.send(Command(SILENT, 8))
+        await until(lambda: parked)
+        request, connection = parked[0]
+        connection.respond(request, Command(0, body=b"at last"))
+        (answer,) = await peer.got(1)
+        assert (answer.opaque, answer.body) == (8, b"at last")
+
+    async def test_one_way_requests_are_never_answered(self, stage: Stage) -> None:
+        seen: list[int] = []
+
+        def fail(request: Command, connection: Connection) -> Command:
+            seen.append(request.code)
+            raise RuntimeError("broken")
+
+        async def fail_later(request: Command, connection: Connection) -> Command:
+            return fail(request, connection)
+
+        def note(request: Command, connection: Connection) -> Command:
+            seen.append(request.code)
+            return Command(0)
+
+        handlers = {FAIL: fail, LATER: fail_later, SILENT: note, ECHO: echo}
+        peer = await stage.dial(await stage.serve(handlers))
+        codes = (FAIL, LATER, SILENT, 9999)
+        peer.send(*(Command(code, 1, FLAG_ONEWAY) for code in codes))
+        await until(lambda: len(seen) == 3)
+        await settle()
+        peer.send(Command(ECHO, 2))
+        assert [a.opaque for a in await peer.got(1)] == [2]
+
+    async def test_too_many_waiting_requests_are_refused(self, stage: Stage) -> None:
+        gate = asyncio.Event()
+
+        async def wait(request: Command, connection: Connection) -> Command:
+            await gate.wait()
+            return Command(0)
+
+        peer = await stage.dial(await stage.serve({LATER: wait}, limits=Limits(tasks_max=3)))
+        peer.send(*(Command(LATER, opaque) for opaque in range(5)))
+        refused = await peer.got(2)
+        assert [a.opaque for a in refused] == [3, 4]
+        assert {a.code for a in refused} == {ResponseCode.SYSTEM_BUSY}
+        assert "[OVERLOAD]system busy" in (refused[0].remark or "")
+        gate.set()
+        await peer.got(5)
+        peer.send(Command(LATER, 9))
+        assert (await peer.got(6))[5].code == 0
+
+    async def test_handlers_of_a_lost_connection_are_cancelled(self, stage: Stage) -> None:
+        ended: list[bool] = []
+
+        async def wait(request: Command, connection: Connection) -> Command:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+            return Command(0)
+
+        peer = await stage.dial(await stage.serve({LATER: wait}))
+        peer.send(Command(LATER, 1))
+        await settle()
+        assert ended == []
+        peer.transport.abort()
+        await until(lambda: ended)
+
+
+class TestRequestsToThePeer:
+    async def test_both_sides_may_ask(self, stage: Stage) -> None:
+        async def ask_back(request: Command, connection: Connection) -> Command:
+            answer = await connection.call(Command(ECHO, body=b"back"), 1000)
+            return Command(0, body=b"peer said " + answer.body)
+
+        server = await stage.serve({LATER: ask_back})
+        connection = await stage.pool(handlers={ECHO: echo}).get(server.address)
+        answer = await connection.call(Command(LATER), 1000)
+        assert answer.body == b"peer said back"
+
+    async def test_a_call_times_out_by_the_clock(self, stage: Stage, clock: VirtualClock) -> None:
+        server = await stage.serve({SILENT: lambda request, connection: None})
+        connection = await stage.pool().get(server.address)
+        call = asyncio.ensure_future(connection.call(Command(SILENT), 3000))
+        await clock.advance(2.9)
+        assert not call.done()
+        assert connection.pending_calls == 1
+        await clock.advance(0.1)
+        with pytest.raises(CallTimeoutError, match=f"no answer from {server.address} in 3000 ms"):
+            await call
+        assert connection.pending_calls == 0
+        assert not connection.is_closing
+
+    async def test_a_late_answer_is_dropped(self, stage: Stage, clock: VirtualClock) -> None:
+        parked: list[Command] = []
+        server = await stage.serve({SILENT: lambda r, c: parked.append(r), ECHO: echo})
+        connection = await stage.pool().get(server.address)
+        call = asyncio.ensure_future(connection.call(Command(SILENT), 1000))
+        await until(lambda: parked)
+        await clock.advance(1)
+        with pytest.raises(CallTimeoutError):
+            await call
+        (other_side,) = server.connections
+        other_side.respond(parked[0], Command(0, body=b"late"))
+        assert (await connection.call(Command(ECHO, body=b"x"), 1000)).body == b"x"
+
+    async def test_a_lost_connection_ends_every_call(self, stage: Stage) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool().get(raw.address)
+        calls = [asyncio.ensure_future(connection.call(Command(1), 3000)) for _ in range(3)]
+        peer = await raw.peer()
+        await peer.got(3)
+        peer.transport.close()
+        for call in calls:
+            with pytest.raises(ConnectionClosedError, match=f"to {raw.address} was closed: "):
+                await call
+        with pytest.raises(ConnectionClosedError, match="closed by the peer"):
+            await connection.call(Command(1), 3000)
+
+    async def test_permits_come_back_whatever_ends_a_call(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        server = await stage.serve({ECHO: echo, SILENT: lambda request, connection: None})
+        pool = stage.pool(async_permits=2)
+        connection = await pool.get(server.address)
+        silent = [asyncio.ensure_future(connection.call(Command(SILENT), 1000)) for _ in range(2)]
+        await settle()
+        with pytest.raises(TooMuchRequestError, match="all 2 async permits are taken"):
+            await connection.call(Command(ECHO), 1000)
+        await clock.advance(1)  # they time out
+        await asyncio.gather(*silent, return_exceptions=True)
+        for _ in range(5):  # they are answered
+            await connection.call(Command(ECHO), 1000)
+        cancelled = [
+            asyncio.ensure_future(connection.call(Command(SILENT), 1000)) for _ in range(2)
+        ]
+        await settle()
+        for call in cancelled:
+            call.cancel()
+        await asyncio.gather(*cancelled, return_exceptions=True)
+        with pytest.raises(MessageSizeError):  # they cannot be written
+            await connection.call(Command(ECHO, body=bytes(frames.FRAME_SIZE_MAX)), 1000)
+        assert connection.pending_calls == 0
+        lost = [asyncio.ensure_future(connection.call(Command(SILENT), 1000)) for _ in range(2)]
+        await settle()
+        for other_side in list(server.connections):
+            other_side.abort("a test")
+        await asyncio.gather(*lost, return_exceptions=True)
+        connection = await pool.get(server.address)
+        assert (await connection.call(Command(ECHO, body=b"x"), 1000)).body == b"x"
+
+    async def test_an_answer_goes_to_a_callback(self, stage: Stage, clock: VirtualClock) -> None:
+        server = await stage.serve({ECHO: echo, SILENT: lambda request, connection: None})
+        connection = await stage.pool().get(server.address)
+        answers: list[Answer] = []
+        connection.send_request(Command(ECHO, body=b"x"), 1000, answers.append)
+        await until(lambda: answers)
+        assert isinstance(answers[0], Command)
+        connection.send_request(Command(SILENT), 1000, answers.append)
+        await clock.advance(1)
+        assert isinstance(answers[1], CallTimeoutError)
+
+    async def test_one_way_takes_a_permit_only_while_it_is_written(self, stage: Stage) -> None:
+        seen: list[Command] = []
+        server = await stage.serve({SILENT: lambda r, c: seen.append(r)})
+        pool = stage.pool(oneway_permits=1)
+        connection = await pool.get(server.address)
+        for _ in range(3):
+            await connection.oneway(Command(SILENT))
+        await until(lambda: len(seen) == 3)
+        assert all(request.is_oneway for request in seen)
+        connection.close()
+        with pytest.raises(ConnectionClosedError):
+            await connection.oneway(Command(SILENT))
+        await (await pool.get(server.address)).oneway(Command(SILENT))
+
+    async def test_notify_says_nothing_to_the_deaf(self, stage: Stage) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        connection.notify(Command(40, extra={"consumerGroup": "G"}))
+        (request,) = await peer.got(1)
+        assert request.is_oneway
+        assert request.fields == {"consumerGroup": "G"}
+        connection.close()
+        connection.notify(Command(40))
+        await peer.gone()
+        assert len(peer.received) == 1
+
+
+class TestGreeting:
+    async def test_pocketmq_peers_change_to_their_own_codec_after_the_first_answer(
+        self, stage: Stage
+    ) -> None:
+        codecs: list[tuple[int, bool]] = []
+
+        def note(request: Command, connection: Connection) -> Command:
+            codecs.append((request.codec, "pocketmq" in request.fields))
+            return Command(0)
+
+        server = await stage.serve({ECHO: note})
+        connection = await stage.pool().get(server.address)
+        assert not connection.peer_is_pocketmq
+        early = [connection.call(Command(ECHO), 1000) for _ in range(2)]
+        await asyncio.gather(*early)
+        assert connection.peer_is_pocketmq
+        for _ in range(2):
+            await connection.call(Command(ECHO), 1000)
+        assert codecs == [
+            (Codec.JSON, True),
+            (Codec.JSON, True),
+            (Codec.MSGPACK, False),
+            (Codec.MSGPACK, False),
+        ]
+
+    async def test_a_rocketmq_server_gets_json_for_ever(self, stage: Stage) -> None:
+        raw = await stage.raw_server(lambda request: Command(0, language=0, extra={"a": "b"}))
+        connection = await stage.pool().get(raw.address)
+        for _ in range(3):
+            assert (await connection.call(Command(ECHO), 1000)).fields == {"a": "b"}
+        await connection.oneway(Command(ECHO))
+        connection.notify(Command(ECHO))
+        requests = await (await raw.peer()).got(5)
+        assert {r.codec for r in requests} == {Codec.JSON}
+        assert not connection.peer_is_pocketmq
+        assert ["pocketmq" in r.fields for r in requests] == [True, False, False, False, False]
+
+    async def test_a_rocketmq_client_never_sees_the_own_codec_nor_a_greeting(
+        self, stage: Stage
+    ) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        connection.notify(Command(40))
+        peer.send(Command(ECHO, 1, language=0), Command(ECHO, 2, language=0, codec=Codec.BINARY))
+        await peer.got(3)
+        connection.notify(Command(40))
+        call = asyncio.ensure_future(connection.call(Command(39), 1000))
+        frames_seen = await peer.got(5)
+        assert [c.codec for c in frames_seen] == [0, 0, Codec.BINARY, 0, 0]
+        assert all("pocketmq" not in c.fields for c in frames_seen)
+        assert not connection.peer_is_pocketmq
+        call.cancel()
+
+    async def test_a_greeted_server_greets_back_once(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        peer.send(
+            Command(ECHO, 1, FLAG_ONEWAY, extra=dict(GREETING)),
+            Command(ECHO, 2),
+            Command(ECHO, 3),
+        )
+        first, second = await peer.got(2)
+        assert first.fields == GREETING
+        assert second.fields == {}
+        assert {first.codec, second.codec} == {Codec.JSON}
+        connection = connection_of(stage, server, peer)
+        connection.notify(Command(40))
+        assert (await peer.got(3))[2].codec == Codec.MSGPACK
+
+    async def test_a_greeting_must_stand_in_the_first_request(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        peer.send(Command(ECHO, 1), Command(ECHO, 2, extra=dict(GREETING)))
+        await peer.got(2)
+        assert not connection_of(stage, server, peer).peer_is_pocketmq
+
+    async def test_a_question_before_the_first_answer_does_not_end_the_greeting(
+        self, stage: Stage
+    ) -> None:
+        """A server may ask its client something before it answers."""
+
+        async def ask_first(request: Command, connection: Connection) -> Command:
+            await connection.call(Command(ECHO), 1000)
+            return Command(0)
+
+        server = await stage.serve({LATER: ask_first})
+        connection = await stage.pool(handlers={ECHO: echo}).get(server.address)
+        await connection.call(Command(LATER), 1000)
+        assert connection.peer_is_pocketmq
+        assert connection.codec == Codec.MSGPACK
+
+    async def test_an_unreadable_first_header_is_refused_not_fatal(self, stage: Stage) -> None:
+        def read(request: Command, connection: Connection) -> Command:
+            return Command(0, remark=request.read(RouteRequest).topic)
+
+        peer = await stage.dial(await stage.serve({ECHO: read}))
+        header = b'{"code":1,"opaque":5,"extFields":{"topic":["T"]}}'
+        lengths = struct.pack(">ii", 4 + len(header), len(header))
+        peer.transport.write(lengths + header)
+        (answer,) = await peer.got(1)
+        assert (answer.code, answer.opaque) == (ResponseCode.SYSTEM_ERROR, 5)
+        assert not peer.is_closed
+
+
+class TestGarbage:
+    @pytest.mark.parametrize(
+        ("data", "reason"),
+        [
+            (struct.pack(">ii", -1, 0), "a frame announces -1 bytes"),
+            (struct.pack(">ii", frames.FRAME_SIZE_MAX, 0), "a frame announces 16777216 bytes"),
+            (struct.pack(">ii", 4, 9), "a frame of 4 bytes announces a header of 9"),
+            (struct.pack(">ii", 4, 7 << 24), "unknown header codec 7"),
+            (struct.pack(">ii", 8, 4) + b"null", "the JSON header cannot be read"),
+            (b"GET / HTTP/1.1\r\n\r\n", "is the peer speaking RocketMQ's remoting protocol?"),
+        ],
+    )
+    async def test_garbage_closes_its_own_connection_only(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture, data: bytes, reason: str
+    ) -> None:
+        server = await stage.serve({ECHO: echo})
+        bad, good = await stage.dial(server), await stage.dial(server)
+        address = "%s:%d" % bad.transport.get_extra_info("sockname")[:2]
+        with caplog.at_level(logging.WARNING):
+            bad.transport.write(data)
+            await bad.gone()
+        assert f"closing the connection of {address}: " in caplog.text
+        assert reason in caplog.text
+        good.send(Command(ECHO, 1, body=b"x"))
+        assert (await good.got(1))[0].body == b"x"
+        assert len(server.connections) == 1
+
+    async def test_a_garbled_answer_ends_the_calls_of_its_connection(self, stage: Stage) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool().get(raw.address)
+        call = asyncio.ensure_future(connection.call(Command(1), 3000))
+        peer = await raw.peer()
+        await peer.got(1)
+        peer.transport.write(b"\xff" * 8)
+        with pytest.raises(ConnectionClosedError, match="a frame announces -1 bytes"):
+            await call
+
+
+class TestIdle:
+    async def test_a_quiet_connection_is_closed_after_120_s(
+        self, stage: Stage, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        await clock.advance(119.9)
+        assert not peer.is_closed
+        with caplog.at_level(logging.INFO):
+            await clock.advance(0.1)
+            await peer.gone()
+        assert "idle for 120 s" in caplog.text
+        assert server.connections == set()
+
+    async def test_traffic_keeps_it_open(self, stage: Stage, clock: VirtualClock) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        for n in range(5):
+            await clock.advance(100)
+            peer.send(Command(ECHO, n))
+            await peer.got(n + 1)
+        await clock.advance(119)
+        assert not peer.is_closed
+        await clock.advance(1)
+        await peer.gone()
+
+    async def test_what_is_sent_counts_too(self, stage: Stage, clock: VirtualClock) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        for n in range(3):
+            await clock.advance(100)
+            connection_of(stage, server, peer).notify(Command(40))
+            await peer.got(n + 1)
+        assert not peer.is_closed
+
+    async def test_the_dialling_side_closes_too(self, stage: Stage, clock: VirtualClock) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool().get(raw.address)
+        peer = await raw.peer()
+        await clock.advance(120)
+        await peer.gone()
+        assert connection.close_reason == "idle for 120 s"
+
+    async def test_no_timer_outlives_a_connection(self, stage: Stage, clock: VirtualClock) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        assert clock.pending_timers == 1
+        peer.transport.close()
+        await until(lambda: not server.connections)
+        assert clock.pending_timers == 0
+
+
+class TestBackPressure:
+    """A peer that does not read cannot grow memory without bound, nor disturb others."""
+
+    async def test_a_peer_that_does_not_read_is_paused_then_cut_off(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        handled: list[int] = []
+        unsent: list[int] = []
+
+        def answer(request: Command, connection: Connection) -> Command:
+            handled.append(request.opaque)
+            unsent.append(connection.unsent_size)
+            return Command(0, body=bytes(ANSWER_SIZE))
+
+        server = await stage.serve({1: answer}, limits=SMALL_LIMITS)
+        deaf, other = await stage.dial(server), await stage.dial(server)
+        deaf.transport.pause_reading()
+        # All of them fit in one read of the server: it must stop in the middle of a chunk.
+        deaf.send(*(Command(1, opaque) for opaque in range(2000)))
+        await until(lambda: handled)
+        await settle(500)
+        assert len(handled) < 200
+        assert max(unsent) <= SMALL_LIMITS.write_pause_size + ANSWER_SIZE
+        assert not deaf.is_closed
+        other.send(Command(1, 1))
+        assert len((await other.got(1))[0].body) == ANSWER_SIZE
+
+        connection = connection_of(stage, server, deaf)
+        before = len(handled)
+        await clock.advance(120)  # idle: a close is begun, which waits for the peer to read
+        assert connection.is_closing
+        await clock.advance(SMALL_LIMITS.close_timeout_s)
+        await until(lambda: connection not in server.connections)
+        assert connection.close_reason == "idle for 120 s; it did not read its last answers"
+        assert connection.unsent_size == 0
+        assert len(handled) == before
+
+    async def test_a_peer_that_reads_again_gets_everything_in_order(self, stage: Stage) -> None:
+        def answer(request: Command, connection: Connection) -> Command:
+            return Command(0, body=bytes(ANSWER_SIZE))
+
+        server = await stage.serve({1: answer}, limits=SMALL_LIMITS)
+        peer = await stage.dial(server)
+        peer.transport.pause_reading()
+        peer.send(*(Command(1, opaque) for opaque in range(150)))
+        await settle(300)
+        peer.transport.resume_reading()
+        answers = await peer.got(150)
+        assert [a.opaque for a in answers] == list(range(150))
+        assert {len(a.body) for a in answers} == {ANSWER_SIZE}
+
+    async def test_answers_that_come_all_at_once_are_bounded(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        gate = asyncio.Event()
+        unsent: list[int] = []
+
+        async def wait(request: Command, connection: Connection) -> Command:
+            await gate.wait()
+            unsent.append(connection.unsent_size)
+            return Command(0, body=bytes(ANSWER_SIZE))
+
+        server = await stage.serve({1: wait}, limits=SMALL_LIMITS)
+        deaf = await stage.dial(server)
+        deaf.transport.pause_reading()
+        deaf.send(*(Command(1, opaque) for opaque in range(1000)))
+        connection = connection_of(stage, server, deaf)
+        await settle(500)
+        with caplog.at_level(logging.WARNING):
+            gate.set()
+            await until(lambda: connection not in server.connections)
+        assert "it left more than 1048576 bytes unread" in caplog.text
+        assert max(unsent) <= SMALL_LIMITS.write_buffer_max + 2 * ANSWER_SIZE
+
+    async def test_a_call_waits_for_a_peer_that_does_not_read_only_in_its_own_time(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool(limits=SMALL_LIMITS).get(raw.address)
+        peer = await raw.peer()
+        peer.transport.pause_reading()
+        body = bytes(1_000_000)
+        calls = [
+            asyncio.ensure_future(connection.call(Command(1, body=body), 1000)) for _ in range(20)
+        ]
+        oneways = [asyncio.ensure_future(connection.oneway(Command(1, body=body)))]
+        await settle(300)
+        assert connection.unsent_size < 4 * len(body) + SMALL_LIMITS.write_pause_size
+        await clock.advance(1)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {CallTimeoutError}
+        peer.transport.resume_reading()
+        await asyncio.gather(*oneways)
+        assert connection.pending_calls == 0
+
+    async def test_the_dialling_side_reads_its_answers_even_while_it_cannot_write(
+        self, stage: Stage
+    ) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool(limits=SMALL_LIMITS).get(raw.address)
+        peer = await raw.peer()
+        waiting = asyncio.ensure_future(connection.call(Command(1), 1000))
+        (request,) = await peer.got(1)
+        peer.transport.pause_reading()
+        body = bytes(8_000_000)
+        big = asyncio.ensure_future(connection.call(Command(1, body=body), 1000))
+        await settle(100)
+        assert connection.unsent_size > SMALL_LIMITS.write_pause_size
+        peer.send(Command(0, request.opaque, 1, body=b"answer"))
+        assert (await waiting).body == b"answer"
+        big.cancel()
+
+    async def test_notify_skips_a_peer_that_does_not_read(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo}, limits=SMALL_LIMITS)
+        deaf = await stage.dial(server)
+        deaf.transport.pause_reading()
+        connection = connection_of(stage, server, deaf)
+        for _ in range(300):
+            connection.notify(Command(40, body=bytes(ANSWER_SIZE)))
+            await settle(2)
+        assert connection.unsent_size <= SMALL_LIMITS.write_pause_size + ANSWER_SIZE
+        assert not connection.is_closing
+
+
+class TestClose:
+    async def test_close_sends_what_is_queued(self, stage: Stage) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        for n in range(50):
+            connection.notify(Command(40, body=bytes(10_000 + n)))
+        connection.close("a test")
+        connection.close("again")
+        await peer.gone()
+        assert [len(c.body) for c in peer.received] == [10_000 + n for n in range(50)]
+        assert connection.close_reason == "a test"
+        await connection.wait_closed()
+
+    async def test_a_peer_that_does_not_read_holds_a_close_up_only_so_long(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        peer.transport.pause_reading()
+        connection = connection_of(stage, server, peer)
+        connection.write(frames.encode(Command(0, body=bytes(8_000_000))))
+        await settle(100)
+        connection.close("a test")
+        closed = asyncio.ensure_future(connection.wait_closed())
+        await clock.advance(2.9)
+        assert not closed.done()
+        await clock.advance(0.1)
+        await closed
+        assert connection.close_reason == "a test; it did not read its last answers"
+
+    async def test_abort_loses_what_is_queued(self, stage: Stage) -> None:
+        server = await stage.serve({})
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        connection.notify(Command(40))
+        connection.abort("a test")
+        await peer.gone()
+        assert peer.received == []
+        connection.abort("again")
+        assert connection.close_reason == "a test"
+
+    async def test_nothing_can_be_sent_after_a_close(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo})
+        connection = await stage.pool().get(server.address)
+        connection.close("a test")
+        awaitables: list[Awaitable[object]] = [
+            connection.call(Command(ECHO), 1000),
+            connection.oneway(Command(ECHO)),
+        ]
+        for awaitable in awaitables:
+            with pytest.raises(ConnectionClosedError, match="was closed: a test"):
+                await awaitable
+        with pytest.raises(ConnectionClosedError):
+            connection.send_request(Command(ECHO), 1000, lambda _: None)
+
+    async def test_who_waits_for_the_peer_to_read_learns_of_the_end(self, stage: Stage) -> None:
+        raw = await stage.raw_server()
+        connection = await stage.pool(limits=SMALL_LIMITS).get(raw.address)
+        peer = await raw.peer()
+        peer.transport.pause_reading()
+        first = asyncio.ensure_future(connection.call(Command(1, body=bytes(8_000_000)), 1000))
+        await settle(100)
+        second = asyncio.ensure_future(connection.call(Command(1), 1000))
+        third = asyncio.ensure_future(connection.oneway(Command(1)))
+        await settle()
+        connection.abort("a test")
+        for outcome in await asyncio.gather(first, second, third, return_exceptions=True):
+            assert isinstance(outcome, ConnectionClosedError)
+            assert outcome.reason == "a test"
+
+    async def test_repr(self, stage: Stage) -> None:
+        server = await stage.serve({})
+        connection = await stage.pool().get(server.address)
+        assert repr(connection) == f"<Connection {server.address} pending=0>"
+
+
+def test_permits_of_a_connection_of_its_own() -> None:
+    assert Permits("async", 1).limit == 1
