@@ -57,6 +57,7 @@ class Broker:
 
     Attributes:
         address: what clients are told, ``host:port``.
+        handlers: what it answers, by request code.
 
     Raises:
         DirectoryInUseError, FormatError: on entry, see `store.errors`.
@@ -113,7 +114,8 @@ class Broker:
         self.polling = LongPolling(clock, config.max_held_pulls)
         store.on_appended = self.polling.arrived
 
-        handlers: dict[int, Handler] = {}
+        self.handlers: dict[int, Handler] = {}
+        handlers = self.handlers
         server = Server(
             clock,
             handlers,

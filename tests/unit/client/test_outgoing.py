@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from pocketmq.protocol.records import RECORD_SIZE_MIN
 from pocketmq.testing.clock import VirtualClock
 
 
-def packer(clock: VirtualClock | None = None, **settings: int) -> Packer:
+def packer(clock: VirtualClock | None = None, **settings: Any) -> Packer:
     clock = clock or VirtualClock()
     keys = UniqueKeys(clock.now_ms, Random(1))
     return Packer("pg", clock, keys, ProducerSettings(**settings), InstanceSettings())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.client.peers import Cluster, done
 from unit.transport.peers import until
@@ -27,7 +29,7 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 POLL_S = 30
 
 
-async def started(cluster: Cluster, **settings: object) -> ClientInstance:
+async def started(cluster: Cluster, **settings: Any) -> ClientInstance:
     await cluster.add_namesrv()
     client = cluster.client(**settings)
     await client.start()

@@ -1,4 +1,4 @@
-"""Servers, pools and bare sockets on 127.0.0.1, closed after each test; both kinds of event loop."""
+"""Servers, pools and bare sockets on 127.0.0.1, on both kinds of event loop."""
 
 from __future__ import annotations
 

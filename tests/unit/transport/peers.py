@@ -61,6 +61,12 @@ class RawPeer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
 
+    @property
+    def address(self) -> str:
+        """This end, as the other side sees it."""
+        host, port = self.transport.get_extra_info("sockname")[:2]
+        return f"{host}:{port}"
+
     def send(self, *commands: Command) -> None:
         self.transport.write(b"".join(map(frames.encode, commands)))
 
@@ -111,9 +117,7 @@ class Stage:
 
     def connection_of(self, server: Server, peer: RawPeer) -> Connection | None:
         """The server's side of a bare socket's connection."""
-        host, port = peer.transport.get_extra_info("sockname")[:2]
-        address = f"{host}:{port}"
-        return next((c for c in server.connections if c.remote_address == address), None)
+        return next((c for c in server.connections if c.remote_address == peer.address), None)
 
     async def raw_server(self, answer: Answering = None) -> RawServer:
         """A listening bare socket; `answer` says what its connections reply."""

@@ -73,7 +73,7 @@ async def test_close_sends_what_is_queued_and_stops_listening(stage: Stage) -> N
     await peer.gone()
     assert [len(c.body) for c in peer.received] == [100_000]
     assert server.connections == set()
-    with pytest.raises(OSError, match="refused|Connect call failed"):
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.get_running_loop().create_connection(
             asyncio.Protocol, "127.0.0.1", server.port
         )

@@ -215,8 +215,9 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         error = ConnectionClosedError(self.remote_address, self.close_reason)
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
         if not self._closed.done():
             self._closed.set_result(None)
         for task in self._tasks:

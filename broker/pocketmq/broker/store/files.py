@@ -13,6 +13,9 @@ OPEN_FILES_MAX = 1024
 """Handles kept open; the least recently used one is closed for the next."""
 
 
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+
+
 class Files:
     """Reads and writes files by path, with a bounded number of open handles.
 
@@ -58,7 +61,7 @@ class Files:
         """Returns when the file's content is on the disk. May be called from any thread."""
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fdatasync(handle)
+            _sync_data(handle)
         finally:
             os.close(handle)
 

@@ -35,6 +35,7 @@ class _Group:
     def tell(self, error: StoreError | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
+            self.timer = None
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback(error)
@@ -62,12 +63,15 @@ class Flusher:
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
         self._gathering: dict[QueueLog, _Group] = {}
         self._running: dict[QueueLog, asyncio.Task[None]] = {}
+        self._syncing: dict[QueueLog, asyncio.Future[None]] = {}
+        self._failure: WriteFailedError | None = None
 
     def flush(self, queue_log: QueueLog, callbacks: list[OnStored]) -> None:
         """Tells the callbacks when everything committed to the log so far is on the disk."""
         group = self._gathering.get(queue_log)
         if group is None:
             group = self._gathering[queue_log] = _Group()
+        if group.timer is None:  # a new group, or one whose first members ran out of time
             group.timer = self._clock.call_later(
                 self._timeout_ms / 1000,
                 group.tell,
@@ -84,10 +88,8 @@ class Flusher:
             while (group := self._gathering.pop(queue_log, None)) is not None:
                 try:
                     await self.sync(queue_log)
-                except OSError as e:
-                    reason = f"flushing {queue_log.directory} failed: {e}"
-                    self._on_failure(reason)
-                    group.tell(WriteFailedError(reason))
+                except WriteFailedError as e:
+                    group.tell(e)
                 else:
                     group.tell(None)
         finally:
@@ -97,17 +99,61 @@ class Flusher:
         """Returns when what is committed now is on the disk; with `index`, its entries too.
 
         Raises:
-            OSError: the disk failed.
+            WriteFailedError: this flush or an earlier one failed. The system reports a failure
+                once and may have dropped the data, so that a later success would mean nothing.
         """
-        end = queue_log.end_position
-        paths = queue_log.unsynced_files()
-        directories = queue_log.unsynced_directories()
-        if index:
-            paths += [path.with_suffix(".idx") for path in paths]
-        await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._sync, paths, directories
-        )
+        while (other := self._syncing.get(queue_log)) is not None:
+            await asyncio.wait((other,))
+        done = self._syncing[queue_log] = asyncio.get_running_loop().create_future()
+        try:
+            if self._failure is None:
+                await self._sync_now(queue_log, index=index)
+        except OSError as e:
+            self._fail(queue_log, e)
+        finally:
+            del self._syncing[queue_log]
+            done.set_result(None)
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, queue_log: QueueLog, error: OSError) -> None:
+        if self._failure is None:
+            self._failure = WriteFailedError(f"flushing {queue_log.directory} failed: {error}")
+            self._on_failure(str(self._failure))
+
+    async def _sync_now(self, queue_log: QueueLog, *, index: bool) -> None:
+        while True:
+            end = queue_log.end_position
+            base = queue_log.segments[-1].base_position if queue_log.segments else -1
+            paths = queue_log.unsynced_logs()
+            if index:
+                paths += queue_log.unsynced_indexes()
+            directories = queue_log.unsynced_directories()
+            try:
+                await self._run(queue_log, paths, directories)
+            except FileNotFoundError:
+                known = {*queue_log.unsynced_logs(), *queue_log.unsynced_indexes()}
+                if known.issuperset(paths):
+                    raise
+                continue  # the topic was deleted, or retention took a segment: look again
+            break
         queue_log.synced_position = max(queue_log.synced_position, end)
+        queue_log.synced_base = max(queue_log.synced_base, base)
+        if index:
+            queue_log.indexed_position = max(queue_log.indexed_position, end)
+
+    async def _run(self, queue_log: QueueLog, paths: list[Path], directories: list[Path]) -> None:
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._threads, self._sync, paths, directories)
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # Nobody else would be told of a failure, so it is waited for even now.
+            await asyncio.wait((future,))
+            error = future.exception()
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                self._fail(queue_log, error)
+            raise
 
     def _sync(self, paths: list[Path], directories: list[Path]) -> None:
         for path in paths:

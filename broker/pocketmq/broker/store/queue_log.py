@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bisect
+import errno
 import logging
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.segment import (
     ENTRY,
@@ -15,13 +17,14 @@ from pocketmq.broker.store.segment import (
     HEADER_SIZE,
     INDEX_MAGIC,
     LOG_MAGIC,
+    LOG_SIZE_MAX,
     POSITION_MASK,
     Segment,
     physical_offset,
     segment_stem,
 )
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.records import STORE_TIMESTAMP_AT_V4, read_store_timestamp
+from pocketmq.protocol.records import STORE_TIMESTAMP_AT_V4, check_record, read_store_timestamp
 
 log = logging.getLogger("pocketmq.store")
 
@@ -67,14 +70,19 @@ class QueueLog:
         segments: those that exist, in order.
         end_position, end_offset: behind the last record.
         last_timestamp: store time of the last record; store times never go back within a log.
+
+    Attributes:
+        synced_position: up to where the records are on the disk.
+        synced_base: where the newest segment begins whose directory entry is on the disk.
+        indexed_position: up to where the index is on the disk.
     """
 
     __slots__ = (
         "_active",
-        "_active_entries",
         "_entries",
         "_files",
         "_index_tail",
+        "_is_torn",
         "_log_path",
         "_records",
         "_segment_size",
@@ -82,12 +90,14 @@ class QueueLog:
         "directory",
         "end_offset",
         "end_position",
+        "indexed_position",
         "last_timestamp",
         "next_offset",
         "next_position",
         "number",
         "queue_id",
         "segments",
+        "synced_base",
         "synced_position",
         "topic",
     )
@@ -109,22 +119,23 @@ class QueueLog:
         self.topic, self.queue_id, self.number = topic, queue_id, number
         self._segment_size = segment_size
         self.segments = segments or []
-        self.end_position = self.next_position = self.synced_position = end_position
+        self.end_position = self.next_position = end_position
+        self.synced_position = self.indexed_position = end_position
+        self.synced_base = self.segments[-1].base_position if self.segments else -1
         self.end_offset = self.next_offset = end_offset
         self.last_timestamp = last_timestamp
         self._records: list[bytes] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []
         self._index_tail = bytearray()
+        self._is_torn = False
         self._active: Segment | None = None
-        self._active_entries = 0
         if self.segments:
             self._activate(self.segments[-1])
 
     def _activate(self, segment: Segment) -> None:
         self._active = segment
         self._log_path = segment.log_path
-        self._active_entries = self.end_offset - segment.base_offset
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -185,15 +196,22 @@ class QueueLog:
         """
         records = self._records
         data = records[0] if len(records) == 1 else b"".join(records)
+        if self._is_torn:
+            self._cut_torn_end()
         active = self._active
         if active is None or (
             self.end_position > active.base_position
             and self.end_position + len(data) - active.base_position > self._segment_size
         ):
-            active = self._begin_segment(now_ms)
-        self._files.write(
-            self._log_path, self.end_position - active.base_position + HEADER_SIZE, data
-        )
+            active = self.begin_segment(now_ms)
+        try:
+            self._files.write(
+                self._log_path, self.end_position - active.base_position + HEADER_SIZE, data
+            )
+        except OSError:
+            # A part of it may stand in the file: it must not be taken for records later on.
+            self._is_torn = True
+            raise
         self.end_position = self.next_position
         self.end_offset = self.next_offset
         self._index_tail += b"".join(self._entries)
@@ -208,9 +226,34 @@ class QueueLog:
         waiting = self._waiting
         self._records, self._entries, self._waiting = [], [], []
         self.next_position, self.next_offset = self.end_position, self.end_offset
+        if self._is_torn:
+            try:
+                self._cut_torn_end()
+            except OSError as e:
+                # It is tried again before the next write, and recovery would cut it too.
+                log.warning("%s cannot be cut to its sound records: %s", self._log_path, e)
         return waiting
 
-    def _begin_segment(self, now_ms: int) -> Segment:
+    def _cut_torn_end(self) -> None:
+        assert self._active is not None
+        self._files.truncate(
+            self._log_path, self.end_position - self._active.base_position + HEADER_SIZE
+        )
+        self._is_torn = False
+
+    def begin_segment(self, now_ms: int) -> Segment:
+        """Begins a new segment: what is committed from now on goes there.
+
+        Raises:
+            OSError: there is no new segment, everything is as before.
+        """
+        assert self._active is None or self.end_position > self._active.base_position
+        if self.size >= LOG_SIZE_MAX:
+            raise OSError(
+                errno.EFBIG,
+                f"queue {self.queue_id} of {self.topic} holds {self.size} bytes and can hold "
+                f"{LOG_SIZE_MAX} at the most: shorten fileReservedTime or use more queues",
+            )
         if self._active is not None:
             self.write_index()
         segment = Segment(
@@ -221,8 +264,13 @@ class QueueLog:
             now_ms,
         )
         # The index first: a log file without its index could not be told from a damaged one.
-        self._files.create(segment.index_path, segment.header(INDEX_MAGIC))
-        self._files.create(segment.log_path, segment.header(LOG_MAGIC))
+        try:
+            self._files.create(segment.index_path, segment.header(INDEX_MAGIC))
+            self._files.create(segment.log_path, segment.header(LOG_MAGIC))
+        except OSError:
+            self._files.delete(segment.log_path)
+            self._files.delete(segment.index_path)
+            raise
         self.segments.append(segment)
         self._activate(segment)
         return segment
@@ -281,24 +329,36 @@ class QueueLog:
 
     def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
         """Neighbouring records: one slice of the file."""
-        start = ENTRY.unpack_from(entries, 0)[0] & POSITION_MASK
+        start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
         count = len(entries) // ENTRY_SIZE
-        end = self._end_of(entries, count - 1)
+        end = self._end_of(segment, entries, count - 1)
         if end - start > size_max:
             # Entries are in order of position, so the last one that fits is found by bisection.
             low, high = 1, count
             while low < high:
                 middle = (low + high + 1) // 2
-                if self._end_of(entries, middle - 1) - start <= size_max:
+                if self._end_of(segment, entries, middle - 1) - start <= size_max:
                     low = middle
                 else:
                     high = middle - 1
             count = low
-            end = self._end_of(entries, count - 1)
-        data = self._files.read(
-            segment.log_path, start - segment.base_position + HEADER_SIZE, end - start
-        )
-        return Slice(data, count, offset + count)
+            end = self._end_of(segment, entries, count - 1)
+        return Slice(self._read_log(segment, start, end), count, offset + count)
+
+    def _read_log(self, segment: Segment, start: int, end: int) -> bytes:
+        """The bytes of a segment between two positions."""
+        data = b""
+        if segment.base_position <= start < end:
+            data = self._files.read(
+                segment.log_path, start - segment.base_position + HEADER_SIZE, end - start
+            )
+        if len(data) != end - start:
+            raise FormatError(
+                segment.index_path,
+                f"it names records at positions {start} to {end} that the log does not hold: stop "
+                f"the broker and check its directory; the index is made again if it is deleted",
+            )
+        return data
 
     def _read_matching(
         self,
@@ -316,7 +376,7 @@ class QueueLog:
             if code in tags_codes:
                 if count and (count >= count_max or size + record_size > size_max):
                     break
-                position = place & POSITION_MASK
+                position = segment.position_of(place)
                 if runs and runs[-1][1] == position:
                     runs[-1][1] = position + record_size
                 else:
@@ -324,21 +384,21 @@ class QueueLog:
                 count += 1
                 size += record_size
             next_offset += 1
-        base = segment.base_position - HEADER_SIZE
-        data = b"".join(
-            self._files.read(segment.log_path, start - base, end - start) for start, end in runs
-        )
+        data = b"".join([self._read_log(segment, start, end) for start, end in runs])
         return Slice(data, count, next_offset)
 
     @staticmethod
-    def _end_of(entries: bytes, index: int) -> int:
+    def _end_of(segment: Segment, entries: bytes, index: int) -> int:
         place, size, _ = ENTRY.unpack_from(entries, index * ENTRY_SIZE)
-        end: int = (place & POSITION_MASK) + size
+        end: int = segment.position_of(place) + size
         return end
 
-    def read_record(self, position: int) -> bytes:
-        """The record at a position of this log; empty if there is none."""
-        if not self.segments or not self.segments[0].base_position <= position < self.end_position:
+    def read_record(self, physical: int) -> bytes:
+        """The record at a physical offset of this log; empty if none begins there."""
+        if not self.segments:
+            return b""
+        position = self.segments[0].position_of(physical)
+        if position >= self.end_position:
             return b""
         index = bisect.bisect_right(self.segments, position, key=lambda s: s.base_position) - 1
         segment = self.segments[index]
@@ -346,14 +406,16 @@ class QueueLog:
         size = int.from_bytes(self._files.read(segment.log_path, at, 4), "big")
         if not 0 < size <= self.end_position - position:
             return b""
-        return self._files.read(segment.log_path, at, size)
+        data = self._files.read(segment.log_path, at, size)
+        return data if check_record(data, 0, len(data)) == size else b""
 
     def timestamp_at(self, offset: int) -> int:
         """The store time, in milliseconds, of the record at an offset."""
         segment, _ = self._segment_of(offset)
-        place, _, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
-        at = (place & POSITION_MASK) - segment.base_position + HEADER_SIZE
-        return read_store_timestamp(self._files.read(segment.log_path, at, _RECORD_TIME_SIZE))
+        place, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
+        start = segment.position_of(place)
+        head = self._read_log(segment, start, start + min(size, _RECORD_TIME_SIZE))
+        return read_store_timestamp(head)
 
     def offset_at_time(self, timestamp: int, *, upper: bool = False) -> int:
         """The offset at a store time (behaviour.md §11, code 29).
@@ -400,24 +462,40 @@ class QueueLog:
             count = min(count, tail_start - offset)
         at = HEADER_SIZE + (offset - segment.base_offset) * ENTRY_SIZE
         entries = self._files.read(segment.index_path, at, count * ENTRY_SIZE)
-        assert len(entries) == count * ENTRY_SIZE, f"{segment.index_path} is shorter than its log"
+        if len(entries) != count * ENTRY_SIZE:
+            raise FormatError(
+                segment.index_path,
+                "it is shorter than its log: stop the broker and delete it, it is made again",
+            )
         return entries
 
     # -- durability ---------------------------------------------------------------------------
 
-    def unsynced_files(self) -> list[Path]:
-        """Log files with records that may not be on the disk yet."""
-        out = []
-        for index, segment in enumerate(self.segments):
-            if self.segment_end(index)[0] > self.synced_position:
-                out.append(segment.log_path)
+    def unsynced_logs(self) -> list[Path]:
+        """Log files that may not be on the disk yet; a new one without records counts too."""
+        return [segment.log_path for segment in self._segments_behind(self.synced_position)]
+
+    def unsynced_indexes(self) -> list[Path]:
+        """Index files that may not be on the disk yet."""
+        return [segment.index_path for segment in self._segments_behind(self.indexed_position)]
+
+    def _segments_behind(self, position: int) -> list[Segment]:
+        """The segments that end behind a position or have no durable directory entry."""
+        out: list[Segment] = []
+        end = self.end_position
+        for segment in reversed(self.segments):
+            if end <= position and segment.base_position <= self.synced_base:
+                break
+            out.append(segment)
+            end = segment.base_position
+        out.reverse()
         return out
 
     def unsynced_directories(self) -> list[Path]:
         """Directories whose newest entries may not be on the disk yet."""
-        if self.segments and self.segments[-1].base_position >= self.synced_position:
-            # Two levels above, too, were perhaps made for this queue: the topic's and the root.
-            return [self.directory, self.directory.parent, self.directory.parent.parent]
+        if self.segments and self.segments[-1].base_position > self.synced_base:
+            # Those above were perhaps made for this queue: the topic's, the root of all queues.
+            return [self.directory, *self.directory.parents[:3]]
         return []
 
     # -- the end of old records ---------------------------------------------------------------
@@ -432,19 +510,24 @@ class QueueLog:
     def segment_last_timestamp(self, index: int) -> int:
         """Store time of the last record of a segment; when it was begun if it has none."""
         _, end_offset = self.segment_end(index)
+        if end_offset == self.end_offset and self.last_timestamp:
+            return self.last_timestamp  # known without a look at the disk
         if end_offset == self.segments[index].base_offset:
             return self.segments[index].created_ms
         return self.timestamp_at(end_offset - 1)
 
-    def drop_oldest_segment(self, now_ms: int) -> int:
-        """Removes the oldest segment; returns its bytes. The offsets of the others stay.
+    @property
+    def has_spare_segment(self) -> bool:
+        """Whether the oldest segment may go: the next one is on the disk.
 
         One segment always remains, if need be an empty one: its header keeps the offset at which
         the queue goes on.
         """
-        assert not self.has_pending or len(self.segments) > 1
-        if len(self.segments) == 1:
-            self._begin_segment(now_ms)
+        return len(self.segments) > 1 and self.segments[1].base_position <= self.synced_base
+
+    def drop_oldest_segment(self) -> int:
+        """Removes the oldest segment; returns its bytes. The offsets of the others stay."""
+        assert self.has_spare_segment
         segment = self.segments[0]
         size = self.segments[1].base_position - segment.base_position
         del self.segments[0]
@@ -454,6 +537,7 @@ class QueueLog:
 
     def delete(self) -> None:
         """Removes all files; the log must not be used any more."""
+        self._is_torn = False
         self.roll_back()
         for segment in self.segments:
             self._files.delete(segment.log_path)

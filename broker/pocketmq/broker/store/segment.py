@@ -30,10 +30,11 @@ assert ENTRY_SIZE == 20
 
 POSITION_BITS = 40
 POSITION_MASK = (1 << POSITION_BITS) - 1
-LOG_SIZE_MAX = 1 << POSITION_BITS
-"""Bytes of records that one queue may hold at a time: its physical offsets begin anew after them.
+LOG_SIZE_MAX = 1 << POSITION_BITS - 1
+"""Bytes of records that one queue may hold at a time; over its life it may take any amount.
 
-Over its life a queue may take any amount; what retention leaves of it must be below this.
+Physical offsets count positions modulo twice this, so that they are unambiguous among the records
+that retention has left.
 """
 LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
 
@@ -41,7 +42,7 @@ LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
 def physical_offset(log_number: int, position: int) -> int:
     """The protocol's 64-bit physical offset: the queue log's number, then the place in it.
 
-    The place is counted modulo `LOG_SIZE_MAX`, which is unambiguous among the records there are.
+    The place is counted modulo 2^40, which is unambiguous among the records that there are.
     """
     return log_number << POSITION_BITS | position & POSITION_MASK
 

@@ -1,0 +1,231 @@
+"""Measures PocketMQ beside Apache RocketMQ 5.5.0 and writes bench/RESULTS.md: `make bench`.
+
+RocketMQ's own load generator drives both clusters in alternation on this machine; the generator
+and the scripts that run RocketMQ are the maintainers' reference folder (`--reference`). Without
+that folder only PocketMQ's own figures are taken. The bars are ratios, because machines differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "RESULTS.md"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+NAMESRV_PORT, BROKER_PORT = 39876, 40911
+console = Console(stderr=True)
+
+
+class Bar(NamedTuple):
+    """A ratio PocketMQ / RocketMQ, and what it has to be."""
+
+    row: str
+    figure: str
+    name: str
+    limit: float
+    at_least: bool
+
+
+BARS = (
+    Bar("sync64", "msgs_per_s", "64 synchronous senders, rate", 1.5, True),
+    Bar("sync1", "msgs_per_s", "1 synchronous sender, rate", 1.2, True),
+    Bar("batch16", "msgs_per_s", "batches of 16, rate", 1.0, True),
+    Bar("sync64", "server_cpu_us_per_msg", "64 senders, server CPU a message", 0.5, False),
+    Bar("sync1", "server_cpu_us_per_msg", "1 sender, server CPU a message", 0.5, False),
+    Bar("batch16", "server_cpu_us_per_msg", "batches, server CPU a message", 1.0, False),
+    Bar("sync64", "server_pss_mb", "memory (PSS)", 0.1, False),
+    Bar("sync64", "start_s", "start of the cluster", 0.2, False),
+)
+IDLE_BAR_PERCENT = 1.0
+INGEST_BAR_ROWS_PER_S = 150_000
+
+
+class Line(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    pocketmq: str
+    rocketmq: str
+    ratio: str
+    bar: str
+    holds: str
+
+
+def up_command(data: Path, *options: str) -> list[str]:
+    """The command that starts PocketMQ's cluster."""
+    return [sys.executable, "-m", "pocketmq.cli.main", "up", "--data", str(data),
+            "--namesrv-port", str(NAMESRV_PORT), "--broker-port", str(BROKER_PORT),
+            *options]  # fmt: skip
+
+
+def against_rocketmq(reference: Path, given: argparse.Namespace, work: Path) -> list[Line]:
+    """Runs the load generator against both clusters in alternation."""
+    jars = given.jars or work / "lib"
+    if not jars.is_dir():
+        console.print("fetching RocketMQ with Maven …")
+        subprocess.run(
+            ["mvn", "-q", "-f", reference / "pom.xml", "dependency:copy-dependencies",
+             f"-DoutputDirectory={jars}"],
+            check=True,
+        )  # fmt: skip
+    if not (work / "lib").exists():
+        (work / "lib").symlink_to(jars)
+    figures = work / "figures.json"
+    rocketmq = f"{reference / 'cluster.sh'} {work} 1 2g {NAMESRV_PORT} {BROKER_PORT}"
+    console.print(f"load generator: {given.rounds} rounds of {given.seconds} s a row …")
+    subprocess.run(
+        [sys.executable, reference / "load.py", "--lib", jars, "--rows", "sync64,sync1,batch16",
+         "--seconds", str(given.seconds), "--rounds", str(given.rounds),
+         "--warm", str(given.warm), "--namesrv", f"127.0.0.1:{NAMESRV_PORT}",
+         "--json", figures,
+         "pocketmq=" + " ".join(up_command(work / "pocketmq")), "rocketmq=" + rocketmq],
+        check=True, stdout=sys.stderr,
+    )  # fmt: skip
+    measured = json.loads(figures.read_text())
+    return [compare(bar, measured) for bar in BARS]
+
+
+def compare(bar: Bar, measured: dict[str, Any]) -> Line:
+    """One bar: the medians of both, their ratio, and whether it holds."""
+    by_name = measured[bar.row][bar.figure]
+    ours = statistics.median(by_name["pocketmq"])
+    theirs = statistics.median(by_name["rocketmq"])
+    ratio = ours / theirs
+    holds = ratio >= bar.limit if bar.at_least else ratio <= bar.limit
+    sign = "≥" if bar.at_least else "≤"
+    return Line(
+        bar.name, figure(bar.figure, ours), figure(bar.figure, theirs), f"{ratio:.2f}×",
+        f"{sign} {bar.limit:g}×", "yes" if holds else "NO",
+    )  # fmt: skip
+
+
+def figure(kind: str, value: float) -> str:
+    """A figure with its unit."""
+    unit = {"msgs_per_s": " msg/s", "server_cpu_us_per_msg": " µs", "server_pss_mb": " MB",
+            "start_s": " s"}[kind]  # fmt: skip
+    digits = 2 if kind == "start_s" else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}{unit}"
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def idle(work: Path, seconds: int) -> Line:
+    """What a cluster costs when nobody uses it."""
+    console.print(f"idle cluster for {seconds} s …")
+    command = up_command(work / "idle")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(2)
+        before, started = cpu_s(process.pid), time.monotonic()
+        time.sleep(seconds)
+        percent = (cpu_s(process.pid) - before) / (time.monotonic() - started) * 100
+    finally:
+        process.terminate()
+        process.wait()
+    return Line(
+        "idle cluster, share of a core", f"{percent:.2f} %", "", "", f"≤ {IDLE_BAR_PERCENT:g} %",
+        "yes" if percent <= IDLE_BAR_PERCENT else "NO",
+    )  # fmt: skip
+
+
+def spark_ingest(rows: int, runs: int) -> list[Line]:
+    """The Spark benchmark, in a process of its own."""
+    console.print(f"Spark: {rows:,} rows, {runs} runs …")
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / "spark_ingest.py", "--rows", str(rows),
+         "--runs", str(runs)],
+        stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    lines = done.stdout.strip().splitlines()
+    if not lines or not lines[-1].startswith("{"):
+        raise SystemExit(f"the Spark benchmark failed with exit code {done.returncode}")
+    result = json.loads(lines[-1])
+    rate = result["write_rows_per_s"]
+    return [
+        Line("Spark ingest, 100-byte rows, end to end", f"{rate:,} rows/s", "", "",
+             f"≥ {INGEST_BAR_ROWS_PER_S:,} rows/s",
+             "yes" if rate >= INGEST_BAR_ROWS_PER_S else "NO"),
+        Line("broker CPU for a million ingested rows",
+             f"{result['broker_cpu_s_per_million_rows_written']:.2f} s", "", "", "", ""),
+        Line("Spark read of the same rows", f"{result['read_rows_per_s']:,} rows/s", "", "", "",
+             ""),
+    ]  # fmt: skip
+
+
+def write_results(lines: list[Line], given: argparse.Namespace) -> None:
+    """Prints the table and keeps it in RESULTS.md."""
+    headings = ("what", "PocketMQ", "RocketMQ 5.5.0", "ratio", "bar", "holds")
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading)
+    for line in lines:
+        table.add_row(*line)
+    Console().print(table)
+    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    RESULTS.write_text(
+        f"""# Results
+
+The last run of `make bench`: {date.today().isoformat()}, Python {platform.python_version()},
+{os.cpu_count()} cores, one broker, bodies of 128 bytes, ASYNC_FLUSH on both sides. Apache
+RocketMQ's own load generator drove both clusters in alternation on the same machine
+({given.rounds} rounds of {given.seconds} s a row after {given.warm} s of warming up; medians).
+Absolute figures vary with the machine and the hour: only the ratios mean anything elsewhere.
+
+| {" | ".join(headings)} |
+|---|---|---|---|---|---|
+{rows}
+
+To repeat: `make bench`, with the reference folder beside the checkout or named by
+`python bench/run.py --reference DIR`, Java 17+ and Maven; the machine should be quiet.
+""",
+        encoding="utf-8",
+    )
+
+
+def main() -> int:
+    """Runs everything; the exit code is 1 if a bar does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reference", type=Path, default=ROOT.parent / "shared" / "reference")
+    parser.add_argument("--jars", type=Path, help="folder with RocketMQ's jars, else from Maven")
+    parser.add_argument("--seconds", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--warm", type=int, default=20)
+    parser.add_argument("--idle-seconds", type=int, default=30)
+    parser.add_argument("--spark-rows", type=int, default=2_000_000)
+    parser.add_argument("--spark-runs", type=int, default=3)
+    given = parser.parse_args()
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
+        work = Path(directory)
+        if given.reference.is_dir():
+            lines += against_rocketmq(given.reference.resolve(), given, work)
+        else:
+            console.print(f"{given.reference} is not there: RocketMQ is left out", style="yellow")
+        lines.append(idle(work, given.idle_seconds))
+    lines += spark_ingest(given.spark_rows, given.spark_runs)
+    write_results(lines, given)
+    return 1 if any(line.holds == "NO" for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,353 @@
+"""What a client must manage on any cluster: PocketMQ's own and Apache's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from pocketmq.client import (
+    Admin,
+    ClientInstance,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    PushConsumer,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+    UnknownTopicError,
+    blocking,
+    by_hash,
+)
+from pocketmq.protocol.errors import NotFoundError, PocketMQError, ResponseError
+
+HOLD_MS = 10_000
+"""How long a pull may wait for a message that was just sent."""
+
+FROM_FIRST = "CONSUME_FROM_FIRST_OFFSET"
+
+
+def fresh(kind: str) -> str:
+    """A name that no earlier test used."""
+    return f"{kind}-{uuid4().hex[:12]}"
+
+
+async def holds(admin: Admin, topic: str, count: int) -> None:
+    """Waits until a topic holds so many messages: Apache's brokers index what they have stored."""
+    while sum(row.count for row in await admin.topic_stats(topic)) < count:
+        pass
+    assert sum(row.count for row in await admin.topic_stats(topic)) == count
+
+
+class Inbox:
+    """A listener that lets a test wait for what it expects."""
+
+    def __init__(self) -> None:
+        self.messages: list[ReceivedMessage] = []
+        self._changed = asyncio.Event()
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+        self.messages.extend(messages)
+        self._changed.set()
+
+    async def has(self, condition: Callable[[list[ReceivedMessage]], bool]) -> None:
+        """Returns when the condition holds."""
+        while not condition(self.messages):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def sends_of_all_kinds(namesrv: str) -> None:
+    """Awaited, with a callback, one-way, in batches, to queues; all are stored as sent."""
+    topic = fresh("topic")
+    async with (
+        ClientInstance(namesrv) as instance,
+        Admin(instance=instance) as admin,
+        Producer(fresh("pg"), instance=instance) as producer,
+        PullConsumer(fresh("cg"), instance=instance) as consumer,
+    ):
+        await admin.create_topic(topic, 4)
+        result = await producer.send(
+            Message(topic, b"one", tags="A", keys=["k1", "k2"], properties={"colour": "blau ü"})
+        )
+        assert result.status is SendStatus.SEND_OK
+        (one,) = (await consumer.pull(result.queue, result.queue_offset, hold_ms=HOLD_MS)).messages
+        assert (one.body, one.tags, one.keys) == (b"one", "A", ("k1", "k2"))
+        assert one.properties["colour"] == "blau ü"
+        assert one.msg_id == result.msg_id
+        assert one.offset_msg_id == result.offset_msg_id
+
+        outcome: asyncio.Future[SendResult | PocketMQError] = asyncio.Future()
+        producer.send_async(Message(topic, b"two"), outcome.set_result)
+        sent = await outcome
+        assert isinstance(sent, SendResult)
+        large = bytes(range(256)) * 400
+        third = sent.queue._replace(queue_id=2)
+        packed = await producer.send(Message(topic, large), queue=third)
+        assert packed.queue.queue_id == 2
+        found = await consumer.pull(packed.queue, packed.queue_offset, hold_ms=HOLD_MS)
+        assert found.messages[0].body == large
+        keyed = set()
+        for _ in range(5):
+            keyed.add((await producer.send(Message(topic, b"k"), selector=by_hash, arg=7)).queue)
+        assert len(keyed) == 1
+        batch = await producer.send_batch([Message(topic, b"batch %d" % i) for i in range(10)])
+        assert [r.count for r in batch] == [10]
+        pulled = await consumer.pull(batch[0].queue, batch[0].queue_offset, hold_ms=HOLD_MS)
+        assert [m.body for m in pulled.messages] == [b"batch %d" % i for i in range(10)]
+        assert ",".join(m.msg_id for m in pulled.messages) == batch[0].msg_id
+        await producer.send_oneway(Message(topic, b"oneway", tags="O"), queue=packed.queue)
+        found = await consumer.pull(packed.queue, packed.queue_offset + 1, hold_ms=HOLD_MS)
+        assert found.messages[-1].tags == "O"
+        await holds(admin, topic, 1 + 1 + 1 + 5 + 10 + 1)
+        assert (await admin.view_message(result.offset_msg_id)).body == b"one"
+        await admin.delete_topic(topic)
+
+
+async def large_batches_are_split(namesrv: str) -> None:
+    """More than 4 MiB of small messages in one call."""
+    topic = fresh("topic")
+    async with Admin(namesrv) as admin, Producer(fresh("pg"), namesrv) as producer:
+        await admin.create_topic(topic, 1)
+        results = await producer.send_batch(
+            [Message(topic, b"x") for _ in range(40_000)], timeout_ms=30_000
+        )
+        assert len(results) > 1
+        assert sum(r.count for r in results) == 40_000
+        await holds(admin, topic, 40_000)
+        await admin.delete_topic(topic)
+
+
+async def unknown_topics(namesrv: str) -> None:
+    """Created on the first send, unknown to read."""
+    topic = fresh("auto")
+    async with Producer(fresh("pg"), namesrv) as producer, Admin(namesrv) as admin:
+        with pytest.raises(UnknownTopicError):
+            await admin.topic_route(topic)
+        assert (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
+        assert len(await producer.queues(topic)) % 4 == 0
+        address = (await admin.brokers())[0].address
+        await admin.delete_topic(topic)
+        with pytest.raises((ResponseError, NotFoundError)):
+            await admin.topic_config(topic, address)
+
+
+async def pulls_and_offsets(namesrv: str) -> None:
+    """Every status of a pull, filters, offsets by time and of the group."""
+    topic, group = fresh("topic"), fresh("cg")
+    async with (
+        ClientInstance(namesrv) as instance,
+        Admin(instance=instance) as admin,
+        Producer(fresh("pg"), instance=instance) as producer,
+        PullConsumer(group, instance=instance) as consumer,
+    ):
+        await admin.create_topic(topic, 1)
+        (queue,) = await consumer.queues(topic)
+        before_ms = instance.clock.now_ms()
+        for i in range(20):
+            await producer.send(Message(topic, b"%d" % i, tags="AB"[i % 2]), queue=queue)
+        await holds(admin, topic, 20)
+        assert (await consumer.min_offset(queue), await consumer.max_offset(queue)) == (0, 20)
+        assert await consumer.search_offset(queue, before_ms - 60_000) == 0
+        assert await consumer.search_offset(queue, before_ms + 3_600_000) == 20
+        assert await consumer.earliest_store_time_ms(queue) >= before_ms - 1000
+        only_b = await consumer.pull(queue, 0, expression="B")
+        assert [m.tags for m in only_b.messages] == ["B"] * 10
+        nothing = await consumer.pull(queue, 0, expression="C")
+        assert (nothing.status, nothing.next_offset) == (PullStatus.NO_MATCHED_MESSAGE, 20)
+        end = await consumer.pull(queue, 20)
+        assert (end.status, end.next_offset) == (PullStatus.NO_NEW_MESSAGE, 20)
+        beyond = await consumer.pull(queue, 99)
+        assert (beyond.status, beyond.next_offset) == (PullStatus.OFFSET_ILLEGAL, 20)
+        held = asyncio.ensure_future(consumer.pull(queue, 20, hold_ms=20_000))
+        await producer.send(Message(topic, b"late"), queue=queue)
+        assert [m.body for m in (await held).messages] == [b"late"]
+        await consumer.commit(queue, 15)
+        assert await consumer.committed_offset(queue) == 15
+        (row,) = await admin.consume_stats(group, topic)
+        assert (row.queue, row.broker_offset, row.consumer_offset, row.lag) == (queue, 21, 15, 6)
+        await admin.delete_topic(topic)
+
+
+async def topics_are_administered(namesrv: str) -> None:
+    """Create, widen, narrow, forbid, list, delete; groups and KV configuration."""
+    topic, group = fresh("topic"), fresh("cg")
+    async with Admin(namesrv) as admin:
+        addresses = await admin.create_topic(topic, 2)
+        masters = [b for b in await admin.brokers() if b.broker_id == 0]
+        assert sorted(addresses) == sorted(b.address for b in masters)
+        await admin.update_topic(topic, read_queues=6, write_queues=3)
+        for data in (await admin.topic_route(topic)).queue_datas:
+            assert (data.read_queue_nums, data.write_queue_nums, data.perm) == (6, 3, 6)
+        await admin.update_topic(topic, perm=4)
+        config = await admin.topic_config(topic, addresses[0])
+        assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (6, 3, 4)
+        assert topic in await admin.topics()
+        assert topic in await admin.topics(cluster=masters[0].cluster)
+        assert (await admin.broker_runtime(addresses[0]))["brokerVersionDesc"]
+        assert (await admin.broker_config(addresses[0]))["brokerName"] == masters[0].broker_name
+        assert topic not in await admin.groups()
+        async with PullConsumer(group, namesrv) as consumer:
+            (first, *_) = await consumer.queues(topic)
+            await consumer.pull(first, 0)
+        assert group in await admin.groups()
+        settings = await admin.group_config(group, addresses[0])
+        settings.retry_max_times = 3
+        await admin.update_group(settings, broker_addr=addresses[0])
+        assert (await admin.group_config(group, addresses[0])).retry_max_times == 3
+        await admin.delete_group(group, broker_addr=addresses[0])
+        with pytest.raises(NotFoundError):
+            await admin.group_config(group, addresses[0])
+        space = fresh("space")
+        await admin.kv_put(space, "key", "value")
+        assert await admin.kv_get(space, "key") == "value"
+        assert await admin.kv_list(space) == {"key": "value"}
+        await admin.kv_delete(space, "key")
+        assert await admin.kv_get(space, "key") is None
+        assert await admin.kv_list(fresh("space")) == {}
+        await admin.delete_topic(topic)
+        assert topic not in await admin.topics()
+
+
+async def pushes(namesrv: str) -> None:
+    """Two members share the queues; every message comes, those of a queue in order."""
+    topic, group = fresh("topic"), fresh("cg")
+    settings: dict[str, Any] = {"consume_from_where": FROM_FIRST, "queue_concurrency": 1}
+    inbox, second_inbox = Inbox(), Inbox()
+    async with (
+        Admin(namesrv) as admin,
+        Producer(fresh("pg"), namesrv) as producer,
+        PushConsumer(group, namesrv, listener=inbox, **settings) as first,
+    ):
+        await admin.create_topic(topic, 4)
+        first.subscribe(topic, "A || B")
+        for i in range(300):
+            tag = "ABC"[i % 3]
+            message = Message(topic, b"%d" % i, tags=tag, sharding_key=f"key-{i % 7}")
+            await producer.send(message, selector=by_hash)
+        await inbox.has(lambda messages: len(messages) >= 200)
+        assert {m.tags for m in inbox.messages} == {"A", "B"}
+        assert len({m.msg_id for m in inbox.messages}) == 200
+        by_queue: dict[MessageQueue, list[int]] = defaultdict(list)
+        for m in inbox.messages:
+            by_queue[m.queue].append(m.queue_offset)
+        assert all(offsets == sorted(offsets) for offsets in by_queue.values())
+
+        async with PushConsumer(group, namesrv, listener=second_inbox, **settings) as second:
+            second.subscribe(topic, "A || B")
+            while len(first.queues) != 2 or len(second.queues) != 2:
+                await producer.send(Message(topic, b"more", tags="C"))
+            assert not {*first.queues} & {*second.queues}
+            for queue in second.queues:
+                await producer.send(Message(topic, b"for the second", tags="A"), queue=queue)
+            await second_inbox.has(
+                lambda messages: sum(m.body == b"for the second" for m in messages) >= 2
+            )
+            members = await admin.consumer_connections(group, (await admin.brokers())[0].address)
+            assert len(members.connection_set) == 2
+        while len(first.queues) != 4:
+            await producer.send(Message(topic, b"more", tags="C"))
+    async with Admin(namesrv) as admin:
+        await admin.delete_topic(topic)
+
+
+async def pushed_again_after_a_failure(namesrv: str) -> None:
+    """A listener that raises gets the message again; after a restart nothing is repeated."""
+    topic, group = fresh("topic"), fresh("cg")
+    attempts: list[bytes] = []
+    done = asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        attempts.append(messages[0].body)
+        if attempts.count(b"poison") == 1 and messages[0].body == b"poison":
+            raise ValueError("the first time")
+        if attempts.count(b"poison") == 2 and len(attempts) == 4:
+            done.set()
+
+    settings: dict[str, Any] = {"concurrency": 1, "retry_delay_ms": 1}
+    settings["consume_from_where"] = FROM_FIRST
+    async with Admin(namesrv) as admin, Producer(fresh("pg"), namesrv) as producer:
+        await admin.create_topic(topic, 1)
+        (queue,) = await producer.queues(topic)
+        for body in (b"before", b"poison", b"after"):
+            await producer.send(Message(topic, body), queue=queue)
+        async with PushConsumer(group, namesrv, listener=listener, **settings) as consumer:
+            consumer.subscribe(topic)
+            await done.wait()
+        assert attempts == [b"before", b"poison", b"poison", b"after"]
+        inbox = Inbox()
+        async with PushConsumer(group, namesrv, listener=inbox, **settings) as consumer:
+            consumer.subscribe(topic)
+            await producer.send(Message(topic, b"new"), queue=queue)
+            await inbox.has(lambda messages: len(messages) >= 1)
+        assert [m.body for m in inbox.messages] == [b"new"]
+        assert sum(row.lag for row in await admin.consume_stats(group, topic)) == 0
+        await admin.delete_topic(topic)
+
+
+def without_an_event_loop(namesrv: str) -> None:
+    """The blocking client, used from a plain thread."""
+    import threading
+
+    topic = fresh("topic")
+    bodies: list[bytes] = []
+    complete, called = threading.Event(), threading.Event()
+    outcomes: list[SendResult | PocketMQError] = []
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        bodies.extend(m.body for m in messages)
+        if len(bodies) == 8:
+            complete.set()
+
+    def on_sent(outcome: SendResult | PocketMQError) -> None:
+        outcomes.append(outcome)
+        called.set()
+
+    with (
+        blocking.Admin(namesrv) as admin,
+        blocking.Producer(fresh("pg"), namesrv) as producer,
+        blocking.PullConsumer(fresh("cg"), namesrv) as puller,
+        blocking.PushConsumer(
+            fresh("cg"), namesrv, listener=listener, consume_from_where=FROM_FIRST
+        ) as pusher,
+    ):
+        admin.create_topic(topic, 2)
+        pusher.subscribe(topic)
+        result = producer.send(Message(topic, b"one"))
+        producer.send_async(Message(topic, b"two"), on_sent)
+        assert called.wait(30)
+        assert isinstance(outcomes[0], SendResult)
+        producer.send_oneway(Message(topic, b"three"))
+        producer.send_batch([Message(topic, b"four")] * 5)
+        assert complete.wait(30)
+        assert sorted(set(bodies)) == [b"four", b"one", b"three", b"two"]
+        assert result.queue in producer.queues(topic)
+        assert puller.queues(topic) == sorted(producer.queues(topic))
+        queue = result.queue
+        assert puller.pull(queue, result.queue_offset, hold_ms=HOLD_MS).messages[0].body == b"one"
+        puller.commit(queue, puller.max_offset(queue))
+        assert puller.committed_offset(queue) == puller.max_offset(queue)
+        assert puller.min_offset(queue) == puller.search_offset(queue, 0) == 0
+        assert puller.earliest_store_time_ms(queue) > 0
+        assert sorted(pusher.queues) == puller.queues(topic)
+        assert {row.queue for row in admin.topic_stats(topic)} == {*puller.queues(topic)}
+        pusher.unsubscribe(topic)
+        admin.delete_topic(topic)
+
+
+SCENARIOS = [
+    sends_of_all_kinds,
+    large_batches_are_split,
+    unknown_topics,
+    pulls_and_offsets,
+    topics_are_administered,
+    pushes,
+    pushed_again_after_a_failure,
+]

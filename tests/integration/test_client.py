@@ -1,0 +1,83 @@
+"""The client on PocketMQ's own cluster: a name server and two brokers in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from integration.client_scenarios import SCENARIOS, without_an_event_loop
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.client import Admin, ClientInstance, Message, Producer
+from pocketmq.namesrv import NameServer, NamesrvConfig
+
+LOCALHOST = "127.0.0.1"
+
+
+@asynccontextmanager
+async def cluster_in(folder: Path, *names: str) -> AsyncIterator[str]:
+    """Runs a name server and brokers; gives the name server's address."""
+    async with AsyncExitStack() as stack:
+        namesrv = await stack.enter_async_context(
+            NameServer(NamesrvConfig(listen_port=0, bind_address=LOCALHOST))
+        )
+        for name in names:
+            config = BrokerConfig(
+                broker_name=name,
+                listen_port=0,
+                bind_address=LOCALHOST,
+                namesrv_addr=namesrv.address,
+                store_path_root_dir=str(folder / name),
+                auto_create_topic_enable=True,
+            )
+            await stack.enter_async_context(Broker(config))
+        yield namesrv.address
+
+
+@pytest_asyncio.fixture
+async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
+    """The name server of a cluster of one broker."""
+    async with cluster_in(tmp_path, "broker-a") as address:
+        yield address
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
+async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:
+    await scenario(namesrv)
+
+
+async def test_without_an_event_loop(namesrv: str) -> None:
+    await asyncio.to_thread(without_an_event_loop, namesrv)
+
+
+async def test_peers_of_this_project_find_each_other(namesrv: str) -> None:
+    async with ClientInstance(namesrv) as instance, Producer("pg", instance=instance) as producer:
+        result = await producer.send(Message("T", b"x"))
+        address = instance.routes.master_address(result.queue.broker_name)
+        assert address is not None
+        assert (await instance.pool.get(address)).peer_is_pocketmq
+
+
+async def test_two_brokers_share_a_topic_and_one_of_them_stops(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        namesrv = await stack.enter_async_context(cluster_in(tmp_path, "broker-a"))
+        config = BrokerConfig(
+            broker_name="broker-b",
+            listen_port=0,
+            bind_address=LOCALHOST,
+            namesrv_addr=namesrv,
+            store_path_root_dir=str(tmp_path / "broker-b"),
+        )
+        second = await stack.enter_async_context(Broker(config))
+        admin = await stack.enter_async_context(Admin(namesrv))
+        producer = await stack.enter_async_context(Producer("pg", namesrv))
+        await admin.create_topic("T", 2)
+        names = {(await producer.send(Message("T", b"x"))).queue.broker_name for _ in range(8)}
+        assert names == {"broker-a", "broker-b"}
+        await second.close()
+        names = {(await producer.send(Message("T", b"x"))).queue.broker_name for _ in range(8)}
+        assert names == {"broker-a"}

@@ -1,0 +1,342 @@
+"""A push consumer against scripted brokers, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from unit.client.messages import record
+from unit.client.peers import Cluster, Log, Peer, code, done, offset, pulled, silent
+from unit.transport.peers import until
+
+from pocketmq.client import MessageQueue, NoNameServerError, PushConsumer, ReceivedMessage
+from pocketmq.client.rebalance import allocate_by_circle
+from pocketmq.protocol.bodies.clients import Heartbeat
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest, UnregisterClientRequest
+from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
+from pocketmq.protocol.requests.pulling import PULL_COMMIT_OFFSET, PullMessageRequest
+
+PULL = RequestCode.PULL_MESSAGE
+COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
+MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+
+class Seen:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.messages: list[ReceivedMessage] = []
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+        self.messages.extend(messages)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [m.body for m in self.messages]
+
+
+async def stage(cluster: Cluster, *, queues: int = 2) -> tuple[Peer, Log]:
+    await cluster.add_namesrv()
+    broker = await cluster.add_broker("a")
+    cluster.topic("T", "a", queues=queues)
+    log = Log()
+    broker.answers[PULL] = log.pull
+    return broker, log
+
+
+async def consumer(cluster: Cluster, listener: Any, **settings: Any) -> PushConsumer:
+    client = cluster.client()
+    await client.start()
+    made = PushConsumer("cg", instance=client, listener=listener, **settings)
+    made.subscribe("T")
+    await done(made.start())
+    return made
+
+
+def commits(broker: Peer) -> dict[int, int]:
+    """The last offset that was stored for each queue."""
+    requests = [r.read(UpdateConsumerOffsetRequest) for r in broker.requests if r.code == COMMIT]
+    return {r.queue_id: r.commit_offset for r in requests}
+
+
+def notify(broker: Peer) -> None:
+    """Tells all clients that the group changed."""
+    for connection in broker.server.connections:
+        header = ConsumerIdsChangedRequest(consumer_group="cg")
+        connection.notify(Command(header.code, header=header))
+
+
+async def test_a_lone_member_has_all_queues_and_gets_all_messages(cluster: Cluster) -> None:
+    broker, log = await stage(cluster)
+    log.add(0, *(record(i, b"0.%d" % i) for i in range(40)))
+    seen = Seen()
+    c = await consumer(cluster, seen)
+    assert c.queues == [MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)]
+    await until(lambda: len(seen.messages) == 40)
+    log.add(1, record(0, b"1.0", queue_id=1))
+    await until(lambda: len(seen.messages) == 41)
+    assert seen.bodies[:40] == [b"0.%d" % i for i in range(40)]
+    beat = Heartbeat.decode(broker.last(RequestCode.HEART_BEAT).body)
+    (data,) = beat.consumer_data_set
+    assert (data.consume_type, data.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    await done(c.close())
+    assert commits(broker) == {0: 40, 1: 1}
+    goodbye = broker.last(RequestCode.UNREGISTER_CLIENT).read(UnregisterClientRequest)
+    assert goodbye.consumer_group == "cg"
+
+
+async def test_offsets_are_stored_every_five_seconds_if_they_changed(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    c = await consumer(cluster, Seen())
+    await cluster.clock.advance(5)
+    await until(lambda: commits(broker) == {0: 0})
+    count = broker.count(COMMIT)
+    await cluster.clock.advance(5)
+    assert broker.count(COMMIT) == count
+    log.add(0, record(0), record(1))
+    await until(lambda: broker.count(PULL) >= 2)
+    await cluster.clock.advance(5)
+    await until(lambda: commits(broker) == {0: 2})
+    await done(c.close())
+
+
+async def test_pulls_carry_the_offset_too(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    log.add(0, record(0), record(1))
+    c = await consumer(cluster, Seen())
+    await until(lambda: broker.count(PULL) == 2)
+    request = broker.last(PULL).read(PullMessageRequest)
+    assert request.sys_flag & PULL_COMMIT_OFFSET
+    assert (request.commit_offset, request.suspend_timeout_millis) == (0, 15_000)
+    await done(c.close())
+
+
+@pytest.mark.parametrize(
+    ("where", "asked", "begin"),
+    [
+        ("CONSUME_FROM_LAST_OFFSET", RequestCode.GET_MAX_OFFSET, 50),
+        ("CONSUME_FROM_FIRST_OFFSET", RequestCode.GET_MIN_OFFSET, 10),
+        ("CONSUME_FROM_TIMESTAMP", RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, 30),
+    ],
+)
+async def test_where_a_new_group_begins(
+    cluster: Cluster, where: str, asked: RequestCode, begin: int
+) -> None:
+    broker, _ = await stage(cluster, queues=1)
+    broker.answers[PULL] = silent
+    broker.answers[RequestCode.GET_MAX_OFFSET] = offset(50)
+    broker.answers[RequestCode.GET_MIN_OFFSET] = offset(10)
+    broker.answers[RequestCode.SEARCH_OFFSET_BY_TIMESTAMP] = offset(30)
+    c = await consumer(cluster, Seen(), consume_from_where=where)
+    await until(lambda: broker.count(PULL) == 1)
+    assert broker.last(PULL).read(PullMessageRequest).queue_offset == begin
+    assert broker.count(asked) == 1
+    await done(c.close())
+
+
+async def test_a_known_group_continues(cluster: Cluster) -> None:
+    broker, _ = await stage(cluster, queues=1)
+    broker.answers[PULL] = silent
+    broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = offset(33)
+    c = await consumer(cluster, Seen())
+    await until(lambda: broker.count(PULL) == 1)
+    assert broker.last(PULL).read(PullMessageRequest).queue_offset == 33
+    await done(c.close())
+
+
+async def test_queues_are_given_up_and_taken_when_members_come_and_go(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=4)
+    log.add(2, *(record(i, queue_id=2) for i in range(3)))
+    seen = Seen()
+    c = await consumer(cluster, seen)
+    await until(lambda: len(seen.messages) == 3)
+    cluster.members.append("zzz")
+    notify(broker)
+    await cluster.clock.advance(0)
+    await until(lambda: len(c.queues) == 2)
+    await until(lambda: commits(broker).get(2) == 3)
+    assert [q.queue_id for q in c.queues] == [0, 1]
+    cluster.members.remove("zzz")
+    await cluster.clock.advance(20)
+    await until(lambda: len(c.queues) == 4)
+    await done(c.close())
+
+
+async def test_another_strategy(cluster: Cluster) -> None:
+    await stage(cluster, queues=4)
+    cluster.members.append("zzz")
+    c = await consumer(cluster, Seen(), allocate=allocate_by_circle)
+    assert [q.queue_id for q in c.queues] == [0, 2]
+    await done(c.close())
+
+
+async def test_queues_are_kept_while_the_members_cannot_be_told(cluster: Cluster) -> None:
+    broker, _ = await stage(cluster)
+    c = await consumer(cluster, Seen())
+    answer = broker.answers[MEMBERS]
+    broker.answers[MEMBERS] = code(1, "no consumer for this group, cg")
+    await cluster.clock.advance(20)
+    await until(lambda: broker.count(MEMBERS) == 2)
+    assert len(c.queues) == 2
+    broker.answers[MEMBERS] = answer
+    cluster.members.clear()  # a broker that was restarted knows nobody
+    beats = broker.count(RequestCode.HEART_BEAT)
+    await cluster.clock.advance(1)
+    await until(lambda: broker.count(RequestCode.HEART_BEAT) > beats)
+    await until(lambda: broker.count(MEMBERS) == 3)
+    assert len(c.queues) == 2
+    await done(c.close())
+
+
+async def test_a_topic_that_comes_later_is_found_within_a_second(cluster: Cluster) -> None:
+    broker, _ = await stage(cluster)
+    c = await consumer(cluster, Seen())
+    c.subscribe("Later")
+    await cluster.clock.advance(5)
+    assert {q.topic for q in c.queues} == {"T"}
+    cluster.topic("Later", "a", queues=1)
+    await cluster.clock.advance(1)
+    await until(lambda: {q.topic for q in c.queues} == {"T", "Later"})
+    beat = Heartbeat.decode(broker.last(RequestCode.HEART_BEAT).body)
+    assert len(beat.consumer_data_set[0].subscription_data_set) == 2
+    c.unsubscribe("Later")
+    await cluster.clock.advance(0)
+    await until(lambda: {q.topic for q in c.queues} == {"T"})
+    await done(c.close())
+
+
+async def test_an_offset_that_cannot_be_asked_for_is_asked_for_again(cluster: Cluster) -> None:
+    broker, _ = await stage(cluster, queues=1)
+    answer = broker.answers[RequestCode.QUERY_CONSUMER_OFFSET]
+    broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = code(2, "busy")
+    c = await consumer(cluster, Seen())
+    assert c.queues == []
+    broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = answer
+    await cluster.clock.advance(1)
+    await until(lambda: len(c.queues) == 1)
+    await done(c.close())
+
+
+async def test_pulls_that_fail_are_repeated(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    log.add(0, record(0))
+    broker.answers[PULL] = code(2, "busy")
+    seen = Seen()
+    c = await consumer(cluster, seen)
+    await until(lambda: broker.count(PULL) == 1)
+    await cluster.clock.advance(1)
+    await until(lambda: broker.count(PULL) == 2)
+    broker.answers[PULL] = code(215, "flow control")
+    await cluster.clock.advance(1)
+    await until(lambda: broker.count(PULL) == 3)
+    await cluster.clock.advance(0.02)
+    await until(lambda: broker.count(PULL) == 4)
+    broker.answers[PULL] = log.pull
+    await cluster.clock.advance(0.02)
+    await until(lambda: len(seen.messages) == 1)
+    await done(c.close())
+
+
+async def test_an_offset_outside_of_the_queue(cluster: Cluster) -> None:
+    broker, _ = await stage(cluster, queues=1)
+    broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = offset(5)
+
+    def answer(request: Command, connection: object) -> Command | None:
+        if request.read(PullMessageRequest).queue_offset == 5:
+            return pulled(21, next_offset=20, low=20, high=30)
+        return None
+
+    broker.answers[PULL] = answer
+    c = await consumer(cluster, Seen())
+    await until(lambda: broker.count(PULL) == 2)
+    request = broker.last(PULL).read(PullMessageRequest)
+    assert (request.queue_offset, request.commit_offset) == (20, 20)
+    await cluster.clock.advance(5)
+    await until(lambda: commits(broker) == {0: 20})
+    await done(c.close())
+
+
+async def test_flow_control(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    log.add(0, *(record(i) for i in range(500)))
+    held: list[ReceivedMessage] = []
+    is_open = False
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        held.extend(messages)
+        while not is_open:
+            await cluster.clock.sleep(1)
+
+    c = await consumer(cluster, listener, pull_threshold_for_queue=100, concurrency=1)
+    await until(lambda: broker.count(PULL) == 4)
+    await cluster.clock.advance(10)
+    assert broker.count(PULL) == 4  # 4 times 32 messages are more than 100
+    assert len(held) == 1
+    is_open = True
+    await cluster.clock.advance(1)
+    await until(lambda: len(held) == 500)
+    await done(c.close())
+    assert commits(broker) == {0: 500}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"pull_threshold_size_for_queue": 500}, {"consume_concurrently_max_span": 10}],
+)
+async def test_flow_control_by_size_and_span(cluster: Cluster, settings: dict[str, int]) -> None:
+    broker, log = await stage(cluster, queues=1)
+    log.add(0, *(record(i) for i in range(100)))
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        await cluster.clock.sleep(1000)
+
+    c = await consumer(cluster, listener, close_timeout_ms=0, **settings)
+    await until(lambda: broker.count(PULL) == 1)
+    await cluster.clock.advance(20)
+    assert broker.count(PULL) == 1
+    closing = c.close()
+    await done(closing)
+
+
+async def test_close_finishes_what_is_at_work_and_stores_just_that(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    log.add(0, *(record(i) for i in range(10)))
+    begun: list[int] = []
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        begun.append(messages[0].queue_offset)
+        await cluster.clock.sleep(2)
+
+    c = await consumer(cluster, listener, concurrency=3)
+    await until(lambda: len(begun) == 3)
+    closing = asyncio.ensure_future(c.close())
+    await cluster.clock.advance(2)
+    await until(closing.done)
+    assert begun == [0, 1, 2]
+    assert commits(broker) == {0: 3}
+
+
+async def test_without_name_servers_it_does_not_start(cluster: Cluster) -> None:
+    await stage(cluster)
+    client = cluster.client()
+    await client.start()
+    await done(cluster.namesrvs[0].server.close())
+    c = PushConsumer("cg", instance=client, listener=Seen())
+    c.subscribe("T")
+    with pytest.raises(NoNameServerError):
+        await done(c.start())
+    assert client.groups.consumers == {}
+
+
+async def test_a_group_is_there_once_in_an_instance(cluster: Cluster) -> None:
+    await stage(cluster)
+    c = await consumer(cluster, Seen())
+    second = PushConsumer("cg", instance=c.instance, listener=Seen())
+    with pytest.raises(UsageError):
+        await done(second.start())
+    assert c.instance.groups.consumers == {"cg": c}
+    await done(c.close())
