@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path

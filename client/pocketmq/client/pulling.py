@@ -63,7 +63,7 @@ class Puller:
             max_messages: how many at the most; brokers have limits of their own.
             max_bytes: how much at the most; RocketMQ's brokers do not look at it.
             hold_ms: how long the broker may wait for a message when there is none.
-            commit_offset: an offset to store for the group on the way.
+            commit_offset: an offset to store for the group on the way, where that is safe.
 
         Raises:
             RouteError, NoNameServerError: the broker is not known.
@@ -76,7 +76,7 @@ class Puller:
         flags = PULL_SUBSCRIPTION
         if hold_ms > 0:
             flags |= PULL_SUSPEND
-        if commit_offset is not None and broker_id == MASTER_ID:
+        if commit_offset is not None and self._keeps_order(address, broker_id):
             flags |= PULL_COMMIT_OFFSET
         request = PullMessageRequest(
             consumer_group=self._group,
@@ -113,6 +113,15 @@ class Puller:
         return PullResult(
             status, messages, header.next_begin_offset, header.min_offset, header.max_offset
         )
+
+    def _keeps_order(self, address: str, broker_id: int) -> bool:
+        """Whether a broker stores what comes with a pull before what is sent after it.
+
+        RocketMQ's brokers have a thread pool for pulls and another for offsets: the last offset
+        of a closing consumer could be undone by the pull before it.
+        """
+        connection = self._pool.peek(address)
+        return broker_id == MASTER_ID and connection is not None and connection.peer_is_pocketmq
 
     def forget(self, queue: MessageQueue) -> None:
         """Drops what is remembered of a queue."""

@@ -358,7 +358,7 @@ class TestGreeting:
 
         server = await stage.serve({ECHO: note})
         connection = await stage.pool().get(server.address)
-        assert not connection.peer_is_pocketmq
+        assert connection.codec == Codec.JSON
         early = [connection.call(Command(ECHO), 1000) for _ in range(2)]
         await asyncio.gather(*early)
         assert connection.peer_is_pocketmq

@@ -12,6 +12,7 @@ from pocketmq.broker.store.segment import (
     ENTRY,
     ENTRY_SIZE,
     HEADER_SIZE,
+    INDEX_MAGIC,
     Segment,
     physical_offset,
     read_segment,
@@ -53,6 +54,7 @@ def check_directory(directory: Path) -> CheckReport:
 def _check_queue(files: Files, queue: Path, problems: list[str]) -> tuple[int, int]:
     count = size = 0
     end: tuple[int, int] | None = None
+    number: int | None = None
     for path in sorted(queue.glob("*.log")):
         try:
             segment = read_segment(path, files.read(path, 0, HEADER_SIZE))
@@ -62,6 +64,9 @@ def _check_queue(files: Files, queue: Path, problems: list[str]) -> tuple[int, i
         start = (segment.base_position, segment.base_offset)
         if end is not None and end != start:
             problems.append(f"{path}: begins at {start}, the segment before ends at {end}")
+        if number not in (None, segment.log_number):
+            problems.append(f"{path}: belongs to queue log {segment.log_number}, not to {number}")
+        number = segment.log_number
         position, offset = _check_segment(files, segment, problems)
         count += offset - segment.base_offset
         size += position - segment.base_position
@@ -71,7 +76,13 @@ def _check_queue(files: Files, queue: Path, problems: list[str]) -> tuple[int, i
 
 def _check_segment(files: Files, segment: Segment, problems: list[str]) -> tuple[int, int]:
     position, offset = segment.base_position, segment.base_offset
-    index = files.read(segment.index_path, HEADER_SIZE, INDEX_SIZE_MAX)
+    index = b""
+    if not files.exists(segment.index_path):
+        problems.append(f"{segment.index_path}: it is missing")
+    else:
+        index = files.read(segment.index_path, HEADER_SIZE, INDEX_SIZE_MAX)
+        if files.read(segment.index_path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
+            problems.append(f"{segment.index_path}: its header is not that of its log")
     wrong_entries: list[int] = []
     for record in scan(files, segment, position, offset):
         at = (record.offset - segment.base_offset) * ENTRY_SIZE

@@ -3,6 +3,7 @@
 OperatingError
 └── StoreError
     ├── DirectoryInUseError    another process owns the data directory
+    ├── DirectoryError         the data directory cannot be used at all
     ├── FormatError            a file is not of this store, or of another version
     ├── DiskFullError          no room: the write was refused or undone
     └── WriteFailedError       the disk failed: the write was undone
@@ -30,6 +31,20 @@ class DirectoryInUseError(StoreError):
         return (
             f"the data directory {self.directory} is in use by process {self.pid or 'unknown'}: "
             f"stop that broker, or give this one another storePathRootDir"
+        )
+
+
+class DirectoryError(StoreError):
+    """The data directory cannot be made, read or written."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        super().__init__(directory, reason)
+        self.directory, self.reason = directory, reason
+
+    def __str__(self) -> str:
+        return (
+            f"the data directory {self.directory} cannot be used: {self.reason}; make it readable "
+            f"and writable for this user, or set another storePathRootDir"
         )
 
 

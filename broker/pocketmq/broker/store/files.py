@@ -78,6 +78,11 @@ class Files:
         self._close(str(path))
         path.unlink(missing_ok=True)
 
+    def set_aside(self, path: Path) -> Path:
+        """Gives a file a name under which the store does not look at it; returns that name."""
+        self._close(str(path))
+        return path.rename(path.with_name(f"{path.name}.cut"))
+
     def exists(self, path: Path) -> bool:
         """Whether there is such a file."""
         return str(path) in self._handles or path.exists()

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from pocketmq.broker.store.errors import DirectoryInUseError
+from pocketmq.broker.store.errors import DirectoryError, DirectoryInUseError
 
 
 class DirectoryLock:
@@ -17,17 +17,24 @@ class DirectoryLock:
 
     Raises:
         DirectoryInUseError: another process holds it; the error names the process.
+        DirectoryError: it cannot be made or written.
     """
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as e:
+            raise DirectoryError(directory, e.strerror or str(e)) from e
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             pid = os.pread(self._handle, 32, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
             raise DirectoryInUseError(directory, pid) from None
+        except OSError as e:
+            os.close(self._handle)
+            raise DirectoryError(directory, f"it cannot be locked: {e.strerror}") from e
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketmq.broker.store.errors import FormatError
+from pocketmq.broker.store.errors import DirectoryError, FormatError, StoreError
 from pocketmq.broker.store.recovery import Checkpoint
+from pocketmq.broker.store.segment import LOG_NUMBER_MAX
 
 SCHEMA_VERSION = 1
 
@@ -52,6 +53,7 @@ class Metadata:
 
     Raises:
         FormatError: it is damaged or of another version.
+        DirectoryError: it cannot be opened or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,14 +69,22 @@ class Metadata:
                     f"run the version of PocketMQ that wrote it",
                 )
             self._db.executescript(_SCHEMA)
-            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            if version != SCHEMA_VERSION:
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        except sqlite3.OperationalError as e:
+            self._db.close()
+            raise DirectoryError(path.parent, f"{path.name}: {e}") from e
         except sqlite3.DatabaseError as e:
             self._db.close()
             raise FormatError(
                 path,
-                f"SQLite cannot read it ({e}): restore it from a copy, or recover it with "
-                f"`sqlite3 {path.name} .recover`",
+                f"SQLite cannot read it ({e}): restore it from a copy, recover it with "
+                f"`sqlite3 {path.name} .recover`, or move it away together with {path.name}-wal: "
+                f"messages and topics are found again then, the groups' offsets are lost",
             ) from e
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Closes the file."""
@@ -105,12 +115,21 @@ class Metadata:
         return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
 
     def add_queue_log(self, topic: str, queue_id: int) -> int:
-        """Gives a number to a new queue log."""
+        """Gives a number to a new queue log.
+
+        Raises:
+            StoreError: all numbers were given away.
+        """
         cursor = self._db.execute(
             "INSERT INTO queue_logs (topic, queue_id) VALUES (?, ?)", (topic, queue_id)
         )
         number = cursor.lastrowid
         assert number is not None
+        if number > LOG_NUMBER_MAX:
+            raise StoreError(
+                f"all {LOG_NUMBER_MAX} numbers of queue logs were given away over the life of this "
+                f"data directory: start this broker with a new storePathRootDir"
+            )
         return number
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:

@@ -1,8 +1,9 @@
 """Opening a queue log: what the last checkpoint vouches for is taken, the rest is checked.
 
-After a clean stop nothing has to be read. After a crash the records behind the checkpoint are
+After a clean stop no record has to be read. After a crash the records behind the checkpoint are
 checked one by one (length, magic, CRC, and that each is the record that belongs there); the log is
 cut at the first bad one, and the index is made again from the log, never the other way round.
+docs/store-format.md has the rules.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from pocketmq.broker.store.segment import (
     physical_offset,
     read_segment,
 )
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.protocol.records import (
     MAGIC_V1,
     PHYSICAL_OFFSET_AT,
     QUEUE_OFFSET_AT,
+    SYS_FLAG_AT,
     body_size_at,
     check_record,
     read_store_timestamp,
@@ -39,8 +41,11 @@ log = logging.getLogger("pocketmq.store")
 
 _OFFSETS = struct.Struct(">qq")
 _INT = struct.Struct(">I")
-READ_SIZE = 8 * 1024 * 1024
-"""Bytes that a scan reads at once; larger than any record."""
+READ_SIZE = 4 * 1024 * 1024
+"""Bytes that a scan reads at once, unless a record is larger."""
+
+RECORD_SIZE_MAX = 17 * 1024 * 1024
+"""No record is larger: it came in one frame of 16 MiB."""
 
 
 class Checkpoint(NamedTuple):
@@ -75,41 +80,35 @@ def open_queue_log(
     queue_id: int,
     number: int,
     segment_size: int,
-    checkpoint: Checkpoint,
+    checkpoint: Checkpoint | None,
 ) -> Recovered:
     """Opens a queue's log, whatever the last run left behind.
 
+    Records that were on the disk are never given up: damage among them is an error.
+
+    Args:
+        files, directory, topic, queue_id, number, segment_size: see `QueueLog`.
+        checkpoint: the last one; None when it was lost with the metadata.
+
     Raises:
-        FormatError: a file is of another store or version, or a segment is missing.
+        FormatError: a file is of another store or version, is damaged where it was already on the
+            disk, or a segment is missing.
     """
-    segments, cut_size = _find_segments(files, directory, number)
-    if not segments:
-        empty = QueueLog(files, directory, topic, queue_id, number, segment_size)
-        return Recovered(empty, cut_size)
-    end = checkpoint
-    first = _segment_at(segments, checkpoint.position)
-    if first is None:
-        # The checkpoint lies before the oldest segment or behind the newest record on disk.
-        first, end = 0, Checkpoint(segments[0].base_position, segments[0].base_offset)
-    for index in range(first, len(segments)):
-        segment = segments[index]
-        if segment.base_position != end.position and index > first:
-            raise FormatError(
-                segment.log_path,
-                f"the records of {topic} queue {queue_id} from position {end.position} on are "
-                f"missing before this segment: restore the file that holds them, or move the "
-                f"later ones away",
-            )
-        if segment.base_position > end.position:
-            end = Checkpoint(segment.base_position, segment.base_offset, end.timestamp)
-        end, cut = _recover_segment(files, segment, end)
-        if cut:
-            cut_size += cut
-            for later in segments[index + 1 :]:
-                cut_size += files.size(later.log_path) - HEADER_SIZE
-                _remove(files, later)
-            del segments[index + 1 :]
-            break
+    vouched = checkpoint or Checkpoint()
+    segments, cut_size = _find_segments(files, directory, number, vouched)
+    end = vouched
+    if segments:
+        end, more = _recover_segments(files, segments, vouched, is_known=checkpoint is not None)
+        cut_size += more
+    elif vouched.position:
+        log.error(
+            "%s holds none of the records of %s queue %d that were on the disk: it goes on empty "
+            "at offset %d",
+            directory,
+            topic,
+            queue_id,
+            vouched.offset,
+        )
     if cut_size:
         log.warning(
             "%s queue %d: %d bytes behind the last sound record were cut off, it goes on at "
@@ -119,34 +118,25 @@ def open_queue_log(
             cut_size,
             end.offset,
         )
-    queue_log = QueueLog(
-        files,
-        directory,
-        topic,
-        queue_id,
-        number,
-        segment_size,
-        segments,
-        end.position,
-        end.offset,
-        end.timestamp,
-    )
+    queue_log = QueueLog(files, directory, topic, queue_id, number, segment_size, segments, *end)
     return Recovered(queue_log, cut_size)
 
 
-def _find_segments(files: Files, directory: Path, number: int) -> tuple[list[Segment], int]:
+def _find_segments(
+    files: Files, directory: Path, number: int, vouched: Checkpoint
+) -> tuple[list[Segment], int]:
+    """The segments by their headers; bytes of one that a crash left without its header."""
     if not directory.is_dir():
         return [], 0
-    segments = []
-    paths = sorted(directory.glob("*.log"))
+    segments: list[Segment] = []
     cut_size = 0
+    paths = sorted(directory.glob("*.log"))
     for path in paths:
         header = files.read(path, 0, HEADER_SIZE)
-        if len(header) < HEADER_SIZE and path is paths[-1]:
-            # The crash came while the segment was begun: it holds nothing yet.
-            files.delete(path)
-            files.delete(path.with_suffix(".idx"))
-            continue
+        if path is paths[-1] and not header.strip(b"\0") and _begins_behind(path, vouched.position):
+            # The crash came while the segment was begun: nothing of it was on the disk.
+            cut_size = _remove(files, path)
+            break
         segment = read_segment(path, header)
         if segment.log_number != number:
             raise FormatError(
@@ -159,30 +149,153 @@ def _find_segments(files: Files, directory: Path, number: int) -> tuple[list[Seg
     return segments, cut_size
 
 
-def _segment_at(segments: list[Segment], position: int) -> int | None:
-    """The last segment that begins at or before a position."""
-    found = None
+def _begins_behind(path: Path, position: int) -> bool:
+    return path.stem.isdecimal() and int(path.stem) >= position
+
+
+def _remove(files: Files, path: Path) -> int:
+    """Takes a segment out of the log; one that holds anything is kept under another name."""
+    size = files.size(path) - HEADER_SIZE
+    files.delete(path.with_suffix(".idx"))
+    if size <= 0:
+        files.delete(path)
+        return 0
+    kept = files.set_aside(path)
+    log.error("%s cannot be joined to the records before it: it is kept as %s", path, kept.name)
+    return size
+
+
+def _recover_segments(
+    files: Files, segments: list[Segment], vouched: Checkpoint, *, is_known: bool
+) -> tuple[Checkpoint, int]:
+    """Checks the segments and repairs what a crash can do; returns the end and the bytes cut off.
+
+    Segments behind a cut are taken off the list.
+    """
+    first = _segment_at(segments, vouched.position)
+    for index in range(first):
+        _check_finished(files, segments[index], segments[index + 1])
+    start = segments[first]
+    end = vouched
+    if vouched.position < start.base_position:  # what it vouched for was removed, being old
+        end = Checkpoint(start.base_position, start.base_offset, vouched.timestamp)
+    cut_size = 0
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        if index > first:
+            if cut_size or segment.base_position != end.position:
+                if not is_known:
+                    raise _missing(segments[index - 1], end.position, segment)
+                # Power was lost while only the system's memory held what is between the two.
+                for later in segments[index:]:
+                    cut_size += _remove(files, later.log_path)
+                del segments[index:]
+                break
+            end = Checkpoint(segment.base_position, segment.base_offset, end.timestamp)
+        end, cut = _recover_segment(files, segment, end)
+        cut_size += cut
+    return end, cut_size
+
+
+def _missing(segment: Segment, position: int, follower: Segment) -> FormatError:
+    return FormatError(
+        segment.log_path,
+        f"its sound records end at position {position}, but the next segment begins at "
+        f"{follower.base_position}: restore the file that holds what is between them, or go on "
+        f"without these records: move this file and those before it away",
+    )
+
+
+def _segment_at(segments: list[Segment], position: int) -> int:
+    """The index of the last segment that begins at or before a position; 0 if there is none."""
+    found = 0
     for index, segment in enumerate(segments):
         if segment.base_position <= position:
             found = index
     return found
 
 
-def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple[Checkpoint, int]:
-    """Checks one segment from a known good point on; returns its end and the bytes cut off."""
+def _check_finished(files: Files, segment: Segment, follower: Segment) -> None:
+    """Checks that a segment reaches to the next one, and makes its index again if need be.
+
+    Raises:
+        FormatError: it does not, or a record of it is damaged.
+    """
+    end = Checkpoint(follower.base_position, follower.base_offset)
     size = files.size(segment.log_path) - HEADER_SIZE + segment.base_position
-    if size < start.position:
-        log.warning("%s is shorter than its checkpoint: it is read from its start", segment.stem)
-        start = Checkpoint(segment.base_position, segment.base_offset)
-    known_entries = start.offset - segment.base_offset
-    index_size = files.size(segment.index_path) if files.exists(segment.index_path) else 0
-    if index_size < HEADER_SIZE + known_entries * ENTRY_SIZE or not index_size:
-        start = Checkpoint(segment.base_position, segment.base_offset)
-        known_entries = 0
-        files.create(segment.index_path, segment.header(INDEX_MAGIC))
-        index_size = HEADER_SIZE
-    elif size == start.position and index_size == HEADER_SIZE + known_entries * ENTRY_SIZE:
+    if size < end.position:
+        raise _missing(segment, size, follower)
+    if size > end.position:
+        log.warning("%s: bytes behind its last record are cut off", segment.log_path)
+        files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
+    if _is_index_sound(files, segment, end):
+        return
+    log.warning("%s is missing or damaged: it is made again", segment.index_path)
+    start = Checkpoint(segment.base_position, segment.base_offset)
+    if _rebuild_index(files, segment, start)[:2] != end[:2]:
+        raise _damaged(segment, start)
+
+
+def _damaged(segment: Segment, end: Checkpoint) -> FormatError:
+    return FormatError(
+        segment.log_path,
+        f"the record at position {end.position} (offset {end.offset}) is damaged, though it was on "
+        f"the disk: restore the file from a copy, or go on without these records: move this file "
+        f"and those before it away",
+    )
+
+
+def _is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
+    """Whether the index reaches up to a point of the log: its header, size and last entry."""
+    path = segment.index_path
+    size = HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
+    if not files.exists(path) or files.size(path) < size:
+        return False
+    if files.read(path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
+        return False
+    if size == HEADER_SIZE:
+        return True
+    place, record_size, _ = ENTRY.unpack(files.read(path, size - ENTRY_SIZE, ENTRY_SIZE))
+    start: int = end.position - record_size
+    return start >= segment.base_position and place == physical_offset(segment.log_number, start)
+
+
+def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple[Checkpoint, int]:
+    """Checks one segment from a known good point on; returns its end and the bytes cut off.
+
+    Raises:
+        FormatError: a record before that point is damaged.
+    """
+    size = files.size(segment.log_path) - HEADER_SIZE + segment.base_position
+    vouched_position = start.position
+    if size < vouched_position:
+        log.error(
+            "%s ends at position %d, though %d was on the disk: the records between are lost",
+            segment.log_path,
+            size,
+            vouched_position,
+        )
+        vouched_position = segment.base_position
+        start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
+    if not _is_index_sound(files, segment, start):
+        start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
+    elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
         return start, 0
+    end = _rebuild_index(files, segment, start)
+    if end.position < vouched_position:
+        raise _damaged(segment, end)
+    cut_size = size - end.position
+    if cut_size:
+        files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
+    return end, cut_size
+
+
+def _index_size(segment: Segment, end: Checkpoint) -> int:
+    return HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
+
+
+def _rebuild_index(files: Files, segment: Segment, start: Checkpoint) -> Checkpoint:
+    """Makes the index again from a record of the log on; returns the end of the sound records."""
     entries = bytearray()
     end = start
     for record in scan(files, segment, start.position, start.offset):
@@ -190,14 +303,13 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
             physical_offset(segment.log_number, record.position), record.size, record.tags_code
         )
         end = Checkpoint(record.position + record.size, record.offset + 1, record.timestamp)
-    entries_at = HEADER_SIZE + known_entries * ENTRY_SIZE
-    files.truncate(segment.index_path, entries_at)
+    if start.offset == segment.base_offset:
+        files.create(segment.index_path, segment.header(INDEX_MAGIC))
+    else:
+        files.truncate(segment.index_path, _index_size(segment, start))
     if entries:
-        files.write(segment.index_path, entries_at, entries)
-    cut = size - end.position
-    if cut:
-        files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
-    return end, cut
+        files.write(segment.index_path, _index_size(segment, start), entries)
+    return end
 
 
 def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator[ScannedRecord]:
@@ -210,6 +322,9 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
         if not size and (at or not window):
             # It may only be cut off by the window: look once more with the record at its start.
             window = files.read(segment.log_path, position - base, READ_SIZE)
+            announced = int.from_bytes(window[:4], "big")
+            if READ_SIZE < announced <= RECORD_SIZE_MAX:
+                window = files.read(segment.log_path, position - base, announced)
             window_position, at = position, 0
             size = check_record(window, 0, len(window))
         if not size:
@@ -230,7 +345,7 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
 
 def record_tags_code(data: bytes, position: int) -> int:
     """The tags code of the record at a position."""
-    (sys_flag,) = _INT.unpack_from(data, position + 36)
+    (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
     at = position + body_size_at(sys_flag)
     (body_size,) = _INT.unpack_from(data, at)
     at += 4 + body_size
@@ -240,13 +355,7 @@ def record_tags_code(data: bytes, position: int) -> int:
     else:
         at += 2 + int.from_bytes(data[at : at + 2], "big")
     size = int.from_bytes(data[at : at + 2], "big")
-    text = data[at + 2 : at + 2 + size].decode()
-    return props.tags_code(props.value_of(text, props.TAGS))
-
-
-def _remove(files: Files, segment: Segment) -> None:
-    files.delete(segment.log_path)
-    files.delete(segment.index_path)
+    return encoded_tags_code(data[at + 2 : at + 2 + size])
 
 
 assert PHYSICAL_OFFSET_AT == QUEUE_OFFSET_AT + 8

@@ -71,7 +71,9 @@ class _Layout:
 
 
 _LAYOUTS: dict[int, _Layout] = {}
-_LAYOUTS_MAX = 1024
+_LAYOUT_SIZE_MAX = 2048
+"""Bytes of the longest fields whose layout is kept: one of each size, so some megabytes at most."""
+
 _MISSES_MAX = 16
 """A layout that is no longer met makes room for another of the same size."""
 
@@ -86,7 +88,7 @@ def _decode_fields(data: bytes) -> dict[str, str]:
         if layout.misses > _MISSES_MAX:
             del _LAYOUTS[len(data)]
     fields, spans = _walk_fields(data)
-    if layout is None and len(_LAYOUTS) < _LAYOUTS_MAX and len(spans) == len(fields) > 0:
+    if layout is None and len(data) <= _LAYOUT_SIZE_MAX and len(spans) == len(fields) > 0:
         _LAYOUTS[len(data)] = _Layout(data, tuple(fields), spans)
     return fields
 

@@ -32,6 +32,39 @@ def test_every_cut_is_found(sent: Command) -> None:
             binary.decode(header[:size], b"")
 
 
+def test_headers_of_one_size_are_told_apart() -> None:
+    """The decoder remembers where values stood in headers of a size."""
+    forms = [
+        {"topic": "TopicA", "queueId": "10"},
+        {"topic": "Topic", "queueId": "110"},
+        {"queueId": "1", "topic": "TopicAB"},
+        {"tepic": "TopicA", "queueId": "10"},
+        {"topic": "TopicA", "queueI": "100"},
+        {"topic": "TopéA", "queueId": "10"},
+    ]
+    headers = [binary.encode(Command(1, extra=form)) for form in forms]
+    assert len({len(header) for header in headers}) == 1
+    for _ in range(3 * binary._MISSES_MAX):
+        for form, header in zip(forms, headers, strict=True):
+            assert binary.decode(header, b"").fields == form
+            assert binary.decode(header, b"").fields == form
+
+
+def test_what_is_remembered_of_headers_is_bounded() -> None:
+    before = set(binary._LAYOUTS)
+    large = binary.encode(Command(1, extra={"k": "v" * binary._LAYOUT_SIZE_MAX}))
+    for _ in range(2):
+        assert len(binary.decode(large, b"").fields["k"]) == binary._LAYOUT_SIZE_MAX
+    assert set(binary._LAYOUTS) == before
+
+
+def test_text_that_is_no_utf_8_is_found_in_a_known_layout_too() -> None:
+    header = binary.encode(Command(1, extra={"name-of-its-own": "value"}))
+    binary.decode(header, b"")
+    with pytest.raises(FrameError, match="the binary header cannot be read"):
+        binary.decode(header.replace(b"value", b"val\xffe"), b"")
+
+
 def test_an_empty_value_is_an_absent_one() -> None:
     read = binary.decode(binary.encode(Command(105, extra={"topic": "", "x": "y"})), b"")
     assert read.fields == {"x": "y"}

@@ -1,0 +1,196 @@
+"""The command `pocketmq`, run as people run it: in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interop.clusters import Cluster, pocketmq_cluster
+
+COMMAND = (sys.executable, "-m", "pocketmq.cli.main")
+TIMEOUT_S = 60.0
+
+
+def pocketmq(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (*COMMAND, *words),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def ok(*words: str, stdin: str | None = None) -> str:
+    done = pocketmq(*words, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pocketmq_cluster(tmp_path_factory.mktemp("cli") / "data", "--brokers", "2") as running:
+        yield running
+
+
+def test_two_brokers_have_the_names_and_a_process_each(cluster: Cluster) -> None:
+    assert sorted(cluster.brokers) == ["broker-a", "broker-b"]
+
+
+def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliTopic", "--queues", "3", *names)
+    route = json.loads(ok("topic", "route", "CliTopic", "-o", "json", *names))
+    assert [(r["broker"], r["address"], r["writeQueues"]) for r in route] == [
+        ("broker-a", cluster.brokers["broker-a"], 3),
+        ("broker-b", cluster.brokers["broker-b"], 3),
+    ]
+    ok("topic", "update", "CliTopic", "--write-queues", "2", "--perm", "r", *names)
+    listed = json.loads(ok("topic", "list", "-o", "json", *names))
+    assert {
+        "topic": "CliTopic",
+        "brokers": 2,
+        "readQueues": 6,
+        "writeQueues": 4,
+        "perm": "R--",
+    } in listed
+    assert not any(row["topic"] == "TBW102" for row in listed)
+    assert "TBW102" in ok("topic", "list", "--all", *names)
+    ok("topic", "delete", "CliTopic", *names)
+    gone = pocketmq("topic", "route", "CliTopic", *names)
+    assert gone.returncode == 1
+    assert "CliTopic" in gone.stderr
+    assert "Traceback" not in gone.stderr
+
+
+def test_lines_sent_through_a_pipe_are_consumed_in_order_by_key(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    lines = [f"line {i} – ü" for i in range(20)]
+    sent = json.loads(
+        ok("send", "CliPipe", "--sharding-key", "k", "--tag", "t", "-p", "a=b", "-o", "json",
+           *names, stdin="\n".join(lines))
+    )  # fmt: skip
+    assert [row["status"] for row in sent] == ["SEND_OK"] * 20
+    assert len({(row["broker"], row["queue"]) for row in sent}) == 1
+    text = ok("consume", "CliPipe", "--from-beginning", "--count", "20", "--timeout", "20",
+              "-o", "json", *names)  # fmt: skip
+    got = [json.loads(line) for line in text.splitlines()]
+    assert [m["body"] for m in got] == lines
+    assert {m["tags"] for m in got} == {"t"}
+    assert {m["properties"]["a"] for m in got} == {"b"}
+    stats = json.loads(ok("topic", "stats", "CliPipe", "-o", "json", *names))
+    assert sum(row["messages"] for row in stats) == 20
+
+
+def test_a_group_goes_on_where_it_stopped(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("send", "CliGroup", "--sharding-key", "k", *names, stdin="one\ntwo\nthree")
+    take = ("consume", "CliGroup", "--group", "cli_group", "--from-beginning", "--timeout", "20")
+    assert ok(*take, "--count", "2", *names) == "one\ntwo\n"
+    assert ok(*take, "--count", "1", *names) == "three\n"
+
+
+def test_bench_prints_rates(cluster: Cluster) -> None:
+    rows = json.loads(
+        ok("bench", "--messages", "500", "--topic", "CliBench", "-o", "json",
+           "--namesrv", cluster.namesrv)
+    )  # fmt: skip
+    assert [row["messages"] for row in rows] == [500, 500]
+    assert all(row["perSecond"] > 0 for row in rows)
+
+
+def test_too_few_messages_are_an_exit_code(cluster: Cluster) -> None:
+    done = pocketmq("consume", "SELF_TEST_TOPIC", "--count", "1", "--timeout", "0.2",
+                    "--namesrv", cluster.namesrv)  # fmt: skip
+    assert done.returncode == 1
+    assert "only 0 of 1" in done.stderr
+
+
+def test_health_tells_living_from_dead(cluster: Cluster) -> None:
+    ok("health", "--namesrv", cluster.namesrv)
+    ok("health", "--broker", cluster.brokers["broker-b"])
+    dead = pocketmq("health", "--broker", "127.0.0.1:1")
+    assert dead.returncode == 1
+    assert "cannot connect to 127.0.0.1:1" in dead.stderr
+    assert pocketmq("health").returncode == 2
+
+
+def test_a_cluster_without_name_server_is_named(cluster: Cluster) -> None:
+    done = pocketmq("topic", "list", "--namesrv", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_data_directory_is_taken_by_one_process(tmp_path: Path) -> None:
+    with pocketmq_cluster(tmp_path):
+        second = pocketmq("up", "--namesrv-port", "0", "--broker-port", "0", "--data",
+                          str(tmp_path))  # fmt: skip
+    assert second.returncode == 1
+    assert "is in use by process" in second.stderr
+    assert str(tmp_path / "broker-a") in second.stderr
+
+
+def test_a_used_port_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    port = cluster.namesrv.rpartition(":")[2]
+    done = pocketmq("up", "--namesrv-port", port, "--data", str(tmp_path))
+    assert done.returncode != 0
+    assert port in done.stderr
+    assert "Traceback" not in done.stderr
+    taken = cluster.brokers["broker-a"].rpartition(":")[2]
+    done = pocketmq(
+        "up", "--namesrv-port", "0", "--broker-port", taken, "--data", str(tmp_path / "b")
+    )
+    assert done.returncode != 0
+    assert taken in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("brokerNam: x", ("brokerNam", "brokerName")),
+        ("listenPort: many", ("listenPort",)),
+        ("flushDiskType: SOMETIMES", ("flushDiskType", "SYNC_FLUSH")),
+        ("listenPort=1", ("key: value",)),
+        ("fileReservedTime: 0", ("fileReservedTime",)),
+    ],
+)
+def test_a_wrong_setting_is_named_with_the_remedy(
+    tmp_path: Path, text: str, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text(text)
+    done = pocketmq("broker", "-c", str(path))
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
+    done = pocketmq("namesrv", "-c", str(tmp_path / "none.yaml"))
+    assert done.returncode == 2
+    assert "none.yaml" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_cluster_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        (*COMMAND, "up", "--brokers", "2", "--namesrv-port", "0", "--broker-port", "0", "--data",
+         str(tmp_path)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("up namesrv=")
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
+    assert errors == ""
