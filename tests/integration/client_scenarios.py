@@ -100,13 +100,14 @@ async def sends_of_all_kinds(namesrv: str) -> None:
         assert len(keyed) == 1
         batch = await producer.send_batch([Message(topic, b"batch %d" % i) for i in range(10)])
         assert [r.count for r in batch] == [10]
+        await holds(admin, topic, 1 + 1 + 1 + 5 + 10)
         pulled = await consumer.pull(batch[0].queue, batch[0].queue_offset, hold_ms=HOLD_MS)
         assert [m.body for m in pulled.messages] == [b"batch %d" % i for i in range(10)]
         assert ",".join(m.msg_id for m in pulled.messages) == batch[0].msg_id
         await producer.send_oneway(Message(topic, b"oneway", tags="O"), queue=packed.queue)
-        found = await consumer.pull(packed.queue, packed.queue_offset + 1, hold_ms=HOLD_MS)
-        assert found.messages[-1].tags == "O"
         await holds(admin, topic, 1 + 1 + 1 + 5 + 10 + 1)
+        last = await consumer.pull(packed.queue, packed.queue_offset + 1, expression="O")
+        assert [m.body for m in last.messages] == [b"oneway"]
         assert (await admin.view_message(result.offset_msg_id)).body == b"one"
         await admin.delete_topic(topic)
 

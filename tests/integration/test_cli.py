@@ -194,3 +194,20 @@ def test_a_signal_stops_a_cluster_cleanly(tmp_path: Path, number: signal.Signals
     _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     assert errors == ""
+
+
+def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
+    with pocketmq_cluster(tmp_path) as running:
+        ok("send", "CliStore", "--namesrv", running.namesrv, stdin="one\ntwo\nthree")
+        busy = pocketmq("store", "check", str(tmp_path / "broker-a"))
+        assert busy.returncode == 1
+        assert "is in use by process" in busy.stderr
+    sound = json.loads(ok("store", "check", str(tmp_path / "broker-a"), "-o", "json"))
+    assert sound["records"] == 3
+    assert sound["problems"] == []
+    log = next((tmp_path / "broker-a" / "queues" / "CliStore").rglob("*.log"))
+    log.write_bytes(log.read_bytes()[:-1])
+    damaged = pocketmq("store", "check", str(tmp_path / "broker-a"))
+    assert damaged.returncode == 1
+    assert str(log) in damaged.stdout
+    assert pocketmq("store", "check", str(tmp_path / "nothing")).returncode == 2

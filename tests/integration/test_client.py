@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
-from integration.client_scenarios import SCENARIOS, without_an_event_loop
+from integration.client_scenarios import SCENARIOS, Inbox, without_an_event_loop
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.client import Admin, ClientInstance, Message, Producer
+from pocketmq.client import Admin, ClientInstance, Message, Producer, PushConsumer
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.testing.clock import VirtualClock
 
 LOCALHOST = "127.0.0.1"
 
@@ -81,3 +83,37 @@ async def test_two_brokers_share_a_topic_and_one_of_them_stops(tmp_path: Path) -
         await second.close()
         names = {(await producer.send(Message("T", b"x"))).queue.broker_name for _ in range(8)}
         assert names == {"broker-a"}
+
+
+async def test_consumers_go_on_when_their_broker_was_restarted(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """The clients' pauses pass in virtual time; offsets survive in the broker."""
+    inbox = Inbox()
+    async with AsyncExitStack() as stack:
+        namesrv = await stack.enter_async_context(cluster_in(tmp_path))
+        config = BrokerConfig(
+            listen_port=0,
+            bind_address=LOCALHOST,
+            namesrv_addr=namesrv,
+            store_path_root_dir=str(tmp_path / "broker"),
+        )
+        broker = await stack.enter_async_context(Broker(config))
+        producer = await stack.enter_async_context(Producer("pg", namesrv))
+        async with Admin(namesrv) as admin:
+            await admin.create_topic("T", 1)
+        consumer = PushConsumer("cg", namesrv, listener=inbox, clock=clock)
+        consumer.subscribe("T")
+        await stack.enter_async_context(consumer)
+        await producer.send(Message("T", b"before"))
+        await inbox.has(lambda messages: len(messages) == 1)
+        port = int(broker.address.rpartition(":")[2])
+        await broker.close()
+        await clock.advance(5)
+        broker = Broker(msgspec.structs.replace(config, listen_port=port))
+        await stack.enter_async_context(broker)
+        await producer.send(Message("T", b"after"))
+        while len(inbox.messages) < 2:
+            await clock.advance(1)
+        assert [m.body for m in inbox.messages] == [b"before", b"after"]
+        assert len(consumer.queues) == 1

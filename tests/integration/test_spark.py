@@ -27,6 +27,7 @@ from pocketmq.spark import (
     export,
     ingest,
     local_session,
+    register,
 )
 from pocketmq.spark.jobs.failures import reason_of
 from pocketmq.spark.jobs.progress import TopicGrowth
@@ -401,7 +402,7 @@ def test_a_broker_killed_in_the_middle_of_a_write_loses_nothing(spark: Any, tmp_
         write(spark.range(1).selectExpr("'first' value"), address, "Killed")
         growth = TopicGrowth(address, "Killed")
         rows = spark.range(0, rows_count, 1, 4).selectExpr("cast(id as string) value")
-        with ThreadPoolExecutor(1) as job:
+        with ThreadPoolExecutor(1, initializer=register, initargs=(spark,)) as job:
             writing = job.submit(write, rows, address, "Killed", batchRows="200")
             while growth.stored() < 5000:
                 assert not writing.done(), "the write ended before the broker could be killed"

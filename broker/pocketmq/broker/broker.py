@@ -134,6 +134,7 @@ class Broker:
         stack.callback(self.polling.release_all)
         self.address = join_address(self._advertised_host(), server.port)
         self._create_system_topics()
+        self._restore_topics()
         handlers.update(self._handlers(server.port))
 
         tasks = Tasks()
@@ -230,6 +231,15 @@ class Broker:
         ]
         self.topics.put(*missing)
 
+    def _restore_topics(self) -> None:
+        """Topics whose messages were found again after the metadata was lost."""
+        nums_min = self.config.default_topic_queue_nums
+        for name in sorted(self.store.adopted_topics):
+            if name not in self.topics:
+                nums = max(nums_min, *(queue_id + 1 for queue_id in self.store.queue_ids(name)))
+                log.warning("topic %s is made again with %d queues", name, nums)
+                self.topics.create_for_group(name, nums)
+
     # -- clients ------------------------------------------------------------------------------
 
     def _members_changed(self, name: str, group: ConsumerGroup) -> None:
@@ -243,6 +253,7 @@ class Broker:
             connection.notify(Command(request.code, header=request))
 
     def _disconnected(self, connection: Connection) -> None:
+        self.polling.forget(connection)
         self.producers.leave_all(connection)
         self.consumers.leave_all(connection)
 

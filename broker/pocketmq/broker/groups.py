@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import msgspec
 
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.errors import IllegalNameError, response_error
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.broker")
@@ -56,7 +57,8 @@ class GroupTable:
         """A group's settings; the group is made if that is allowed.
 
         Raises:
-            GroupMissingError: it does not exist and groups are not made on first use.
+            GroupMissingError: it does not exist and groups are not made on first use, or not of
+                that name.
         """
         config = self._groups.get(name)
         if config is not None:
@@ -67,6 +69,13 @@ class GroupTable:
                 f"subscription group [{name}] does not exist, and autoCreateSubscriptionGroup is "
                 f"off: create it first (updateSubGroup)",
             )
+        try:
+            names.check_group(name)
+        except IllegalNameError as e:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist and cannot be created: {e}",
+            ) from e
         log.info("creating group %s on its first use", name)
         config = GroupConfig(group_name=name)
         self.put(config)
@@ -76,14 +85,15 @@ class GroupTable:
         """Creates or changes a group."""
         if self._groups.get(config.group_name) == config:
             return
-        self._groups[config.group_name] = config
         self._metadata.save_group(config.group_name, msgspec.json.encode(config).decode())
+        self._groups[config.group_name] = config
         self.version = self.version.next(self._clock.now_ms())
 
     def remove(self, name: str) -> bool:
         """Forgets a group; False if it was not there."""
-        if self._groups.pop(name, None) is None:
+        if name not in self._groups:
             return False
         self._metadata.remove_group(name)
+        del self._groups[name]
         self.version = self.version.next(self._clock.now_ms())
         return True

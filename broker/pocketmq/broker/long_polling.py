@@ -11,17 +11,20 @@ import msgspec
 
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.transport.clock import Clock, Timer
+from pocketmq.transport.connection import Connection
 
 
 class HeldPull(msgspec.Struct, eq=False):
     """One pull that waits.
 
     Attributes:
+        connection: of the client.
         offset: it wants a message at or behind this queue offset.
         wake: tries again; True when the pull was answered.
         expire: answers that nothing came.
     """
 
+    connection: Connection
     offset: int
     wake: Callable[[], bool]
     expire: Callable[[], object]
@@ -39,6 +42,7 @@ class LongPolling:
     def __init__(self, clock: Clock, held_max: int) -> None:
         self._clock, self._held_max = clock, held_max
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
+        self._keys: dict[Connection, dict[HeldPull, tuple[str, int]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -48,11 +52,11 @@ class LongPolling:
         """Keeps a pull until a message arrives or its time is over; False if there is no room."""
         if self._count >= self._held_max:
             return False
-        self._held.setdefault((topic, queue_id), {})[pull] = None
+        key = (topic, queue_id)
+        self._held.setdefault(key, {})[pull] = None
+        self._keys.setdefault(pull.connection, {})[pull] = key
         self._count += 1
-        pull.timer = self._clock.call_later(
-            timeout_ms / 1000, self._expire, (topic, queue_id), pull
-        )
+        pull.timer = self._clock.call_later(timeout_ms / 1000, self._expire, key, pull)
         return True
 
     def arrived(self, queue_log: QueueLog) -> None:
@@ -78,6 +82,11 @@ class LongPolling:
             for pull in list(self._held[key]):
                 self._expire(key, pull)
 
+    def forget(self, connection: Connection) -> None:
+        """Drops the held pulls of a client that is gone."""
+        for pull, key in list(self._keys.get(connection, {}).items()):
+            self._remove(key, pull)
+
     def _expire(self, key: tuple[str, int], pull: HeldPull) -> None:
         if self._remove(key, pull):
             pull.expire()
@@ -90,6 +99,10 @@ class LongPolling:
         self._count -= 1
         if not held:
             del self._held[key]
+        of_connection = self._keys[pull.connection]
+        del of_connection[pull]
+        if not of_connection:
+            del self._keys[pull.connection]
         if pull.timer is not None:
             pull.timer.cancel()
         return True

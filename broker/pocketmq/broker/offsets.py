@@ -5,8 +5,16 @@ from __future__ import annotations
 import logging
 
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.topics import QUEUE_NUMS_MAX
 
 log = logging.getLogger("pocketmq.broker")
+
+OFFSET_MAX = (1 << 63) - 1
+
+
+def is_offset(queue_id: int, offset: int) -> bool:
+    """Whether a group may stand there in some queue: what is kept must fit where it is kept."""
+    return 0 <= queue_id < QUEUE_NUMS_MAX and 0 <= offset <= OFFSET_MAX
 
 
 class ConsumerOffsets:
@@ -71,10 +79,10 @@ class ConsumerOffsets:
         """Writes what changed since the last time, in one transaction."""
         if not self._unsaved:
             return
-        unsaved, self._unsaved = self._unsaved, set()
         self._metadata.save_consumer_offsets(
             [
                 (group, topic, queue_id, self._offsets[group, topic][queue_id])
-                for group, topic, queue_id in unsaved
+                for group, topic, queue_id in self._unsaved
             ]
         )
+        self._unsaved.clear()

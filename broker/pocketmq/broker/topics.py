@@ -63,16 +63,17 @@ class TopicTable:
         changed = [c for c in configs if self._topics.get(c.topic_name) != c]
         if not changed:
             return
+        self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
         for config in changed:
             self._topics[config.topic_name] = config
-        self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
         self._changed()
 
     def remove(self, name: str) -> bool:
         """Forgets a topic; False if it was not there. Its logs are the store's to delete."""
-        if self._topics.pop(name, None) is None:
+        if name not in self._topics:
             return False
         self._metadata.remove_topic(name)
+        del self._topics[name]
         self._changed()
         return True
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
 
-from pocketmq.cli import jobs, load, messages, servers, topics
-from pocketmq.cli.output import EXIT_FAILED, EXIT_USAGE
+from pocketmq.cli import jobs, load, messages, servers, store, topics
+from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app.command()(servers.namesrv)
 app.command()(servers.broker)
 app.command()(servers.health)
 app.add_typer(topics.app, name="topic")
+app.add_typer(store.app, name="store")
 app.command()(messages.send)
 app.command()(messages.consume)
 app.command()(load.bench)
@@ -33,6 +35,10 @@ def run() -> None:
     """Runs the command line; every expected error ends in one clear line."""
     try:
         app()
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough: no error, and nothing may be flushed any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PIPE_CLOSED)
     except UsageError as e:
         _fail(e, EXIT_USAGE)
     except (PocketMQError, OSError) as e:

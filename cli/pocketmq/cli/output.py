@@ -27,6 +27,9 @@ FormatOption = Annotated[
 EXIT_FAILED = 1
 """The command could not be carried out."""
 
+EXIT_PIPE_CLOSED = 141
+"""The reader of standard output went away, as shells report it."""
+
 EXIT_USAGE = 2
 """The command's words, or a file it reads, are wrong."""
 

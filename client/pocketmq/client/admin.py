@@ -11,7 +11,6 @@ from typing_extensions import Self
 
 from pocketmq.client.admin_results import (
     BrokerRow,
-    GroupConfigTable,
     QueueLag,
     QueueStats,
     parse_properties_text,
@@ -20,7 +19,12 @@ from pocketmq.client.errors import BrokerDownError, UnknownTopicError
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.namesrv_link import NamesrvLink
 from pocketmq.client.queue_offsets import QueueOffsets
-from pocketmq.protocol.bodies.clients import ConsumerConnection, GroupConfig, ProducerConnection
+from pocketmq.protocol.bodies.clients import (
+    ConsumerConnection,
+    GroupConfig,
+    GroupConfigTable,
+    ProducerConnection,
+)
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import (
     ConsumeStats,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import field
 
-from pocketmq.protocol.bodies import Body
-from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.message import MessageQueue
 
 
@@ -59,12 +56,6 @@ class BrokerRow(msgspec.Struct, frozen=True):
     broker_name: str
     broker_id: int
     address: str
-
-
-class GroupConfigTable(Body, kw_only=True):
-    """The answer of 201: a broker's subscription groups."""
-
-    subscription_group_table: dict[str, GroupConfig] = field(default_factory=dict)
 
 
 def parse_properties_text(text: str) -> dict[str, str]:

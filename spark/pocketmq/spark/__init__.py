@@ -22,7 +22,7 @@ from pocketmq.spark.errors import (
 from pocketmq.spark.jobs.export import ExportOptions, ExportReport, export
 from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
 from pocketmq.spark.requirements import check_pyspark
-from pocketmq.spark.session import local_session
+from pocketmq.spark.session import local_session, make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,10 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format ``pocketmq`` known to a session.
+    """Makes the format ``pocketmq`` known to a session, and the session active in this thread.
+
+    Spark looks for formats in the active session only, and a thread other than the one that made
+    the session has none: call this in each thread that uses the format.
 
     Raises:
         RequirementError: PySpark or PyArrow is missing or too old.
@@ -56,3 +59,4 @@ def register(spark: SparkSession) -> None:
     from pocketmq.spark.source import MessageSource
 
     spark.dataSource.register(MessageSource)
+    make_active(spark)

@@ -106,6 +106,14 @@ def _defaults(driver_memory: str) -> dict[str, str]:
     }
 
 
+def make_active(spark: SparkSession) -> None:
+    """Makes a session the active one of this thread; PySpark has no call of its own for that."""
+    java_session = getattr(spark, "_jsparkSession", None)  # a Spark Connect session has none
+    jvm = spark._jvm if java_session is not None else None
+    if jvm is not None:
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session)
+
+
 def _quieten_python() -> None:
     """What PySpark would say on standard error besides raising it, and of a newer pandas."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

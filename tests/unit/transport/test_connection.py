@@ -225,6 +225,46 @@ class TestRequestsOfThePeer:
         await until(lambda: ended)
 
 
+class TestChunks:
+    """Requests that come together are handled together, and their answers leave together."""
+
+    class Log:
+        def __init__(self) -> None:
+            self.events: list[str] = []
+
+        def begin_chunk(self) -> None:
+            self.events.append("begin")
+
+        def end_chunk(self) -> None:
+            self.events.append("end")
+
+    async def test_the_border_of_a_chunk_is_told(self, stage: Stage) -> None:
+        log = self.Log()
+
+        def note(request: Command, connection: Connection) -> Command:
+            log.events.append(f"request {request.opaque}")
+            assert connection.unsent_size == (request.opaque % 3) * answer_size
+            return Command(0)
+
+        answer_size = len(frames.encode(Command(0, 1, 1)))
+        peer = await stage.dial(await stage.serve({ECHO: note}, chunks=log))
+        peer.send(*(Command(ECHO, opaque) for opaque in range(3)))
+        await peer.got(3)
+        peer.send(Command(ECHO, 3))
+        await peer.got(4)
+        assert log.events == [
+            *("begin", "request 0", "request 1", "request 2", "end"),
+            *("begin", "request 3", "end"),
+        ]
+
+    async def test_garbage_ends_its_chunk_too(self, stage: Stage) -> None:
+        log = self.Log()
+        peer = await stage.dial(await stage.serve({ECHO: echo}, chunks=log))
+        peer.transport.write(frames.encode(Command(ECHO)) + b"\xff" * 8)
+        await peer.gone()
+        assert log.events == ["begin", "end"]
+
+
 class TestRequestsToThePeer:
     async def test_both_sides_may_ask(self, stage: Stage) -> None:
         async def ask_back(request: Command, connection: Connection) -> Command:
@@ -695,6 +735,33 @@ class TestClose:
         await clock.advance(0.1)
         await closed
         assert connection.close_reason == "a test; it did not read its last answers"
+
+    async def test_a_peer_that_is_done_still_gets_its_answers(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        peer.send(*(Command(ECHO, opaque, body=bytes(50_000)) for opaque in range(20)))
+        peer.transport.write_eof()
+        await peer.gone()
+        assert [c.opaque for c in peer.received] == list(range(20))
+
+    async def test_a_peer_that_is_done_and_does_not_read_is_cut_off(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        never_paused = Limits(write_pause_size=16 * 1024 * 1024)
+        server = await stage.serve(
+            {ECHO: lambda r, c: Command(0, body=bytes(8_000_000))}, limits=never_paused
+        )
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        peer.transport.pause_reading()
+        peer.send(Command(ECHO))
+        peer.transport.write_eof()
+        await until(lambda: connection.is_closing)
+        await settle(100)
+        assert connection.unsent_size > 0
+        await clock.advance(3)
+        await until(lambda: not server.connections)
+        assert connection.close_reason == "closed by the peer; it did not read its last answers"
 
     async def test_abort_loses_what_is_queued(self, stage: Stage) -> None:
         server = await stage.serve({})

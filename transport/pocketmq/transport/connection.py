@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The peer is done: close."""
-        self.close_reason = "closed by the peer"
+        self.close("closed by the peer")
         return False
 
     # -- requests to the peer -----------------------------------------------------------------
@@ -414,7 +414,7 @@ class Connection(asyncio.Protocol):
         self._out_size += len(data)
         if self._out_size > self.limits.write_pause_size:
             self._flush()  # now: the transport tells whether the peer keeps up with this turn
-        elif len(out) == 1:
+        elif len(out) == 1 and not self._in_chunk:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

@@ -10,7 +10,6 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from pocketmq.broker.handlers.send import batch_tags_code
 from pocketmq.broker.refusals import (
     no_permission,
     queue_illegal,
@@ -18,14 +17,18 @@ from pocketmq.broker.refusals import (
     topic_missing,
     unavailable,
 )
+from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.segment import ENTRY_SIZE
+from pocketmq.broker.store.segment import ENTRY_SIZE, POSITION_MASK, physical_offset
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import flags, names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ContentError, OperatingError
+from pocketmq.protocol.hosts import IPV4_HOST_SIZE
+from pocketmq.protocol.properties import PROPERTIES_SIZE_MAX
 from pocketmq.protocol.records import (
     MAGIC_V1,
     QUEUE_OFFSET_AT,
@@ -97,8 +100,13 @@ class BulkHandlers:
             raise unavailable(self._store.refusal)
         if not 0 <= request.queue_id < topic.queue_nums_max:
             raise queue_illegal(request.queue_id, topic, "write", connection.remote_address)
+        if len(self._store_host) != IPV4_HOST_SIZE:
+            raise unavailable("bulk appends need a broker with an IPv4 address: set brokerIP1")
         layout = check_bulk(command.body, request, self._body_size_max)
-        queue_log = self._store.queue_log(request.topic, request.queue_id)
+        try:
+            queue_log = self._store.queue_log(request.topic, request.queue_id)
+        except StoreError as e:
+            raise unavailable(str(e)) from e
         first = queue_log.next_offset
         count = len(layout.starts)
         records, entries = self._place(command.body, layout, queue_log)
@@ -120,7 +128,10 @@ class BulkHandlers:
         count = len(layout.starts)
         data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(body), dtype=np.uint8)
         starts = np.array(layout.starts, dtype=np.int64)
-        physical = queue_log.next_physical_offset + starts
+        # As `physical_offset` does it for one record.
+        physical = physical_offset(queue_log.number, 0) + (
+            queue_log.next_position + starts & POSITION_MASK
+        )
         place = np.empty((count, 2), dtype=">i8")
         place[:, 0] = np.arange(queue_log.next_offset, queue_log.next_offset + count)
         place[:, 1] = physical
@@ -148,6 +159,7 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
     starts, sizes = [], []
     position, end = 0, len(body)
     view = memoryview(body)
+    is_ascii = body.isascii()  # then its properties are UTF-8, too
     no_flags = b"\0\0\0\0"
     while position < end:
         try:
@@ -159,6 +171,7 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
         topic_at = body_at + body_size
         properties_at = topic_at + len(topic_mark)
         record_end = position + total
+        properties_size = int.from_bytes(body[properties_at : properties_at + 2], "big")
         if (
             magic != MAGIC_V1
             or queue_id != request.queue_id
@@ -166,8 +179,8 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
             or record_end > end
             or body[position + _SYS_FLAG_AT : position + _SYS_FLAG_AT + 4] != no_flags
             or body[topic_at:properties_at] != topic_mark
-            or properties_at + 2
-            + int.from_bytes(body[properties_at : properties_at + 2], "big") != record_end
+            or properties_at + 2 + properties_size != record_end
+            or properties_size > PROPERTIES_SIZE_MAX
         ):  # fmt: skip
             raise ContentError(
                 f"the record at byte {position} of the bulk body is no sound record of "
@@ -175,6 +188,13 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
             )
         if crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
             raise ContentError(f"the CRC of the record at byte {position} is wrong")
+        if not is_ascii:
+            try:
+                body[properties_at + 2 : record_end].decode()
+            except UnicodeDecodeError as e:
+                raise ContentError(
+                    f"the properties of the record at byte {position} are no UTF-8"
+                ) from e
         starts.append(position)
         sizes.append(total)
         position = record_end
@@ -189,4 +209,4 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
 def _code_of(body: bytes, start: int, size: int) -> int:
     (body_size,) = _INT.unpack_from(body, start + _BODY_SIZE_AT)
     topic_at = start + _BODY_AT + body_size
-    return batch_tags_code(body[topic_at + 1 + body[topic_at] + 2 : start + size])
+    return encoded_tags_code(body[topic_at + 1 + body[topic_at] + 2 : start + size])

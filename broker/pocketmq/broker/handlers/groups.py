@@ -7,9 +7,8 @@ from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import names
-from pocketmq.protocol.bodies import Body
-from pocketmq.protocol.bodies.clients import GroupConfig
-from pocketmq.protocol.bodies.topics import ConsumeStats, DataVersion, OffsetWrapper, QueueKey
+from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
+from pocketmq.protocol.bodies.topics import ConsumeStats, OffsetWrapper, QueueKey
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError, response_error
@@ -19,14 +18,6 @@ from pocketmq.protocol.requests.topics import (
     GroupConfigRequest,
 )
 from pocketmq.transport.connection import Connection, Handler
-
-
-class GroupConfigTable(Body, kw_only=True):
-    """The answer of 201 (`SubscriptionGroupWrapper`)."""
-
-    subscription_group_table: dict[str, GroupConfig]
-    forbidden_table: dict[str, dict[str, int]]
-    data_version: DataVersion
 
 
 class GroupHandlers:
@@ -68,7 +59,6 @@ class GroupHandlers:
         """201."""
         body = GroupConfigTable(
             subscription_group_table={g.group_name: g for g in self._groups},
-            forbidden_table={},
             data_version=self._groups.version,
         )
         return Command(ResponseCode.SUCCESS, body=body.encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
@@ -75,6 +75,12 @@ class OffsetHandlers:
         self._groups.find(request.consumer_group)
         if request.topic not in self._topics:
             raise topic_missing(request.topic)
+        if not is_offset(request.queue_id, request.commit_offset):
+            raise response_error(
+                ResponseCode.INVALID_PARAMETER,
+                f"there is no offset {request.commit_offset} in queue {request.queue_id} of any "
+                f"topic",
+            )
         self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
@@ -85,7 +91,7 @@ class OffsetHandlers:
         request = command.read(SearchOffsetRequest)
         queue_log = self._log(request.topic, request.queue_id)
         offset = 0
-        if queue_log is not None and queue_log.min_offset < queue_log.max_offset:
+        if queue_log is not None:
             upper = (request.boundary_type or "").upper() == "UPPER"
             offset = queue_log.offset_at_time(request.timestamp, upper=upper)
         return Command(ResponseCode.SUCCESS, header=OffsetResponse(offset=offset))

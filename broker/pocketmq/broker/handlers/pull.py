@@ -10,8 +10,9 @@ import msgspec
 from pocketmq.broker.clients import ConsumerTable
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.long_polling import HeldPull, LongPolling
-from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
+from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol.bodies.clients import BROADCASTING, TAG, GroupConfig, Subscription
@@ -20,6 +21,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.flags import PERM_READ, is_readable
+from pocketmq.protocol.records import RECORD_SIZE_MIN
 from pocketmq.protocol.requests.pulling import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -58,9 +60,6 @@ class Found(NamedTuple):
     status: str
     next_offset: int
     data: bytes = b""
-
-
-BULK_COUNT_MAX = 1_000_000
 
 
 class PullHandlers:
@@ -112,7 +111,9 @@ class PullHandlers:
         request = command.read(BulkPullRequest)
         size_max = min(request.max_msg_bytes or self._settings.bulk_size_max,
                        self._settings.bulk_size_max)  # fmt: skip
-        return self._pull(command, request, connection, BULK_COUNT_MAX, size_max)
+        # No more index entries are read than records could fit.
+        count_max = size_max // RECORD_SIZE_MIN + 1
+        return self._pull(command, request, connection, count_max, size_max)
 
     def _pull(
         self,
@@ -129,7 +130,7 @@ class PullHandlers:
         def answer(found: Found) -> Command:
             return self._answer(request, topic, group, found)
 
-        if request.sys_flag & PULL_COMMIT_OFFSET:
+        if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
@@ -140,21 +141,25 @@ class PullHandlers:
         def wake() -> bool:
             if connection.is_closing:
                 return True
-            result = self._find(request, count_max, size_max, codes)
-            while result.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-                # What came does not match: go on waiting behind it.
-                held.offset = request.queue_offset = result.next_offset
+            try:
                 result = self._find(request, count_max, size_max, codes)
+                while result.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                    # What came does not match: go on waiting behind it.
+                    held.offset = request.queue_offset = result.next_offset
+                    result = self._find(request, count_max, size_max, codes)
+            except (OSError, StoreError) as e:
+                # It must not reach the sender, whose message has woken this pull.
+                connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
+                return True
             if result.code == ResponseCode.PULL_NOT_FOUND:
                 return False
             connection.respond(command, answer(result))
             return True
 
         def expire() -> None:
-            if not connection.is_closing:
-                connection.respond(command, answer(self._find(request, count_max, size_max, codes)))
+            connection.respond(command, answer(found._replace(next_offset=held.offset)))
 
-        held = HeldPull(request.queue_offset, wake, expire)
+        held = HeldPull(connection, request.queue_offset, wake, expire)
         timeout_ms = (
             request.suspend_timeout_millis
             if self._settings.long_polling

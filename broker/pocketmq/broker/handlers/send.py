@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 
 import msgspec
 
@@ -15,16 +16,18 @@ from pocketmq.broker.refusals import (
     topic_unknown_on_send,
     unavailable,
 )
+from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import decode_batch
+from pocketmq.protocol.batch import BatchEntry, decode_batch
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import IllegalNameError, OperatingError, response_error
+from pocketmq.protocol.errors import IllegalNameError, OperatingError, ResponseError, response_error
 from pocketmq.protocol.ids import offset_msg_id, unique_key
 from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.sending import (
@@ -41,6 +44,8 @@ _SPECIAL = re.compile(
     "(?:^|\x02)(?:" + "|".join((*_BROKER_PROPERTIES, *_LATER_PROPERTIES)) + ")\x01"
 )
 """Finds whether a message has any property that needs more than to be stored."""
+
+_LATER_MARKS = [f"{name}\x01".encode() for name in _LATER_PROPERTIES]
 
 
 class SendSettings(msgspec.Struct, frozen=True):
@@ -160,10 +165,15 @@ class SendHandlers:
             raise unavailable(refusal)
         queue_id = request.queue_id
         if queue_id < 0:
+            if not topic.write_queue_nums:
+                raise queue_illegal(queue_id, topic, "write", peer)
             queue_id = self._chance.randrange(topic.write_queue_nums)
         elif queue_id >= topic.queue_nums_max:
             raise queue_illegal(queue_id, topic, "write", peer)
-        return self._store.queue_log(request.topic, queue_id)
+        try:
+            return self._store.queue_log(request.topic, queue_id)
+        except StoreError as e:
+            raise unavailable(str(e)) from e
 
     def _check_body(self, body: bytes) -> None:
         if not body:
@@ -204,24 +214,27 @@ class SendHandlers:
                 f"the message properties have {len(properties)} bytes, the limit is "
                 f"{props.PROPERTIES_SIZE_MAX}",
             )
-        tags = props.value_of(given, props.TAGS) if props.TAGS in given else None
+        tags = props.value_of(text, props.TAGS) if props.TAGS in text else None
         offset, place = queue_log.next_offset, queue_log.next_physical_offset
-        record = encode_record(
-            topic=request.topic.encode(),
-            queue_id=queue_log.queue_id,
-            flag=request.flag,
-            queue_offset=offset,
-            physical_offset=place,
-            sys_flag=request.sys_flag,
-            born_timestamp=request.born_timestamp,
-            born_host=connection.remote_host,
-            store_timestamp=self._store.store_time(queue_log),
-            store_host=self._settings.store_host,
-            reconsume_times=request.reconsume_times or 0,
-            prepared_transaction_offset=0,
-            body=command.body,
-            properties=properties,
-        )
+        try:
+            record = encode_record(
+                topic=request.topic.encode(),
+                queue_id=queue_log.queue_id,
+                flag=request.flag,
+                queue_offset=offset,
+                physical_offset=place,
+                sys_flag=request.sys_flag,
+                born_timestamp=request.born_timestamp,
+                born_host=connection.remote_host,
+                store_timestamp=self._store.store_time(queue_log),
+                store_host=self._settings.store_host,
+                reconsume_times=request.reconsume_times or 0,
+                prepared_transaction_offset=0,
+                body=command.body,
+                properties=properties,
+            )
+        except struct.error as e:
+            raise _does_not_fit(e) from e
 
         def stored(error: OperatingError | None) -> None:
             self._answer(
@@ -250,7 +263,7 @@ class SendHandlers:
             known = props.decode(given)
             for name in _BROKER_PROPERTIES:
                 known.pop(name, None)
-            given = props.encode(known)
+            given = "".join([f"{name}\x01{value}\x02" for name, value in known.items()])
         if given and given[-1] != props.VALUE_END:
             given += props.VALUE_END
         if unique is None:
@@ -272,6 +285,7 @@ class SendHandlers:
                 "a batch can go neither to a retry topic nor to one named with over 127 characters",
             )
         entries = decode_batch(command.body)
+        self._check_entries(command.body, entries)
         queue_log = self._log_for(request, connection.remote_address)
         given = request.properties or ""
         self._check_kind(request.sys_flag, given, _SPECIAL.search(given) is not None)
@@ -299,24 +313,49 @@ class SendHandlers:
         for index, (flag, body, properties) in enumerate(entries):
             place = queue_log.next_physical_offset
             places.append(place)
-            record = encode_record(
-                topic=topic,
-                queue_id=queue_log.queue_id,
-                flag=flag,
-                queue_offset=queue_log.next_offset,
-                physical_offset=place,
-                sys_flag=request.sys_flag,
-                born_timestamp=request.born_timestamp,
-                born_host=connection.remote_host,
-                store_timestamp=timestamp,
-                store_host=store_host,
-                reconsume_times=request.reconsume_times or 0,
-                prepared_transaction_offset=0,
-                body=body,
-                properties=properties,
+            try:
+                record = encode_record(
+                    topic=topic,
+                    queue_id=queue_log.queue_id,
+                    flag=flag,
+                    queue_offset=queue_log.next_offset,
+                    physical_offset=place,
+                    sys_flag=request.sys_flag,
+                    born_timestamp=request.born_timestamp,
+                    born_host=connection.remote_host,
+                    store_timestamp=timestamp,
+                    store_host=store_host,
+                    reconsume_times=request.reconsume_times or 0,
+                    prepared_transaction_offset=0,
+                    body=body,
+                    properties=properties,
+                )
+            except struct.error as e:
+                raise _does_not_fit(e) from e
+            queue_log.append(
+                record, encoded_tags_code(properties), waiter if index == last else None
             )
-            queue_log.append(record, batch_tags_code(properties), waiter if index == last else None)
         self._store.touch(queue_log)
+
+    def _check_entries(self, body: bytes, entries: list[BatchEntry]) -> None:
+        """Finds what is wrong with any message of a batch before the first of them is appended."""
+        is_special = any(mark in body for mark in _LATER_MARKS)
+        for index, (_, _, properties) in enumerate(entries):
+            if len(properties) > props.PROPERTIES_SIZE_MAX:
+                raise response_error(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    f"the properties of message {index} of the batch have {len(properties)} bytes, "
+                    f"the limit is {props.PROPERTIES_SIZE_MAX}",
+                )
+            try:
+                text = properties.decode()
+            except UnicodeDecodeError as e:
+                raise response_error(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    f"the properties of message {index} of the batch are no UTF-8: {e}",
+                ) from e
+            if is_special:
+                self._check_kind(0, text, is_special)
 
     @staticmethod
     def _answer(
@@ -336,8 +375,8 @@ class SendHandlers:
             connection.refuse(command, code, remark)
 
 
-def batch_tags_code(properties: bytes) -> int:
-    """The tags code of a batch entry's encoded properties."""
-    if b"TAGS\x01" not in properties:
-        return 0
-    return props.tags_code(props.value_of(properties.decode(), props.TAGS))
+def _does_not_fit(error: struct.error) -> ResponseError:
+    return response_error(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"a number in the request does not fit into a stored message: {error}",
+    )

@@ -78,6 +78,13 @@ class Files:
         self._close(str(path))
         path.unlink(missing_ok=True)
 
+    def delete_directory(self, path: Path) -> None:
+        """Removes a directory of files, if it is there."""
+        if path.is_dir():
+            for entry in path.iterdir():
+                self.delete(entry)
+            path.rmdir()
+
     def set_aside(self, path: Path) -> Path:
         """Gives a file a name under which the store does not look at it; returns that name."""
         self._close(str(path))

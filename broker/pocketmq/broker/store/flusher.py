@@ -11,6 +11,7 @@ from pathlib import Path
 from pocketmq.broker.store.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.queue_log import OnStored, QueueLog
+from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.transport.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.store")
@@ -95,52 +96,49 @@ class Flusher:
         finally:
             del self._running[queue_log]
 
-    async def sync(self, queue_log: QueueLog, *, index: bool = False) -> None:
-        """Returns when what is committed now is on the disk; with `index`, its entries too.
+    async def sync(self, queue_log: QueueLog, *, index: bool = False) -> Checkpoint:
+        """Brings what is committed now to the disk, with `index` its entries too.
+
+        Returns:
+            up to where the log is on the disk then.
 
         Raises:
             WriteFailedError: this flush or an earlier one failed. The system reports a failure
                 once and may have dropped the data, so that a later success would mean nothing.
+            OSError: the index cannot be written at the moment.
         """
         while (other := self._syncing.get(queue_log)) is not None:
             await asyncio.wait((other,))
         done = self._syncing[queue_log] = asyncio.get_running_loop().create_future()
         try:
-            if self._failure is None:
-                await self._sync_now(queue_log, index=index)
-        except OSError as e:
-            self._fail(queue_log, e)
+            return await self._sync_now(queue_log, index=index)
         finally:
             del self._syncing[queue_log]
             done.set_result(None)
-        if self._failure is not None:
-            raise self._failure
 
-    def _fail(self, queue_log: QueueLog, error: OSError) -> None:
-        if self._failure is None:
-            self._failure = WriteFailedError(f"flushing {queue_log.directory} failed: {error}")
-            self._on_failure(str(self._failure))
-
-    async def _sync_now(self, queue_log: QueueLog, *, index: bool) -> None:
+    async def _sync_now(self, queue_log: QueueLog, *, index: bool) -> Checkpoint:
         while True:
-            end = queue_log.end_position
-            base = queue_log.segments[-1].base_position if queue_log.segments else -1
-            paths = queue_log.unsynced_logs()
+            if self._failure is not None:
+                raise self._failure
             if index:
-                paths += queue_log.unsynced_indexes()
-            directories = queue_log.unsynced_directories()
+                queue_log.write_index()
+            end = Checkpoint(queue_log.end_position, queue_log.end_offset, queue_log.last_timestamp)
+            base = queue_log.segments[-1].base_position if queue_log.segments else -1
+            paths = queue_log.unsynced_logs() + (queue_log.unsynced_indexes() if index else [])
             try:
-                await self._run(queue_log, paths, directories)
-            except FileNotFoundError:
-                known = {*queue_log.unsynced_logs(), *queue_log.unsynced_indexes()}
-                if known.issuperset(paths):
-                    raise
+                await self._run(queue_log, paths, queue_log.unsynced_directories())
+            except FileNotFoundError as e:
+                if {*queue_log.unsynced_logs(), *queue_log.unsynced_indexes()}.issuperset(paths):
+                    raise self._fail(queue_log, e) from e
                 continue  # the topic was deleted, or retention took a segment: look again
+            except OSError as e:
+                raise self._fail(queue_log, e) from e
             break
-        queue_log.synced_position = max(queue_log.synced_position, end)
+        queue_log.synced_position = max(queue_log.synced_position, end.position)
         queue_log.synced_base = max(queue_log.synced_base, base)
         if index:
-            queue_log.indexed_position = max(queue_log.indexed_position, end)
+            queue_log.indexed_position = max(queue_log.indexed_position, end.position)
+        return end
 
     async def _run(self, queue_log: QueueLog, paths: list[Path], directories: list[Path]) -> None:
         loop = asyncio.get_running_loop()
@@ -154,6 +152,12 @@ class Flusher:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 self._fail(queue_log, error)
             raise
+
+    def _fail(self, queue_log: QueueLog, error: OSError) -> WriteFailedError:
+        if self._failure is None:
+            self._failure = WriteFailedError(f"flushing {queue_log.directory} failed: {error}")
+            self._on_failure(str(self._failure))
+        return self._failure
 
     def _sync(self, paths: list[Path], directories: list[Path]) -> None:
         for path in paths:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketmq.broker.store.errors import DirectoryError, FormatError, StoreError
+from pocketmq.broker.store.errors import DirectoryError, FormatError, StoreError, WriteFailedError
 from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.broker.store.segment import LOG_NUMBER_MAX
 
@@ -57,7 +57,11 @@ class Metadata:
     """
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64)
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64)
+        except sqlite3.OperationalError as e:
+            raise DirectoryError(path.parent, f"{path.name}: {e}") from e
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -103,7 +107,7 @@ class Metadata:
 
     def set_state(self, key: str, value: str) -> None:
         """Keeps one value of the broker's own."""
-        self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+        self._write("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
 
     # -- queue logs ---------------------------------------------------------------------------
 
@@ -120,10 +124,9 @@ class Metadata:
         Raises:
             StoreError: all numbers were given away.
         """
-        cursor = self._db.execute(
+        number = self._write(
             "INSERT INTO queue_logs (topic, queue_id) VALUES (?, ?)", (topic, queue_id)
-        )
-        number = cursor.lastrowid
+        ).lastrowid
         assert number is not None
         if number > LOG_NUMBER_MAX:
             raise StoreError(
@@ -133,15 +136,26 @@ class Metadata:
         return number
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
-        """Enters a log that was found on the disk, under the number that its files carry."""
-        self._db.execute(
-            "INSERT INTO queue_logs (number, topic, queue_id) VALUES (?, ?, ?)",
-            (number, topic, queue_id),
-        )
+        """Enters a log that was found on the disk, under the number that its files carry.
+
+        Raises:
+            FormatError: that number is another log's.
+        """
+        try:
+            self._write(
+                "INSERT INTO queue_logs (number, topic, queue_id) VALUES (?, ?, ?)",
+                (number, topic, queue_id),
+            )
+        except sqlite3.IntegrityError as e:
+            raise FormatError(
+                self._path,
+                f"the files of {topic} queue {queue_id} carry the log number {number}, which is "
+                f"another queue's: were they copied from elsewhere? Move them away",
+            ) from e
 
     def remove_queue_logs(self, topic: str) -> None:
         """Forgets a topic's logs; their numbers are not used again."""
-        self._db.execute("DELETE FROM queue_logs WHERE topic = ?", (topic,))
+        self._write("DELETE FROM queue_logs WHERE topic = ?", (topic,))
 
     def save_checkpoints(self, checkpoints: Iterable[tuple[int, Checkpoint]]) -> None:
         """Keeps up to where logs are on the disk."""
@@ -162,8 +176,8 @@ class Metadata:
 
     def remove_topic(self, name: str) -> None:
         """Forgets a topic's settings and every group's offsets in it."""
-        self._db.execute("DELETE FROM topics WHERE name = ?", (name,))
-        self._db.execute("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
+        self._write("DELETE FROM topics WHERE name = ?", (name,))
+        self._write("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
 
     def groups(self) -> dict[str, str]:
         """Group settings as JSON text by name."""
@@ -171,11 +185,11 @@ class Metadata:
 
     def save_group(self, name: str, config: str) -> None:
         """Keeps a group's settings."""
-        self._db.execute("INSERT OR REPLACE INTO groups VALUES (?, ?)", (name, config))
+        self._write("INSERT OR REPLACE INTO groups VALUES (?, ?)", (name, config))
 
     def remove_group(self, name: str) -> None:
         """Forgets a group's settings."""
-        self._db.execute("DELETE FROM groups WHERE name = ?", (name,))
+        self._write("DELETE FROM groups WHERE name = ?", (name,))
 
     # -- consumer offsets ---------------------------------------------------------------------
 
@@ -191,15 +205,29 @@ class Metadata:
 
     def remove_consumer_offsets(self, group: str) -> None:
         """Forgets where a group stands."""
-        self._db.execute("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
+        self._write("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
+        """Changes one row.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.OperationalError as e:
+            raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
 
     def _transaction(self, statement: str, rows: list[tuple[object, ...]]) -> None:
         if not rows:
             return
-        self._db.execute("BEGIN")
         try:
+            self._db.execute("BEGIN")
             self._db.executemany(statement, rows)
-        except BaseException:
-            self._db.execute("ROLLBACK")
+            self._db.execute("COMMIT")
+        except BaseException as e:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(e, sqlite3.OperationalError):
+                raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
             raise
-        self._db.execute("COMMIT")

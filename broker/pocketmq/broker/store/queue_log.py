@@ -18,7 +18,6 @@ from pocketmq.broker.store.segment import (
     INDEX_MAGIC,
     LOG_MAGIC,
     LOG_SIZE_MAX,
-    POSITION_MASK,
     Segment,
     physical_offset,
     segment_stem,
@@ -158,6 +157,11 @@ class QueueLog:
     def next_physical_offset(self) -> int:
         """Where the next appended record will stand."""
         return physical_offset(self.number, self.next_position)
+
+    @property
+    def ends_empty(self) -> bool:
+        """Whether the newest segment holds no record yet."""
+        return bool(self.segments) and self.segments[-1].base_position == self.end_position
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -470,6 +474,12 @@ class QueueLog:
         return entries
 
     # -- durability ---------------------------------------------------------------------------
+
+    def forget_syncs_behind(self, position: int) -> None:
+        """Notes that only what is before a position is known to be on the disk."""
+        self.synced_position = self.indexed_position = min(position, self.end_position)
+        before = [s.base_position for s in self.segments if s.base_position < position]
+        self.synced_base = before[-1] if before else -1
 
     def unsynced_logs(self) -> list[Path]:
         """Log files that may not be on the disk yet; a new one without records counts too."""

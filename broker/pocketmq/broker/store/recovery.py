@@ -232,8 +232,10 @@ def _check_finished(files: Files, segment: Segment, follower: Segment) -> None:
         return
     log.warning("%s is missing or damaged: it is made again", segment.index_path)
     start = Checkpoint(segment.base_position, segment.base_offset)
-    if _rebuild_index(files, segment, start)[:2] != end[:2]:
-        raise _damaged(segment, start)
+    found = _rebuild_index(files, segment, start)
+    if found[:2] != end[:2]:
+        raise _damaged(segment, found)
+    files.sync(segment.index_path)
 
 
 def _damaged(segment: Segment, end: Checkpoint) -> FormatError:
@@ -277,13 +279,16 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
         )
         vouched_position = segment.base_position
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
-    if not _is_index_sound(files, segment, start):
+    is_sound = _is_index_sound(files, segment, start)
+    if not is_sound:
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
     elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
         return start, 0
     end = _rebuild_index(files, segment, start)
     if end.position < vouched_position:
         raise _damaged(segment, end)
+    if not is_sound and vouched_position > segment.base_position:
+        files.sync(segment.index_path)  # the checkpoint vouches for it, too
     cut_size = size - end.position
     if cut_size:
         files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)

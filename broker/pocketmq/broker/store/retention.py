@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections.abc import Iterator
 
+from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 
@@ -17,6 +19,10 @@ SEGMENTS_PER_ROUND_MAX = 64
 class Retention:
     """Removes segments that are too old, and the oldest ones while the disk is too full.
 
+    A queue always keeps a segment, if need be an empty one: its header tells at which offset the
+    queue goes on. So the last segment of a queue is removed a round after its successor was begun,
+    when that is safely on the disk.
+
     Args:
         store: whose segments.
         reserved_ms: how long a record is kept after it was stored (fileReservedTime).
@@ -24,6 +30,7 @@ class Retention:
 
     def __init__(self, store: MessageStore, reserved_ms: int) -> None:
         self._store, self._reserved_ms = store, reserved_ms
+        self._unreadable: set[tuple[str, int]] = set()
 
     def run(self) -> int:
         """One round; returns how many segments were removed."""
@@ -33,13 +40,15 @@ class Retention:
     def _remove_expired(self) -> int:
         limit = self._store.clock.now_ms() - self._reserved_ms
         removed = 0
-        for topic, queue_id in self._store.all_logs():
-            queue_log = self._store.find_log(topic, queue_id)
+        for queue_log in self._logs():
             while (
-                queue_log is not None
-                and self._is_droppable(queue_log)
+                queue_log.min_offset < queue_log.max_offset
                 and queue_log.segment_last_timestamp(0) < limit
             ):
+                if len(queue_log.segments) == 1:
+                    self._store.begin_segment(queue_log)
+                if not queue_log.has_spare_segment:
+                    break
                 if removed >= SEGMENTS_PER_ROUND_MAX:
                     return removed
                 self._drop(queue_log, "it is older than fileReservedTime")
@@ -49,12 +58,12 @@ class Retention:
     def _remove_for_room(self) -> int:
         if not self._store.disk.wants_cleaning:
             return 0
-        oldest: list[tuple[int, int, QueueLog]] = []
-        for topic, queue_id in self._store.all_logs():
-            queue_log = self._store.find_log(topic, queue_id)
-            # Only finished segments: what is being written is kept whatever the disk says.
-            if queue_log is not None and len(queue_log.segments) > 1:
-                oldest.append((queue_log.segment_last_timestamp(0), queue_log.number, queue_log))
+        # Only finished segments: what is being written is kept whatever the disk says.
+        oldest = [
+            (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
+            for queue_log in self._logs()
+            if queue_log.has_spare_segment
+        ]
         heapq.heapify(oldest)
         removed = 0
         while oldest and removed < SEGMENTS_PER_ROUND_MAX and self._store.disk.wants_cleaning:
@@ -62,20 +71,26 @@ class Retention:
             self._drop(queue_log, "the disk is over diskSpaceCleanForciblyRatio")
             removed += 1
             self._store.disk.check()
-            if len(queue_log.segments) > 1:
+            if queue_log.has_spare_segment:
                 entry = (queue_log.segment_last_timestamp(0), number, queue_log)
                 heapq.heappush(oldest, entry)
         return removed
 
-    @staticmethod
-    def _is_droppable(queue_log: QueueLog) -> bool:
-        """Whether the oldest segment holds records that nobody is writing beside."""
-        if not queue_log.segments or queue_log.has_pending:
-            return False
-        return queue_log.segment_end(0)[1] > queue_log.segments[0].base_offset
+    def _logs(self) -> Iterator[QueueLog]:
+        """All logs that can be read; one that is damaged must not keep the others from it."""
+        for key in self._store.all_logs():
+            try:
+                queue_log = self._store.find_log(*key)
+            except (OSError, StoreError) as e:
+                if key not in self._unreadable:
+                    self._unreadable.add(key)
+                    log.error("%s queue %d cannot be read: %s", *key, e)
+            else:
+                if queue_log is not None:
+                    yield queue_log
 
     def _drop(self, queue_log: QueueLog, reason: str) -> None:
-        size = queue_log.drop_oldest_segment(self._store.clock.now_ms())
+        size = queue_log.drop_oldest_segment()
         log.info(
             "%s queue %d: removed %d bytes of records, it begins at offset %d now: %s",
             queue_log.topic,

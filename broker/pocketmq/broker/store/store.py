@@ -20,7 +20,6 @@ from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint, open_queue_log
 from pocketmq.broker.store.segment import (
     HEADER_SIZE,
-    POSITION_MASK,
     log_number_of,
     read_segment,
 )
@@ -67,7 +66,7 @@ class MessageStore:
         files: the disk; tests give one that fails.
 
     Raises:
-        DirectoryInUseError, FormatError: see `store.errors`.
+        DirectoryInUseError, DirectoryError, FormatError: see `store.errors`.
     """
 
     def __init__(
@@ -80,22 +79,23 @@ class MessageStore:
         self.directory, self.settings, self.clock = directory, settings, clock
         self._lock = DirectoryLock(directory)
         self.files = files or Files(settings.open_files_max)
-        self.disk = DiskGuard(
-            directory,
-            settings.disk_warning_percent,
-            settings.disk_clean_percent,
-            settings.disk_free_min,
-        )
         try:
+            self.disk = DiskGuard(
+                directory,
+                settings.disk_warning_percent,
+                settings.disk_clean_percent,
+                settings.disk_free_min,
+            )
             self.metadata = Metadata(directory / "meta.db")
         except BaseException:
             self._lock.release()
             raise
+        self.adopted_topics: set[str] = set()
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self.put_count = self.put_size = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
-        self._numbers: dict[tuple[str, int], tuple[int, Checkpoint]] = {}
+        self._numbers: dict[tuple[str, int], tuple[int, Checkpoint | None]] = {}
         self._places: dict[int, tuple[str, int]] = {}
         self._logs: dict[tuple[str, int], QueueLog] = {}
         self._dirty: dict[QueueLog, None] = {}
@@ -107,7 +107,9 @@ class MessageStore:
         try:
             self._recover()
         except BaseException:
+            self._flusher.close()
             self.metadata.close()
+            self.files.close()
             self._lock.release()
             raise
 
@@ -121,7 +123,9 @@ class MessageStore:
     def _recover(self) -> None:
         for row in self.metadata.queue_logs():
             self._enter(row.topic, row.queue_id, row.number, row.checkpoint)
-        self.was_clean = self.metadata.state(_CLEAN) != "no"
+        # Without a mark the metadata is new: then there must be no logs yet, or it was lost.
+        mark = self.metadata.state(_CLEAN)
+        self.was_clean = mark == "yes" or (mark is None and not self.queues_directory.exists())
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
             self._adopt_unknown_logs()
@@ -130,7 +134,7 @@ class MessageStore:
         self.metadata.set_state(_CLEAN, "no")
         self.metadata.sync()
 
-    def _enter(self, topic: str, queue_id: int, number: int, checkpoint: Checkpoint) -> None:
+    def _enter(self, topic: str, queue_id: int, number: int, checkpoint: Checkpoint | None) -> None:
         self._numbers[topic, queue_id] = (number, checkpoint)
         self._places[number] = (topic, queue_id)
 
@@ -138,14 +142,16 @@ class MessageStore:
         """Logs that the metadata lost in a power cut are found again by their own headers."""
         for directory in self.queues_directory.glob("*/*"):
             topic, queue_id = directory.parent.name, directory.name
-            if not queue_id.isdigit() or (topic, int(queue_id)) in self._numbers:
+            if not queue_id.isdecimal() or (topic, int(queue_id)) in self._numbers:
                 continue
             for path in sorted(directory.glob("*.log")):
                 header = self.files.read(path, 0, HEADER_SIZE)
-                if len(header) == HEADER_SIZE:
+                if header.strip(b"\0"):  # else it was just begun when the power went
                     number = read_segment(path, header).log_number
                     self.metadata.adopt_queue_log(number, topic, int(queue_id))
-                    self._enter(topic, int(queue_id), number, Checkpoint())
+                    self._enter(topic, int(queue_id), number, None)
+                    self.adopted_topics.add(topic)
+                    log.warning("found the messages of %s queue %s again", topic, queue_id)
                     break
 
     def _open(self, topic: str, queue_id: int) -> QueueLog:
@@ -160,8 +166,9 @@ class MessageStore:
             checkpoint,
         ).queue_log
         self._logs[topic, queue_id] = queue_log
-        if queue_log.end_position != checkpoint.position:
-            queue_log.synced_position = min(checkpoint.position, queue_log.end_position)
+        known = checkpoint.position if checkpoint else 0
+        if queue_log.end_position != known or (not self.was_clean and queue_log.ends_empty):
+            queue_log.forget_syncs_behind(known)
             self._unsynced[queue_log] = None
         return queue_log
 
@@ -175,14 +182,23 @@ class MessageStore:
         return queue_log
 
     def queue_log(self, topic: str, queue_id: int) -> QueueLog:
-        """The log of a queue, made if this is the first write to it."""
+        """The log of a queue, made if this is the first write to it.
+
+        Raises:
+            StoreError: it cannot be made or opened.
+        """
         queue_log = self._logs.get((topic, queue_id))
         if queue_log is not None:
             return queue_log
         if (topic, queue_id) not in self._numbers:
             number = self.metadata.add_queue_log(topic, queue_id)
             self._enter(topic, queue_id, number, Checkpoint())
-        return self._open(topic, queue_id)
+        try:
+            return self._open(topic, queue_id)
+        except OSError as e:
+            raise WriteFailedError(
+                f"the log of {topic} queue {queue_id} cannot be opened: {e}"
+            ) from e
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that were written to."""
@@ -198,25 +214,24 @@ class MessageStore:
         if place is None:
             return b""
         queue_log = self.find_log(*place)
-        return b"" if queue_log is None else queue_log.read_record(offset & POSITION_MASK)
+        return b"" if queue_log is None else queue_log.read_record(offset)
 
     def delete_topic(self, topic: str) -> None:
         """Removes a topic's logs and settings."""
+        directory = self.queues_directory / topic
         for key in [key for key in self._numbers if key[0] == topic]:
-            queue_log = self.find_log(*key)
+            queue_log = self._logs.pop(key, None)
             number, _ = self._numbers.pop(key)
             del self._places[number]
             if queue_log is not None:
-                self._tell(queue_log.roll_back(), StoreError(f"topic {topic} was deleted"))
-                queue_log.delete()
                 self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
-                del self._logs[key]
-                if queue_log.directory.is_dir():
-                    queue_log.directory.rmdir()
-        topic_directory = self.queues_directory / topic
-        if topic_directory.is_dir() and not any(topic_directory.iterdir()):
-            topic_directory.rmdir()
+                self._tell(queue_log.roll_back(), StoreError(f"topic {topic} was deleted"))
+                queue_log.delete()
+            # Also what is damaged, or was set aside: the topic must be deletable whatever it holds.
+            self.files.delete_directory(directory / str(key[1]))
+        if directory.is_dir() and not any(directory.iterdir()):
+            directory.rmdir()
         self.metadata.remove_queue_logs(topic)
         self.metadata.remove_topic(topic)
 
@@ -267,6 +282,7 @@ class MessageStore:
         self._commit_due = False
         dirty, self._dirty = self._dirty, {}
         now = self.clock.now_ms()
+        grown = []
         for queue_log in dirty:
             start_position, start_offset = queue_log.end_position, queue_log.end_offset
             try:
@@ -285,6 +301,8 @@ class MessageStore:
             else:
                 for waiter in waiters:
                     waiter.on_stored(None)
+            grown.append(queue_log)
+        for queue_log in grown:
             self.on_appended(queue_log)
 
     def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
@@ -305,28 +323,43 @@ class MessageStore:
         self.failed_reason = f"{reason}; the broker must be restarted after the disk is repaired"
         log.critical("%s", self.failed_reason)
 
+    def begin_segment(self, queue_log: QueueLog) -> None:
+        """Begins a new segment of a log, which the next checkpoint brings to the disk.
+
+        Raises:
+            OSError: the disk is full or failed.
+        """
+        queue_log.begin_segment(self.clock.now_ms())
+        self._unsynced[queue_log] = None
+
     # -- checkpoints and the end --------------------------------------------------------------
 
     async def checkpoint(self) -> None:
         """Brings written logs with their indexes to the disk and notes how far they are there."""
         async with self._checkpointing:
-            logs = list(self._unsynced)[:CHECKPOINT_LOGS_MAX]
-            done = []
-            for queue_log in logs:
-                self._unsynced.pop(queue_log, None)
-                try:
-                    queue_log.write_index()
-                    checkpoint = Checkpoint(
-                        queue_log.end_position, queue_log.end_offset, queue_log.last_timestamp
-                    )
-                    await self._flusher.sync(queue_log, index=True)
-                except FileNotFoundError:
-                    continue  # the topic was deleted meanwhile
-                except OSError as e:
-                    self._fail(f"flushing {queue_log.directory} failed: {e}")
-                    return
-                done.append((queue_log.number, checkpoint))
-            self.metadata.save_checkpoints(done)
+            done: list[tuple[int, Checkpoint]] = []
+            try:
+                for queue_log in list(self._unsynced)[:CHECKPOINT_LOGS_MAX]:
+                    await self._bring_to_disk(queue_log, done)
+                    if self.failed_reason is not None:
+                        return
+            finally:
+                self.metadata.save_checkpoints(done)
+
+    async def _bring_to_disk(self, queue_log: QueueLog, done: list[tuple[int, Checkpoint]]) -> None:
+        self._unsynced.pop(queue_log, None)  # what is appended from now on enters it again
+        is_synced = False
+        try:
+            done.append((queue_log.number, await self._flusher.sync(queue_log, index=True)))
+            is_synced = True
+        except WriteFailedError:
+            pass  # `_fail` has been told
+        except OSError as e:
+            # Only the index could not be written, which the next checkpoint tries again.
+            self._write_error(queue_log, e)
+        finally:
+            if not is_synced:
+                self._unsynced[queue_log] = None
 
     async def drain(self) -> None:
         """Returns when everybody who waits for an append has been told."""
@@ -335,13 +368,22 @@ class MessageStore:
 
     async def close(self) -> None:
         """Commits, brings everything to the disk and marks the stop as clean."""
-        await self.drain()
+        try:
+            await self.drain()
+            await self._finish()
+        finally:
+            self._flusher.close()
+            self.metadata.close()
+            self.files.close()
+            self._lock.release()
+
+    async def _finish(self) -> None:
         while self._unsynced and self.failed_reason is None:
+            waiting = len(self._unsynced)
             await self.checkpoint()
-        self._flusher.close()
+            if len(self._unsynced) >= waiting:
+                log.error("%d logs cannot be brought to the disk: the stop is not clean", waiting)
+                return
         if self.failed_reason is None:
             self.metadata.set_state(_CLEAN, "yes")
             self.metadata.sync()
-        self.metadata.close()
-        self.files.close()
-        self._lock.release()

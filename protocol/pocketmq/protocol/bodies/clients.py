@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from pocketmq.protocol.bodies import Body
+from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.properties import java_hash
 
 SUBSCRIBE_ALL = "*"
@@ -134,3 +135,11 @@ class GroupConfig(Body, kw_only=True):
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
     attributes: dict[str, str] = field(default_factory=dict)
+
+
+class GroupConfigTable(Body, kw_only=True):
+    """A broker's subscription groups, the answer of 201 (`SubscriptionGroupWrapper`)."""
+
+    subscription_group_table: dict[str, GroupConfig] = field(default_factory=dict)
+    forbidden_table: dict[str, dict[str, int]] = field(default_factory=dict)
+    data_version: DataVersion = DataVersion()

@@ -43,9 +43,7 @@ def decode(header: bytes, body: bytes) -> Command:
         fields = _decode_fields(_slice(header, position, ext_size)) if ext_size > 0 else {}
     except (struct.error, UnicodeDecodeError) as e:
         raise FrameError(f"the binary header cannot be read: {e}") from e
-    return Command(
-        code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields
-    )
+    return Command(code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields)
 
 
 class _Layout:

@@ -43,9 +43,7 @@ def decode(header: bytes, body: bytes) -> Command:
         and all(k.__class__ is str for k in fields)
     ):
         raise FrameError("the msgpack header has parts of the wrong type")
-    return Command(
-        code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields
-    )
+    return Command(code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields)
 
 
 def encode(command: Command) -> bytes:

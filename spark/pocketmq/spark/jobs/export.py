@@ -125,7 +125,10 @@ def _run(spark: SparkSession, options: ExportOptions, settings: dict[str, str]) 
         counted = messages.observe(seen, sf.count(sf.lit(1)).alias("rows"))
         rows = _fitting(counted, options)
         mode = "overwrite" if options.overwrite else "errorifexists"
-        rows.write.format(options.format).mode(mode).save(options.to_dir)
+        target = rows.write.format(options.format).mode(mode)
+        if options.format == "csv":
+            target = target.option("header", "true")
+        target.save(options.to_dir)
         written = int(seen.get["rows"])
     return ExportReport(options.topic, options.to_dir, written, clock.monotonic() - started)
 

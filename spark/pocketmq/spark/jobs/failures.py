@@ -9,25 +9,41 @@ from contextlib import contextmanager
 from pocketmq.spark.errors import JobError
 
 _OWN_ERROR = re.compile(r"^\s*(?:\S*: )?(pocketmq(?:\.\w+)+): (.+)$", re.MULTILINE)
-_ERROR_CLASS = re.compile(r"^\[[A-Z_.]+\] (.+)$", re.MULTILINE)
+_MARKS = re.compile(r"^\s*\[[A-Z0-9_.]+\] | SQLSTATE: \w+\s*$")
 REASON_LENGTH_MAX = 2000
+CAUSES_MAX = 20
+"""How deep a chain of causes is followed."""
 
 
 def reason_of(error: BaseException) -> str:
     """The reason in an error of Spark: what this project raised in a task or while planning.
 
-    Without that, Spark's own sentence.
+    Without that, Spark's own sentence, and that of its cause.
     """
-    text = str(error)
-    own = _OWN_ERROR.findall(text)
+    own = _OWN_ERROR.findall(str(error))
     if own:
         # Causes stand before what they led to, so the last one says it from the job's view.
         return str(own[-1][1])[:REASON_LENGTH_MAX]
-    sentence = _ERROR_CLASS.search(text)
-    if sentence is not None:
-        return sentence.group(1)[:REASON_LENGTH_MAX]
-    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return first.strip()[:REASON_LENGTH_MAX]
+    said = [_sentence(text) for text in _java_messages(error) or [str(error)]]
+    said = [sentence for sentence in said if sentence] or [type(error).__name__]
+    reason = said[0] if said[0] == said[-1] else f"{said[0]} ({said[-1]})"
+    return reason[:REASON_LENGTH_MAX]
+
+
+def _java_messages(error: BaseException) -> list[str]:
+    """What an exception of the JVM and its causes say, the outermost first."""
+    messages: list[str] = []
+    java = getattr(error, "java_exception", None)
+    while java is not None and len(messages) < CAUSES_MAX:
+        messages.append(java.getMessage() or "")
+        java = java.getCause()
+    return messages
+
+
+def _sentence(text: str) -> str:
+    """The first line that says something, without Spark's marks around it."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return _MARKS.sub("", first).strip()
 
 
 @contextmanager

@@ -1,0 +1,43 @@
+"""What applications can import, and that the blocking client offers the same names."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import pocketmq.client
+from pocketmq.client import blocking
+
+EXPORTED = {
+    "Admin", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
+    "ByMachineRoom", "ByRandom", "ClientInstance", "ClosedError", "ConsumeResult", "FaultTable",
+    "Message", "MessageQueue", "NoNameServerError", "NoPermissionRouteError", "Producer",
+    "PullConsumer", "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag",
+    "QueueStats", "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RouteError",
+    "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError", "UnknownTopicError",
+    "allocate_averagely", "allocate_by_circle", "by_hash", "by_random",
+}  # fmt: skip
+
+NOT_FOR_APPLICATIONS = {"describe", "group_changed", "instance"}
+
+
+def test_the_exported_names() -> None:
+    assert set(pocketmq.client.__all__) == EXPORTED
+    for name in EXPORTED:
+        assert hasattr(pocketmq.client, name)
+
+
+def public(cls: type) -> set[str]:
+    return {n for n in dir(cls) if not n.startswith("_")} - NOT_FOR_APPLICATIONS
+
+
+@pytest.mark.parametrize("name", ["Admin", "Producer", "PullConsumer", "PushConsumer"])
+def test_the_blocking_client_has_the_same_names_and_parameters(name: str) -> None:
+    asynchronous, blocked = getattr(pocketmq.client, name), getattr(blocking, name)
+    assert public(blocked) == public(asynchronous)
+    for method in public(blocked):
+        if callable(getattr(blocked, method)):
+            mine = inspect.signature(getattr(blocked, method))
+            its = inspect.signature(getattr(asynchronous, method))
+            assert mine == its, method
