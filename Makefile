@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash soak bench clean
+.PHONY: demo test check style types imports interop crash bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
