@@ -36,7 +36,7 @@ _Wire = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]
 
 
 @lru_cache(maxsize=512)
-def _wire(cls: type[Header]) -> _Wire:
+def wire_getter(cls: type[Header]) -> _Wire:
     """Names on the wire, in their order there, and a getter of the values in the same order."""
     pairs = wire_fields(cls)
     names = tuple(name for _, name in pairs)
@@ -54,7 +54,7 @@ def wire_fields(cls: type[Header]) -> tuple[tuple[str, str], ...]:
 
 def text_fields(header: Header) -> dict[str, str]:
     """The header as RocketMQ's codecs carry it: strings only, absent fields left out."""
-    names, values = _wire(header.__class__)
+    names, values = wire_getter(header.__class__)
     out: dict[str, str] = {}
     for name, value in zip(names, values(header), strict=False):
         if value is None:
@@ -71,7 +71,7 @@ def text_fields(header: Header) -> dict[str, str]:
 
 def native_fields(header: Header) -> dict[str, str | int | bool]:
     """The header as the msgpack codec carries it: numbers stay numbers."""
-    names, values = _wire(header.__class__)
+    names, values = wire_getter(header.__class__)
     return {
         name: value for name, value in zip(names, values(header), strict=False) if value is not None
     }

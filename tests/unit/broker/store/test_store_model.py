@@ -1,0 +1,333 @@
+"""The store against a model: whatever is done to it, and however it ends, it is what was told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from unit.broker.store.disks import FailingFiles
+from unit.broker.store.stores import (
+    SMALL,
+    Outcome,
+    abandon,
+    append,
+    assert_sound,
+    cut_file,
+    damage,
+    messages,
+    queue_directory,
+    record_of,
+)
+
+from pocketmq.broker.store import queue_log as queue_log_module
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.retention import Retention
+from pocketmq.broker.store.segment import ENTRY, HEADER_SIZE
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.properties import tags_code
+from pocketmq.protocol.records import decode_records
+from pocketmq.testing.clock import VirtualClock
+
+QUEUES = [("A", 0), ("A", 1), ("B", 0)]
+TAGS = ["", "x", "y", "Aa", "BB"]  # the last two have the same code
+RESERVED_MS = 50_000
+Queue = tuple[str, int]
+
+
+class Message(NamedTuple):
+    body: bytes
+    tags: str
+    time_ms: int
+
+
+class JumpingClock(VirtualClock):
+    """A clock that is set by hand, also backwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jump_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.jump_ms
+
+
+APPEND = st.tuples(
+    st.sampled_from(QUEUES),
+    st.binary(min_size=1, max_size=300),
+    st.sampled_from(TAGS),
+    st.integers(1, 4),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_index_tail() -> Iterator[None]:
+    """So that reads meet entries in the file and in memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue_log_module, "INDEX_TAIL_SIZE_MAX", 100)
+        yield
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """`model` holds, by queue, what was acknowledged; the first `gone` of it were removed by age."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.root = Path(tempfile.mkdtemp(prefix="store-model-"))
+        self.runs = 0
+        self.directory = self.root / "0"
+        self.clock = JumpingClock()
+        self.model: dict[Queue, list[Message]] = {queue: [] for queue in QUEUES}
+        self.gone = dict.fromkeys(QUEUES, 0)
+        self.on_disk = dict.fromkeys(QUEUES, 0)
+        self.files = FailingFiles()
+        self.store = self.open()
+
+    def open(self) -> MessageStore:
+        self.files = FailingFiles()
+        return MessageStore(self.directory, SMALL, self.clock, self.files)
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.store.close())
+        assert_sound(self.directory)
+        self.loop.close()
+        shutil.rmtree(self.root)
+
+    @initialize()
+    def start(self) -> None:
+        assert self.store.was_clean
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def append(self, queue: Queue, body: bytes, tags: str, count: int) -> tuple[Outcome, list[Message]]:
+        topic, queue_id = queue
+        if count == 1:
+            outcome = append(self.store, body, tags, topic=topic, queue_id=queue_id)
+            time_ms = self.store.queue_log(*queue).last_timestamp
+            return outcome, [Message(body, tags, time_ms)]
+        outcome = Outcome()
+        queue_log = self.store.queue_log(*queue)
+        time_ms = self.store.store_time(queue_log)
+        records = entries = b""
+        for index in range(count):
+            place = (
+                queue_log.next_offset + index,
+                queue_log.next_physical_offset + len(records),
+            )
+            record = record_of(queue_log, body, tags, store_time_ms=time_ms, place=place)
+            records += record
+            entries += ENTRY.pack(place[1], len(record), tags_code(tags))
+        self.store.begin_chunk()
+        queue_log.append_many(records, entries, count, Waiter(outcome.tell, True))
+        self.store.touch(queue_log)
+        self.store.in_chunk = False
+        return outcome, [Message(body, tags, time_ms)] * count
+
+    @rule(
+        appends=st.lists(APPEND, min_size=1, max_size=6),
+        fail_after=st.none() | st.integers(0, 6),
+        error=st.sampled_from([errno.ENOSPC, errno.EIO, errno.EDQUOT]),
+        part=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
+        failures=st.sampled_from([1, 2, None]),
+    )
+    def turn(
+        self,
+        appends: list[tuple[Queue, bytes, str, int]],
+        fail_after: int | None,
+        error: int,
+        part: float,
+        failures: int | None,
+    ) -> None:
+        """One turn of appends; perhaps the disk fails in the middle of it."""
+        if fail_after is not None:
+            self.files.fail_after(fail_after, error, part, failures)
+        done = [(queue, *self.append(queue, *rest)) for queue, *rest in appends]
+        self.store.commit()
+        self.files.heal()
+        for queue in QUEUES:
+            outcomes = [outcome for q, outcome, _ in done if q == queue]
+            assert len({outcome.is_stored for outcome in outcomes}) <= 1, "all or nothing"
+        for queue, outcome, sent in done:
+            assert outcome.is_told
+            if outcome.is_stored:
+                self.model[queue] += sent
+        self.store.disk.check()
+
+    @rule(seconds=st.integers(-20, 40))
+    def pass_time(self, seconds: int) -> None:
+        self.clock.jump_ms += seconds * 1000
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.loop.run_until_complete(self.store.checkpoint())
+        assert self.store.failed_reason is None
+        self.on_disk = {queue: len(sent) for queue, sent in self.model.items()}
+
+    @rule()
+    def remove_old(self) -> None:
+        Retention(self.store, RESERVED_MS).run()
+        limit = self.clock.now_ms() - RESERVED_MS
+        for queue in QUEUES:
+            queue_log = self.store.find_log(*queue)
+            if queue_log is not None:
+                removed = self.model[queue][self.gone[queue] : queue_log.min_offset]
+                assert all(message.time_ms < limit for message in removed)
+                self.gone[queue] = queue_log.min_offset
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def held(self, queue: Queue) -> tuple[QueueLog | None, list[Message]]:
+        return self.store.find_log(*queue), self.model[queue][self.gone[queue] :]
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        at=st.floats(0, 1),
+        count_max=st.integers(1, 20),
+        size_max=st.integers(0, 3000),
+        wanted=st.none() | st.sets(st.sampled_from(TAGS[1:]), min_size=1),
+    )
+    def read(
+        self, queue: Queue, at: float, count_max: int, size_max: int, wanted: set[str] | None
+    ) -> None:
+        queue_log, held = self.held(queue)
+        if queue_log is None or not held:
+            return
+        offset = self.gone[queue] + int(at * (len(held) - 1))
+        codes = None if wanted is None else {tags_code(tag) for tag in wanted}
+        part = queue_log.read(offset, count_max, size_max, codes)
+        read = list(decode_records(part.data))
+        assert offset < part.next_offset <= queue_log.max_offset
+        scanned = self.model[queue][offset : part.next_offset]
+        matching = [
+            (index, message)
+            for index, message in enumerate(scanned, offset)
+            if codes is None or tags_code(message.tags) in codes
+        ]
+        assert [(m.queue_offset, m.body) for m in read] == [(i, m.body) for i, m in matching]
+        assert part.records == len(read) <= count_max
+        assert len(read) <= 1 or len(part.data) <= size_max
+        assert read or codes is not None
+
+    @rule(queue=st.sampled_from(QUEUES), at=st.floats(0, 1), shift_ms=st.integers(-1500, 1500))
+    def search_time(self, queue: Queue, at: float, shift_ms: int) -> None:
+        queue_log, held = self.held(queue)
+        if queue_log is None or not held:
+            return
+        wanted = held[int(at * (len(held) - 1))].time_ms + shift_ms
+        first = self.gone[queue]
+        lower = next((i for i, m in enumerate(held, first) if m.time_ms >= wanted), None)
+        upper = [i for i, m in enumerate(held, first) if m.time_ms <= wanted]
+        assert queue_log.offset_at_time(wanted) == (first + len(held) if lower is None else lower)
+        assert queue_log.offset_at_time(wanted, upper=True) == (upper[-1] if upper else first)
+
+    @invariant()
+    def ends_are_right(self) -> None:
+        for queue in QUEUES:
+            queue_log, _ = self.held(queue)
+            if queue_log is not None:
+                assert queue_log.min_offset == self.gone[queue]
+                assert queue_log.max_offset == len(self.model[queue])
+                assert queue_log.next_offset == queue_log.max_offset
+
+    # -- ends ---------------------------------------------------------------------------------
+
+    @rule()
+    def stop(self) -> None:
+        self.loop.run_until_complete(self.store.close())
+        assert_sound(self.directory)
+        self.store = self.open()
+        assert self.store.was_clean
+        self.on_disk = {queue: len(sent) for queue, sent in self.model.items()}
+        self.compare_all()
+
+    @precondition(lambda self: any(self.model.values()))
+    @rule(seed=st.integers(0, 1 << 32), how=st.sampled_from(["kill", "cut", "flip"]))
+    def crash(self, seed: int, how: str) -> None:
+        """The process is killed, or the power goes and the end of each log is not what it was."""
+        ends = self.disk_ends()
+        self.runs += 1
+        directory = self.root / str(self.runs)
+        shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("lock"))
+        abandon(self.store)
+        shutil.rmtree(self.directory)
+        self.directory = directory
+        chance = random.Random(seed)
+        if how != "kill":
+            for queue, (stem, position, end) in ends.items():
+                path = queue_directory(directory, *queue) / stem
+                if end > position and how == "cut":
+                    cut_file(path, HEADER_SIZE + chance.randint(position, end))
+                elif end > position:
+                    damage(path, HEADER_SIZE + chance.randrange(position, end))
+        self.store = self.open()
+        assert not self.store.was_clean
+        for queue in QUEUES:
+            queue_log = self.store.find_log(*queue)
+            if queue_log is None:
+                assert not self.model[queue]
+                continue
+            assert queue_log.max_offset >= self.on_disk[queue]
+            if how == "kill":
+                assert queue_log.max_offset == len(self.model[queue])
+            if how != "flip":  # a changed byte of a time or a host is no matter for the check
+                self.compare(queue, queue_log)
+            del self.model[queue][queue_log.max_offset :]
+        if how == "flip":
+            self.take_what_is_there()
+
+    def disk_ends(self) -> dict[Queue, tuple[str, int, int]]:
+        """The newest segment of each log: what of it must be kept, and where it ends."""
+        out = {}
+        for queue in QUEUES:
+            queue_log = self.store.find_log(*queue)
+            if queue_log is not None and queue_log.segments:
+                segment = queue_log.segments[-1]
+                synced = max(queue_log.indexed_position - segment.base_position, 0)
+                end = queue_log.end_position - segment.base_position
+                out[queue] = (segment.log_path.name, min(synced, end), end)
+        return out
+
+    def take_what_is_there(self) -> None:
+        """A flipped bit in the few header fields that no checksum covers changes a message."""
+        for queue in QUEUES:
+            queue_log, held = self.held(queue)
+            for found, sent in zip(messages(queue_log), held, strict=True):
+                assert found.body == sent.body
+            self.model[queue][self.gone[queue] :] = [
+                Message(m.body, m.properties.get("TAGS", ""), m.store_timestamp)
+                for m in messages(queue_log)
+            ]
+
+    def compare_all(self) -> None:
+        for queue in QUEUES:
+            queue_log = self.store.find_log(*queue)
+            if queue_log is not None:
+                self.compare(queue, queue_log)
+
+    def compare(self, queue: Queue, queue_log: QueueLog) -> None:
+        found = [
+            Message(m.body, m.properties.get("TAGS", ""), m.store_timestamp)
+            for m in messages(queue_log)
+        ]
+        assert queue_log.min_offset == self.gone[queue]
+        assert found == self.model[queue][self.gone[queue] : queue_log.max_offset]
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
