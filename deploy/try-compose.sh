@@ -86,8 +86,9 @@ check_user() {
     id=$(compose exec -T "$service" id -u | tr -d '\r')
     [ "$id" = 10001 ] || fail "$service runs as uid $id"
     compose exec -T "$service" sh -c 'touch .try && rm .try' || fail "$service cannot write to its volume"
+    if compose exec -T "$service" touch /opt/pocketmq/.try 2>/dev/null; then fail "$service can write to its root"; fi
   done
-  held "they run as uid 10001 and can write to their volumes"
+  held "they run as uid 10001 on a read-only root and can write to their volumes"
 }
 
 check_routes() {
@@ -132,7 +133,7 @@ held "two name servers and two brokers are healthy after $((SECONDS - since)) s"
 check_user
 
 step "a client on the host and a client inside the network"
-host topic create TryCompose >/dev/null || fail "the host could not create a topic"
+output=$(host topic create TryCompose 2>&1) || fail "the host could not create a topic: $output"
 check_routes
 cross first 2
 
@@ -161,3 +162,17 @@ done
 wait_healthy broker-a
 held "the restart policy brought it back"
 cross third 6
+
+step "the cluster is stopped and removed, and comes up again with its volumes"
+since=$SECONDS
+compose stop >/dev/null 2>&1
+for id in $(compose ps -aq); do
+  code=$(docker inspect --format '{{.State.ExitCode}}' "$id")
+  [ "$code" = 0 ] || fail "$(docker inspect --format '{{.Name}}' "$id") stopped with exit code $code"
+done
+held "everything stopped cleanly within $((SECONDS - since)) s"
+compose down >/dev/null 2>&1
+compose up -d --no-build >/dev/null 2>&1
+wait_healthy namesrv-1 namesrv-2 broker-a broker-b
+check_routes
+cross fourth 8

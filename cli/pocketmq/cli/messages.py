@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pocketmq.cli.feed import TopicFeed
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
 from pocketmq.protocol.errors import UsageError
-from pocketmq.transport.clock import SystemClock, within
+from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.runtime import run
-from pocketmq.transport.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pocketmq.client import MessageQueue, PullConsumer
     from pocketmq.protocol.message import Message, ReceivedMessage
 
-HOLD_MS = 10_000
-BUFFER_MESSAGES_MAX = 1024
 SEND_COLUMNS = ("status", "msgId", "broker", "queue", "offset")
 
 
@@ -109,19 +103,26 @@ def consume(
 ) -> None:
     """Print messages as they come, one body a line.
 
-    Without a group every message is shown to everybody, and nothing is committed. The exit code is
-    1 if fewer than --count messages came.
+    Without a group every message is shown to everybody, and nothing is committed. A broker that
+    goes away is waited for. The exit code is 1 if fewer than --count messages came.
     """
 
     async def main() -> int:
-        seen = 0
-        async with _messages(topic, group, from_beginning, tag, namesrv) as messages:
+        from pocketmq.client import PullConsumer
+
+        clock, seen = SystemClock(), 0
+        async with (
+            PullConsumer(group or "pocketmq_cli", namesrv) as consumer,
+            TopicFeed(consumer, clock, expression=tag, commits=group is not None) as feed,
+        ):
+            await feed.start(topic, from_beginning=from_beginning)
             while not count or seen < count:
                 try:
-                    message = await _next(messages, timeout)
+                    message = await feed.next(timeout)
                 except TimeoutError:
                     break
                 _print_message(message, output)
+                await feed.mark_done()
                 seen += 1
         return seen
 
@@ -129,60 +130,6 @@ def consume(
     if count and seen < count:
         note(f"only {seen} of {count} messages came within {timeout:g} s of each other")
         raise typer.Exit(EXIT_FAILED)
-
-
-async def _next(messages: asyncio.Queue[ReceivedMessage], timeout_s: float) -> ReceivedMessage:
-    if not timeout_s:
-        return await messages.get()
-    return await within(SystemClock(), timeout_s, messages.get())
-
-
-@asynccontextmanager
-async def _messages(
-    topic: str, group: str | None, from_beginning: bool, tag: str, namesrv: str
-) -> AsyncIterator[asyncio.Queue[ReceivedMessage]]:
-    """A topic's messages, all queues side by side, in order within each queue."""
-    from pocketmq.client import PullConsumer
-
-    messages: asyncio.Queue[ReceivedMessage] = asyncio.Queue(BUFFER_MESSAGES_MAX)
-    tasks = Tasks()
-    async with PullConsumer(group or "pocketmq_cli", namesrv) as consumer:
-        try:
-            for queue in await consumer.queues(topic):
-                offset = await _start(consumer, queue, group, from_beginning)
-                tasks.spawn(_follow(consumer, queue, offset, tag, group, messages), str(queue))
-            yield messages
-        finally:
-            await tasks.close()
-
-
-async def _start(
-    consumer: PullConsumer, queue: MessageQueue, group: str | None, from_beginning: bool
-) -> int:
-    if group is not None:
-        committed = await consumer.committed_offset(queue)
-        if committed is not None:
-            return committed
-    if from_beginning:
-        return await consumer.min_offset(queue)
-    return await consumer.max_offset(queue)
-
-
-async def _follow(
-    consumer: PullConsumer,
-    queue: MessageQueue,
-    offset: int,
-    tag: str,
-    group: str | None,
-    messages: asyncio.Queue[ReceivedMessage],
-) -> None:
-    while True:
-        result = await consumer.pull(queue, offset, expression=tag, hold_ms=HOLD_MS)
-        for message in result.messages:
-            await messages.put(message)
-            if group is not None:
-                await consumer.commit(queue, message.queue_offset + 1)
-        offset = result.next_offset
 
 
 def _print_message(message: ReceivedMessage, output: Format) -> None:

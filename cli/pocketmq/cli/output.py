@@ -24,6 +24,10 @@ FormatOption = Annotated[
 ]
 """The option that every listing takes."""
 
+PIPE_COLUMNS = 10_000
+"""Width of a table that no terminal shows: wide enough to fold nothing, so that each row stays one
+line for grep and awk."""
+
 EXIT_FAILED = 1
 """The command could not be carried out."""
 
@@ -58,7 +62,7 @@ def print_rows(
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*("" if row.get(c) is None else str(row[c]) for c in columns))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)
 
 
 def print_json(value: Any) -> None:

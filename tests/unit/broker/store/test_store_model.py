@@ -104,10 +104,12 @@ class StoreMachine(RuleBasedStateMachine):
         return MessageStore(self.directory, SMALL, self.clock, self.files)
 
     def teardown(self) -> None:
-        self.loop.run_until_complete(self.store.close())
-        assert_sound(self.directory)
-        self.loop.close()
-        shutil.rmtree(self.root)
+        try:
+            self.loop.run_until_complete(self.store.close())
+            assert_sound(self.directory)
+        finally:
+            self.loop.close()
+            shutil.rmtree(self.root)
 
     @initialize()
     def start(self) -> None:
