@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 PROJECT=pocketmq-try
 HEALTHY_WITHIN_S=120
+REGISTERED_WITHIN_S=60
 CONSUME_WITHIN_S=30
 HOST_NAMESRV='localhost:9876;localhost:9877'
 INSIDE_NAMESRV='namesrv-1:9876;namesrv-2:9876'
@@ -80,6 +81,16 @@ wait_healthy() {
   done
 }
 
+# A name server that was restarted is told of the brokers by their next registration, every 30 s.
+wait_registered() {
+  local route deadline=$((SECONDS + REGISTERED_WITHIN_S))
+  until route=$("$POCKETMQ" topic route TryCompose -o json --namesrv "$1" 2>"$ERRORS") &&
+      grep -q 10911 <<<"$route" && grep -q 11911 <<<"$route"; do
+    [ $SECONDS -lt $deadline ] || { cat "$ERRORS" >&2; fail "$1 does not know both brokers: $route"; }
+    sleep 1
+  done
+}
+
 check_user() {
   local service id
   for service in namesrv-1 broker-a; do
@@ -127,7 +138,7 @@ done
 step "bring the cluster up"
 STARTED=yes
 since=$SECONDS
-compose up -d --no-build >/dev/null 2>&1 || { compose up -d --no-build || true; fail "up failed"; }
+compose up -d --no-build >/dev/null 2>&1 || { compose up -d --no-build || true; fail "up failed, see above: the ports 9876, 9877, 10911 and 11911 must be free"; }
 wait_healthy namesrv-1 namesrv-2 broker-a broker-b
 held "two name servers and two brokers are healthy after $((SECONDS - since)) s"
 check_user
@@ -148,7 +159,8 @@ compose kill namesrv-1 >/dev/null 2>&1
 cross second 4
 compose up -d --no-build namesrv-1 >/dev/null 2>&1
 wait_healthy namesrv-1
-held "it came back"
+wait_registered localhost:9876
+held "it came back, and both brokers registered with it again"
 
 step "a broker's process is killed"
 # The broker is the only child of the container's init process.

@@ -19,6 +19,9 @@ settings.load_profile("pocketmq")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="repeat the random choices of an earlier run")
+    parser.addoption(
+        "--crash-rounds", type=int, default=2, help="how often each crash test kills a broker"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -105,7 +105,7 @@ class Flusher:
         Raises:
             WriteFailedError: this flush or an earlier one failed. The system reports a failure
                 once and may have dropped the data, so that a later success would mean nothing.
-            OSError: the index cannot be written at the moment.
+            OSError: with `index`, the log cannot be tidied at the moment.
         """
         while (other := self._syncing.get(queue_log)) is not None:
             await asyncio.wait((other,))
@@ -121,7 +121,7 @@ class Flusher:
             if self._failure is not None:
                 raise self._failure
             if index:
-                queue_log.write_index()
+                queue_log.tidy()
             end = Checkpoint(queue_log.end_position, queue_log.end_offset, queue_log.last_timestamp)
             base = queue_log.segments[-1].base_position if queue_log.segments else -1
             paths = queue_log.unsynced_logs() + (queue_log.unsynced_indexes() if index else [])

@@ -291,6 +291,16 @@ class QueueLog:
             # The entries stay in memory, and the index can always be made again from the log.
             log.warning("the index of %s:%d cannot be written: %s", self.topic, self.queue_id, e)
 
+    def tidy(self) -> None:
+        """Writes what is only in memory, and cuts off what a failed write left behind.
+
+        Raises:
+            OSError: the log is as sound as before.
+        """
+        if self._is_torn:
+            self._cut_torn_end()
+        self.write_index()
+
     def write_index(self) -> None:
         """Writes the index entries that are only in memory.
 

@@ -289,6 +289,7 @@ class MessageStore:
                 waiters = queue_log.commit(now)
             except OSError as e:
                 self._tell(queue_log.roll_back(), self._write_error(queue_log, e))
+                self._unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
             self.put_count += queue_log.end_offset - start_offset
             self.put_size += queue_log.end_position - start_position
@@ -355,7 +356,7 @@ class MessageStore:
         except WriteFailedError:
             pass  # `_fail` has been told
         except OSError as e:
-            # Only the index could not be written, which the next checkpoint tries again.
+            # The index could not be written, which the next checkpoint tries again.
             self._write_error(queue_log, e)
         finally:
             if not is_synced:

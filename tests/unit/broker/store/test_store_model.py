@@ -31,7 +31,6 @@ from unit.broker.store.stores import (
     cut_file,
     damage,
     messages,
-    queue_directory,
     record_of,
 )
 
@@ -40,6 +39,7 @@ from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.segment import ENTRY, HEADER_SIZE
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.properties import tags_code
 from pocketmq.protocol.records import decode_records
 from pocketmq.testing.clock import VirtualClock
@@ -54,6 +54,18 @@ class Message(NamedTuple):
     body: bytes
     tags: str
     time_ms: int
+
+
+class Place(NamedTuple):
+    """Where a record stands in its file."""
+
+    offset: int
+    at: int
+    size: int
+
+
+def message_of(found: ReceivedMessage) -> Message:
+    return Message(found.body, found.properties.get("TAGS", ""), found.store_timestamp)
 
 
 class JumpingClock(VirtualClock):
@@ -262,7 +274,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 1 << 32), how=st.sampled_from(["kill", "cut", "flip"]))
     def crash(self, seed: int, how: str) -> None:
         """The process is killed, or the power goes and the end of each log is not what it was."""
-        ends = self.disk_ends()
+        torn = {queue for queue in QUEUES if (q := self.held(queue)[0]) and q._is_torn}
+        tails = {queue: self.unsynced_tail(queue) for queue in QUEUES}
         self.runs += 1
         directory = self.root / str(self.runs)
         shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("lock"))
@@ -270,51 +283,49 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
         self.directory = directory
         chance = random.Random(seed)
-        if how != "kill":
-            for queue, (stem, position, end) in ends.items():
-                path = queue_directory(directory, *queue) / stem
-                if end > position and how == "cut":
-                    cut_file(path, HEADER_SIZE + chance.randint(position, end))
-                elif end > position:
-                    damage(path, HEADER_SIZE + chance.randrange(position, end))
+        left = {queue: len(sent) for queue, sent in self.model.items()}
+        for queue, (path, tail) in tails.items():
+            if tail and how != "kill":
+                # Cut inside a record, or a byte of its body changed: it and what follows is lost.
+                victim = chance.choice(tail)
+                left[queue] = victim.offset
+                if how == "cut":
+                    cut_file(directory / path, victim.at + chance.randrange(victim.size))
+                else:
+                    damage(directory / path, victim.at + 88)
         self.store = self.open()
         assert not self.store.was_clean
         for queue in QUEUES:
-            queue_log = self.store.find_log(*queue)
+            queue_log, _ = self.held(queue)
             if queue_log is None:
                 assert not self.model[queue]
                 continue
             assert queue_log.max_offset >= self.on_disk[queue]
-            if how == "kill":
-                assert queue_log.max_offset == len(self.model[queue])
-            if how != "flip":  # a changed byte of a time or a host is no matter for the check
-                self.compare(queue, queue_log)
-            del self.model[queue][queue_log.max_offset :]
-        if how == "flip":
-            self.take_what_is_there()
+            if queue in torn and left[queue] == len(self.model[queue]):
+                # A write failed and could not be undone either: refused messages may be back.
+                self.take_what_came_back(queue, queue_log)
+            else:
+                assert queue_log.max_offset == left[queue]
+                del self.model[queue][left[queue] :]
+        self.compare_all()
 
-    def disk_ends(self) -> dict[Queue, tuple[str, int, int]]:
-        """The newest segment of each log: what of it must be kept, and where it ends."""
-        out = {}
-        for queue in QUEUES:
-            queue_log = self.store.find_log(*queue)
-            if queue_log is not None and queue_log.segments:
-                segment = queue_log.segments[-1]
-                synced = max(queue_log.indexed_position - segment.base_position, 0)
-                end = queue_log.end_position - segment.base_position
-                out[queue] = (segment.log_path.name, min(synced, end), end)
-        return out
+    def unsynced_tail(self, queue: Queue) -> tuple[Path, list[Place]]:
+        """The records of the newest segment that only the system's memory holds for sure."""
+        queue_log, _ = self.held(queue)
+        if queue_log is None or not queue_log.segments:
+            return Path(), []
+        segment = queue_log.segments[-1]
+        tail = []
+        for offset in range(segment.base_offset, queue_log.end_offset):
+            physical, size, _ = ENTRY.unpack(queue_log.read_entries(offset, 1))
+            position = segment.position_of(physical)
+            if position >= queue_log.indexed_position:
+                tail.append(Place(offset, position - segment.base_position + HEADER_SIZE, size))
+        return segment.log_path.relative_to(self.directory), tail
 
-    def take_what_is_there(self) -> None:
-        """A flipped bit in the few header fields that no checksum covers changes a message."""
-        for queue in QUEUES:
-            queue_log, held = self.held(queue)
-            for found, sent in zip(messages(queue_log), held, strict=True):
-                assert found.body == sent.body
-            self.model[queue][self.gone[queue] :] = [
-                Message(m.body, m.properties.get("TAGS", ""), m.store_timestamp)
-                for m in messages(queue_log)
-            ]
+    def take_what_came_back(self, queue: Queue, queue_log: QueueLog) -> None:
+        known = len(self.model[queue])
+        self.model[queue] += [message_of(m) for m in messages(queue_log) if m.queue_offset >= known]
 
     def compare_all(self) -> None:
         for queue in QUEUES:
@@ -323,10 +334,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.compare(queue, queue_log)
 
     def compare(self, queue: Queue, queue_log: QueueLog) -> None:
-        found = [
-            Message(m.body, m.properties.get("TAGS", ""), m.store_timestamp)
-            for m in messages(queue_log)
-        ]
+        found = [message_of(m) for m in messages(queue_log)]
         assert queue_log.min_offset == self.gone[queue]
         assert found == self.model[queue][self.gone[queue] : queue_log.max_offset]
 

@@ -1,0 +1,166 @@
+"""The files of `deploy/` and docker-compose.yml fit each other and the product, without Docker.
+
+`deploy/try-compose.sh` brings them up for real; this finds what drifts apart in between.
+"""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import json
+import re
+from importlib.metadata import metadata
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from typer.main import get_command
+
+from pocketmq.broker import BrokerConfig
+from pocketmq.cli.main import app
+from pocketmq.namesrv import NamesrvConfig
+from pocketmq.namesrv.advertise import parse_advertised
+from pocketmq.protocol.hosts import split_address
+from pocketmq.transport.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+BROKERS = sorted(name for name in SERVICES if name.startswith("broker-"))
+NAMESRVS = sorted(name for name in SERVICES if name.startswith("namesrv-"))
+SERVERS = BROKERS + NAMESRVS
+
+
+def mounts(service: str) -> dict[str, str]:
+    """What is mounted, by its place in the container."""
+    entries = (entry.split(":") for entry in SERVICES[service].get("volumes", ()))
+    return {parts[1]: parts[0] for parts in entries}
+
+
+def config_file(service: str) -> Path:
+    """The file on the host that a server's command reads in its container."""
+    command = SERVICES[service]["command"]
+    return ROOT / mounts(service)[command[command.index("-c") + 1]]
+
+
+def broker_config(service: str) -> BrokerConfig:
+    return load_settings(config_file(service), BrokerConfig)
+
+
+def namesrv_config(service: str) -> NamesrvConfig:
+    return load_settings(config_file(service), NamesrvConfig)
+
+
+def listen_port(service: str) -> int:
+    config = broker_config(service) if service in BROKERS else namesrv_config(service)
+    return config.listen_port
+
+
+def parse(words: list[str]) -> dict[str, Any]:
+    """The options of a `pocketmq` command line, as the command would be given them."""
+    group: Any = get_command(app)
+    name, command, rest = group.resolve_command(group.make_context("pocketmq", list(words)), words)
+    context = command.make_context(name, list(rest))
+    params: dict[str, Any] = context.params
+    return params
+
+
+def test_two_of_each_server_are_described() -> None:
+    assert BROKERS == ["broker-a", "broker-b"]
+    assert NAMESRVS == ["namesrv-1", "namesrv-2"]
+
+
+@pytest.mark.parametrize("service", BROKERS)
+def test_a_brokers_settings_fit_its_service(service: str) -> None:
+    config = broker_config(service)
+    assert config.broker_name == service
+    assert config.bind_address == "0.0.0.0", "a published port reaches no loopback of a container"
+    assert config.namesrv_addr.split(";") == [f"{name}:{listen_port(name)}" for name in NAMESRVS]
+    # Clients are told the port: it must be the same on both sides.
+    assert SERVICES[service]["ports"] == [f"127.0.0.1:{config.listen_port}:{config.listen_port}"]
+    assert mounts(service)[config.store_path_root_dir] in COMPOSE["volumes"]
+
+
+@pytest.mark.parametrize("service", NAMESRVS)
+def test_a_name_servers_settings_fit_its_service(service: str) -> None:
+    config = namesrv_config(service)
+    assert config.bind_address == "0.0.0.0"
+    assert config.kv_config_path is not None
+    directory = str(PurePosixPath(config.kv_config_path).parent)
+    assert mounts(service)[directory] in COMPOSE["volumes"]
+    host, _, inside = SERVICES[service]["ports"][0].rpartition(":")
+    assert int(inside) == config.listen_port
+    assert host.startswith("127.0.0.1:")
+
+
+def test_every_server_has_a_volume_of_its_own() -> None:
+    used = [source for name in SERVERS for source in mounts(name).values() if "/" not in source]
+    assert sorted(used) == sorted(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize("service", BROKERS)
+def test_the_advertise_rules_fit_the_subnet(service: str) -> None:
+    config = broker_config(service)
+    network = COMPOSE["networks"]["default"]["ipam"]["config"][0]
+    subnet = ipaddress.ip_network(network["subnet"])
+    gateway = ipaddress.ip_address(network["gateway"])
+    assert gateway in subnet
+    rules = parse_advertised(msgspec.json.encode(config.advertise).decode())
+    on_host, inside = f"127.0.0.1:{config.listen_port}", f"{service}:{config.listen_port}"
+    assert rules.address_for(gateway) == on_host
+    for container in (gateway + 1, subnet[-2], ipaddress.ip_address("127.0.0.1")):
+        assert rules.address_for(container) == inside, container
+    # Another subnet is not this cluster's: the last rule is for everybody.
+    assert rules.address_for(subnet.broadcast_address + 1) == on_host
+    assert rules.address_for(None) == on_host
+
+
+@pytest.mark.parametrize("service", SERVERS)
+def test_a_health_check_asks_the_server_itself(service: str) -> None:
+    how, program, *words = SERVICES[service]["healthcheck"]["test"]
+    assert (how, program) == ("CMD", "pocketmq")
+    asked = parse(words)["broker" if service in BROKERS else "namesrv"]
+    assert split_address(asked) == ("127.0.0.1", listen_port(service))
+
+
+def test_the_images_own_health_check_is_a_command() -> None:
+    match = re.search(r"^HEALTHCHECK (?:.|\\\n)*?CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert match is not None
+    program, *words = json.loads(match.group(1))
+    assert program == "pocketmq"
+    assert split_address(parse(words)["namesrv"])[1] == NamesrvConfig().listen_port
+
+
+@pytest.mark.parametrize("service", SERVERS)
+def test_a_server_is_started_by_a_command(service: str) -> None:
+    assert str(parse(SERVICES[service]["command"])["config"]) in mounts(service)
+    assert SERVICES[service]["read_only"] is True
+    assert SERVICES[service]["restart"] == "unless-stopped"
+
+
+def test_the_spark_job_loads_the_sample_by_an_existing_column() -> None:
+    options = parse(SERVICES["spark"]["command"])
+    assert options["namesrv"].split(";") == [f"{name}:{listen_port(name)}" for name in NAMESRVS]
+    source = PurePosixPath(options["source"])
+    sample = ROOT / mounts("spark")[str(source.parent)] / source.name
+    with sample.open(newline="") as file:
+        assert options["key"] in next(csv.reader(file))
+
+
+def test_the_builder_is_given_every_component() -> None:
+    passed = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    components = {path.parent.name for path in ROOT.glob("*/pocketmq")}
+    assert components | {"pyproject.toml", "README.md", "LICENSE"} == passed
+
+
+def test_the_images_extras_exist() -> None:
+    extra = SERVICES["spark"]["build"]["args"]["EXTRAS"]
+    assert extra in (metadata("pocketmq").get_all("Provides-Extra") or [])
+    assert f"*,{extra},*" in DOCKERFILE
