@@ -21,7 +21,7 @@ from typer.main import get_command
 from pocketmq.broker import BrokerConfig
 from pocketmq.cli.main import app
 from pocketmq.namesrv import NamesrvConfig
-from pocketmq.namesrv.advertise import parse_advertised
+from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.hosts import split_address
 from pocketmq.transport.settings import load_settings
 

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.advertise import parse_advertised
+from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.protocol.errors import ConfigError, ContentError
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
 
 MIB = 1024 * 1024
-
-
-class AdvertiseRule(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
-    """An address of this broker, and who is told it.
-
-    Attributes:
-        addr: ``host:port``.
-        callers: networks in CIDR form; empty for everybody.
-    """
-
-    addr: str
-    callers: list[str] = msgspec.field(default_factory=list)
 
 
 class BrokerConfig(
@@ -175,3 +165,13 @@ class BrokerConfig(
         ):
             if not low <= value <= high:
                 raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")
+        if self.advertise:
+            try:
+                parse_advertised(self.advertise_text)
+            except ContentError as e:
+                raise ConfigError(f"advertise: {e}") from e
+
+    @property
+    def advertise_text(self) -> str:
+        """The rules of `advertise` as name servers read them; empty without rules."""
+        return msgspec.json.encode(self.advertise).decode() if self.advertise else ""

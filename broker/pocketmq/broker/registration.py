@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-import msgspec
-
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import loose_json
@@ -19,11 +17,16 @@ from pocketmq.protocol.requests.nameserver import (
     UnregisterBrokerRequest,
 )
 from pocketmq.transport.clock import Clock
+from pocketmq.transport.connection import Connection
 from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.tasks import Tasks
 
 log = logging.getLogger("pocketmq.broker")
 
 UNREGISTER_TIMEOUT_MS = 3000
+
+RECONNECT_DELAY_S = 0.5
+"""How soon a name server that went away is looked for; the pause doubles up to the period."""
 
 
 def name_server_list(text: str) -> list[str]:
@@ -47,12 +50,13 @@ class Registration:
         self._config, self._address = config, address
         self._topics, self._clock = topics, clock
         self._servers = name_server_list(config.namesrv_addr)
-        self._pool = ConnectionPool(clock)
+        self._pool = ConnectionPool(clock, on_close=self._disconnected)
         self._reachable: dict[str, bool] = {}
         self._wanted = asyncio.Event()
-        self._advertise = (
-            msgspec.json.encode(config.advertise).decode() if config.advertise else None
-        )
+        self._advertise = config.advertise_text or None
+        self._is_leaving = False
+        self._reconnecting: set[str] = set()
+        self._tasks = Tasks()
 
     @property
     def servers(self) -> list[str]:
@@ -72,6 +76,13 @@ class Registration:
 
     async def register(self) -> int:
         """Sends the topics to all name servers; returns how many have them now."""
+        request, body = self._registration()
+        done = await asyncio.gather(
+            *(self._register_with(server, request, body) for server in self._servers)
+        )
+        return sum(done)
+
+    def _registration(self) -> tuple[RegisterBrokerRequest, bytes]:
         request = RegisterBrokerRequest(
             broker_name=self._config.broker_name,
             broker_addr=self._address,
@@ -85,10 +96,7 @@ class Registration:
                 data_version=self._topics.version,
             )
         ).encode()
-        done = await asyncio.gather(
-            *(self._register_with(server, request, body) for server in self._servers)
-        )
-        return sum(done)
+        return request, body
 
     async def register_if_changed(self) -> None:
         """The periodic round: name servers that know this version get a short message only."""
@@ -134,8 +142,29 @@ class Registration:
         self._reachable[server] = True
         return True
 
+    def _disconnected(self, connection: Connection) -> None:
+        """Looks for a name server that went away: when it is back it knows nothing of us."""
+        server = connection.attributes.get("address")
+        if server is None or self._is_leaving or server in self._reconnecting:
+            return
+        self._reconnecting.add(server)
+        self._tasks.spawn(self._reconnect(server), f"reconnect to {server}")
+
+    async def _reconnect(self, server: str) -> None:
+        period_s = self._config.register_name_server_period / 1000
+        pause_s = RECONNECT_DELAY_S
+        try:
+            await self._clock.sleep(pause_s)
+            while not await self._register_with(server, *self._registration()):
+                pause_s = min(2 * pause_s, period_s)
+                await self._clock.sleep(pause_s)
+        finally:
+            self._reconnecting.discard(server)
+
     async def unregister(self) -> None:
         """Says goodbye to all name servers; those that do not answer will notice by themselves."""
+        self._is_leaving = True
+        await self._tasks.close()
         request = UnregisterBrokerRequest(
             broker_name=self._config.broker_name,
             broker_addr=self._address,
@@ -153,4 +182,6 @@ class Registration:
 
     async def close(self) -> None:
         """Closes the connections."""
+        self._is_leaving = True
+        await self._tasks.close()
         await self._pool.close()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.namesrv.advertise import IPAddress
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_table import MASTER_ID, BrokerKey, RouteTable
+from pocketmq.protocol.advertise import IPAddress
 from pocketmq.protocol.bodies.routes import BrokerData, ClusterInfo, MemberGroup, TopicRoute
 from pocketmq.protocol.flags import is_writable
 

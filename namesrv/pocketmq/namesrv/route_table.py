@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from pocketmq.namesrv.advertise import Advertised, IPAddress
 from pocketmq.namesrv.topic_table import TopicTable
+from pocketmq.protocol.advertise import Advertised, IPAddress
 from pocketmq.protocol.bodies.routes import (
     BrokerData,
     ClusterInfo,

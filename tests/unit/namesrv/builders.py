@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.namesrv.advertise import Advertised, parse_advertised
 from pocketmq.namesrv.route_table import BrokerKey, Registration
+from pocketmq.protocol.advertise import Advertised, parse_advertised
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 
 CLUSTER = "DefaultCluster"

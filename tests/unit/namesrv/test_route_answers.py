@@ -7,11 +7,11 @@ import pytest
 from unit.namesrv.builders import CLUSTER, NOW_MS, address_of, key_of, registration
 
 from pocketmq.namesrv import route_answers
-from pocketmq.namesrv.advertise import IPAddress
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.protocol.advertise import IPAddress
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicQueueMapping
 

@@ -275,7 +275,8 @@ class Connection(asyncio.Protocol):
             self._table.forget(opaque)
             raise
         if isinstance(answer, OperatingError):
-            raise answer
+            # One error ends all calls of a lost connection: each raise begins a trace of its own.
+            raise answer.with_traceback(None)
         return answer
 
     async def _wait_writable(self, timeout_ms: float) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import zlib
 
-from pocketmq.namesrv.advertise import Advertised, caller_address, parse_advertised
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_table import BrokerKey, Registration, RouteTable
 from pocketmq.protocol import loose_json
+from pocketmq.protocol.advertise import Advertised, caller_address, parse_advertised
 from pocketmq.protocol.bodies.registrations import read_registration
 from pocketmq.protocol.bodies.topics import DataVersion, KVTable, RegisterBrokerBody
 from pocketmq.protocol.codes import ResponseCode

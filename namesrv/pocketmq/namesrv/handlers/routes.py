@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pocketmq.namesrv.advertise import caller_address
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.protocol.advertise import caller_address
 from pocketmq.protocol.bodies.routes import BrokerMemberGroup
 from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.codes import ResponseCode, Version

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from pocketmq.namesrv import advertise
-from pocketmq.namesrv.advertise import caller_address, parse_advertised
+from pocketmq.protocol import advertise
+from pocketmq.protocol.advertise import caller_address, parse_advertised
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.hosts import encode_host
 
