@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pocketmq.protocol.errors import UsageError
@@ -23,6 +24,12 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
         physical_offset: the record's place in that broker's store.
     """
     return f"{store_host.hex()}{physical_offset:016x}".upper()
+
+
+def offset_msg_ids(store_host: bytes, physical_offsets: Iterable[int]) -> list[str]:
+    """The ids of several messages on one broker."""
+    prefix = store_host.hex().upper()
+    return [f"{prefix}{offset:016X}" for offset in physical_offsets]
 
 
 def parse_offset_msg_id(text: str) -> StoredAt:

@@ -8,6 +8,7 @@ import struct
 
 import msgspec
 
+from pocketmq.broker.batches import stored_batch
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.refusals import (
     no_permission,
@@ -19,7 +20,6 @@ from pocketmq.broker.refusals import (
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
@@ -28,7 +28,7 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError, OperatingError, ResponseError, response_error
-from pocketmq.protocol.ids import offset_msg_id, unique_key
+from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids, unique_key
 from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.sending import (
     SendBatchRequest,
@@ -44,6 +44,9 @@ _SPECIAL = re.compile(
     "(?:^|\x02)(?:" + "|".join((*_BROKER_PROPERTIES, *_LATER_PROPERTIES)) + ")\x01"
 )
 """Finds whether a message has any property that needs more than to be stored."""
+
+_ASKS_FOR_NOTHING = (None, "0", "false")
+"""Some SDKs set DELAY to 0 on every message."""
 
 _LATER_MARKS = [f"{name}\x01".encode() for name in _LATER_PROPERTIES]
 
@@ -155,11 +158,11 @@ class SendHandlers:
 
     def _log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
         """Everything that must hold before a message may be stored, and where it goes."""
-        topic = self._topic_of(request)
         if not self._settings.permission & flags.PERM_WRITE:
             raise no_permission(
                 f"the broker takes no messages: its brokerPermission is {self._settings.permission}"
             )
+        topic = self._topic_of(request)
         refusal = self._store.refusal
         if refusal is not None:
             raise unavailable(refusal)
@@ -187,7 +190,7 @@ class SendHandlers:
 
     def _check_kind(self, sys_flag: int, properties: str, is_special: bool) -> None:
         for name in _LATER_PROPERTIES if is_special else ():
-            if props.value_of(properties, name) is not None:
+            if props.value_of(properties, name) not in _ASKS_FOR_NOTHING:
                 raise response_error(
                     ResponseCode.MESSAGE_ILLEGAL,
                     f"this version of the broker stores no messages with the property {name}: "
@@ -251,8 +254,7 @@ class SendHandlers:
                 ),
             )
 
-        wants_flush = "WAIT\x01false" not in given
-        queue_log.append(record, props.tags_code(tags), Waiter(stored, wants_flush))
+        queue_log.append(record, props.tags_code(tags), Waiter(stored, _wants_flush(given)))
         self._store.touch(queue_log)
 
     def _complete(self, given: str, is_special: bool) -> tuple[str, str]:
@@ -289,11 +291,21 @@ class SendHandlers:
         queue_log = self._log_for(request, connection.remote_address)
         given = request.properties or ""
         self._check_kind(request.sys_flag, given, _SPECIAL.search(given) is not None)
-        first_offset = queue_log.next_offset
-        places: list[int] = []
-        topic, store_host = request.topic.encode(), self._settings.store_host
-        timestamp = self._store.store_time(queue_log)
-        last = len(entries) - 1
+        first_offset, store_host = queue_log.next_offset, self._settings.store_host
+        try:
+            batch = stored_batch(
+                entries,
+                queue_log,
+                topic=request.topic.encode(),
+                sys_flag=request.sys_flag,
+                born_timestamp=request.born_timestamp,
+                born_host=connection.remote_host,
+                store_timestamp=self._store.store_time(queue_log),
+                store_host=store_host,
+                reconsume_times=request.reconsume_times or 0,
+            )
+        except struct.error as e:
+            raise _does_not_fit(e) from e
 
         def stored(error: OperatingError | None) -> None:
             self._answer(
@@ -301,7 +313,7 @@ class SendHandlers:
                 connection,
                 error,
                 SendMessageResponse(
-                    msg_id=",".join([offset_msg_id(store_host, place) for place in places]),
+                    msg_id=",".join(offset_msg_ids(store_host, batch.places)),
                     queue_id=queue_log.queue_id,
                     queue_offset=first_offset,
                     region=self._settings.region,
@@ -309,32 +321,8 @@ class SendHandlers:
                 ),
             )
 
-        waiter = Waiter(stored, "WAIT\x01false" not in given)
-        for index, (flag, body, properties) in enumerate(entries):
-            place = queue_log.next_physical_offset
-            places.append(place)
-            try:
-                record = encode_record(
-                    topic=topic,
-                    queue_id=queue_log.queue_id,
-                    flag=flag,
-                    queue_offset=queue_log.next_offset,
-                    physical_offset=place,
-                    sys_flag=request.sys_flag,
-                    born_timestamp=request.born_timestamp,
-                    born_host=connection.remote_host,
-                    store_timestamp=timestamp,
-                    store_host=store_host,
-                    reconsume_times=request.reconsume_times or 0,
-                    prepared_transaction_offset=0,
-                    body=body,
-                    properties=properties,
-                )
-            except struct.error as e:
-                raise _does_not_fit(e) from e
-            queue_log.append(
-                record, encoded_tags_code(properties), waiter if index == last else None
-            )
+        waiter = Waiter(stored, _wants_flush(given))
+        queue_log.append_many(batch.records, batch.entries, len(entries), waiter)
         self._store.touch(queue_log)
 
     def _check_entries(self, body: bytes, entries: list[BatchEntry]) -> None:
@@ -373,6 +361,11 @@ class SendHandlers:
             connection.respond(command, Command(code, remark=remark, header=header))
         else:
             connection.refuse(command, code, remark)
+
+
+def _wants_flush(properties: str) -> bool:
+    # The quick look spares most messages the exact one: "WAIT" may end another property's name.
+    return "WAIT\x01false" not in properties or props.value_of(properties, props.WAIT) != "false"
 
 
 def _does_not_fit(error: struct.error) -> ResponseError:
