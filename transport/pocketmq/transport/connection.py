@@ -173,11 +173,11 @@ class Connection(asyncio.Protocol):
             self._flush()
 
     def _process(self) -> None:
-        next_command = self._parser.next_command
+        next_command, is_closing = self._parser.next_command, self._transport.is_closing
         try:
             # A peer that does not read its answers is not asked for more work; but the dialling
             # side always takes the answers to its own requests.
-            while (self._writable is None or self._greets) and not self.is_closing:
+            while self._writable is None or self._greets:
                 command = next_command()
                 if command is None:
                     return
@@ -185,6 +185,8 @@ class Connection(asyncio.Protocol):
                     self._take_response(command)
                 else:
                     self._take_request(command)
+                if is_closing():
+                    return
         except FrameError as e:
             log.warning("closing the connection of %s: %s", self.remote_address, e)
             self.abort(str(e))
