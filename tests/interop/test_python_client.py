@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from integration.client_scenarios import SCENARIOS, without_an_event_loop
+from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, without_an_event_loop
 from interop import known_messages
 from interop.clusters import Cluster
 from interop.known_messages import KnownMessage
@@ -29,7 +29,7 @@ RunProbe = Callable[..., Any]
 NewName = Callable[[str], str]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("scenario", SCENARIOS + RETRY_SCENARIOS, ids=lambda s: s.__name__)
 async def test_on_apaches_broker(
     apache: Cluster, scenario: Callable[[str], Awaitable[None]]
 ) -> None:

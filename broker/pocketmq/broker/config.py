@@ -148,6 +148,7 @@ class BrokerConfig(
             ("registerBrokerTimeoutMills", self.register_broker_timeout_mills, 1, 600_000),
             ("channelExpiredTimeout", self.channel_expired_timeout, 1000, 86_400_000),
             ("connectionIdleTimeout", self.connection_idle_timeout, 1000, 86_400_000),
+            ("writeBufferMax", self.write_buffer_max, 2 * MIB, 1 << 40),
             ("connectionsMax", self.connections_max, 1, 1_000_000),
             ("maxHeldPulls", self.max_held_pulls, 0, 10_000_000),
             ("shortPollingTimeMills", self.short_polling_time_mills, 0, 600_000),

@@ -20,11 +20,19 @@ from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTab
 from pocketmq.client.producer import Producer
 from pocketmq.client.pull_consumer import PullConsumer
 from pocketmq.client.push_consumer import PushConsumer
-from pocketmq.client.rebalance import allocate_averagely, allocate_by_circle
+from pocketmq.client.rebalance import (
+    AllocateByConfiguration,
+    AllocateByConsistentHash,
+    AllocateByMachineRoom,
+    AllocateNearby,
+    allocate_averagely,
+    allocate_by_circle,
+)
 from pocketmq.client.results import (
     ConsumeResult,
     PullResult,
     PullStatus,
+    RetryLater,
     SendResult,
     SendStatus,
 )
@@ -48,11 +56,16 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "QueueLag",
     "QueueStats",
     "ReceivedMessage",
+    "RetryLater",
     "SendResult",
     "SendStatus",
     # choosing queues and brokers
     "ROCKETMQ_4_TABLE",
     "ROCKETMQ_5_TABLE",
+    "AllocateByConfiguration",
+    "AllocateByConsistentHash",
+    "AllocateByMachineRoom",
+    "AllocateNearby",
     "ByMachineRoom",
     "ByRandom",
     "FaultTable",

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pocketmq.client.process_queue import ProcessQueue
-from pocketmq.client.results import ConsumeResult
+from pocketmq.client.results import RETRY_ALL, ConsumeResult, RetryLater
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.tasks import Tasks
+from pocketmq.transport.tasks import Tasks, repeat
 
 log = logging.getLogger("pocketmq.client")
 
@@ -24,20 +24,39 @@ YIELD_AFTER = 64
 LOGGED_MAX = 1024
 """Failing messages that are remembered as logged."""
 
+OVERDUE_CHECKS = 15
+"""How often, during one consume timeout, it is looked for batches that exceed it."""
+
+OVERDUE_DELAY_LEVEL = 3
+"""When a batch comes again that took too long (`ProcessQueue#cleanExpiredMsg`)."""
+
 Listener = Callable[[list[ReceivedMessage]], Any]
 """Handles a batch. A coroutine function runs on the loop, a plain function in a thread.
 
-None or `ConsumeResult.SUCCESS` finishes the batch; `ConsumeResult.RETRY` or an exception does not.
+None or `ConsumeResult.SUCCESS` finishes the batch. `ConsumeResult.RETRY` or an exception does not:
+it comes again. `RetryLater` says when it does, and which of its messages.
 """
 
 AsyncListener = Callable[[list[ReceivedMessage]], Awaitable[Any]]
 
+FailureRule = Callable[[Sequence[ReceivedMessage], int], Awaitable[Sequence[ReceivedMessage]]]
+"""(messages not handled, delay level) → those of them that are to be handed out again here.
+
+The others are somebody else's from then on: their offsets are passed.
+"""
+
+
+async def keep_all(
+    messages: Sequence[ReceivedMessage], delay_level: int
+) -> Sequence[ReceivedMessage]:
+    """The failure rule without a broker's help: everything comes again here."""
+    return messages
+
 
 class LocalRetry:
-    """What happens to a batch that failed: it comes again here, after a pause, for ever.
+    """What happens to messages that nobody else took: they come again here, after a pause.
 
-    The one place that decides on failures; nothing is skipped, and while a batch waits the
-    queue's offset stays where it is.
+    Nothing is skipped, and while they wait the queue's offset stays where it is.
 
     Args:
         clock: for the pause.
@@ -51,12 +70,21 @@ class LocalRetry:
         self._clock, self._delay_ms, self._on_put_back = clock, delay_ms, on_put_back
 
     def failed(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
-        """Takes charge of a batch that the listener did not handle."""
+        """Takes charge of what is left of a batch that the listener did not handle."""
         self._clock.call_later(self._delay_ms / 1000, self._put_back, queue, batch)
 
     def _put_back(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
         queue.put_back(batch)
         self._on_put_back(queue)
+
+
+class AtWork:
+    """A batch that the listener has now, and since when (seconds of the clock)."""
+
+    __slots__ = ("batch", "queue", "since_s")
+
+    def __init__(self, queue: ProcessQueue, batch: list[ReceivedMessage], since_s: float) -> None:
+        self.queue, self.batch, self.since_s = queue, batch, since_s
 
 
 class Dispatcher:
@@ -67,8 +95,11 @@ class Dispatcher:
         clock: for pauses.
         concurrency: how many batches are handled at once.
         batch_max: messages in a batch.
-        retry_delay_ms: pause before a failed batch comes again.
+        retry_delay_ms: pause before messages come again that the failure rule left here.
         on_finished: called after each batch, with its queue.
+        on_failure: the failure rule.
+        consume_timeout_ms: after so long a batch at work falls under the failure rule as well; 0
+            for never. The listener is not interrupted; its late success counts for nothing more.
     """
 
     def __init__(
@@ -80,13 +111,17 @@ class Dispatcher:
         batch_max: int,
         retry_delay_ms: float,
         on_finished: Callable[[ProcessQueue], object],
+        on_failure: FailureRule = keep_all,
+        consume_timeout_ms: float = 0,
     ) -> None:
+        self._clock, self._on_failure = clock, on_failure
+        self._consume_timeout_s = consume_timeout_ms / 1000
         self._concurrency, self._batch_max = concurrency, batch_max
         self._on_finished = on_finished
         self._retry = LocalRetry(clock, retry_delay_ms, self.offer)
         self._ready: deque[ProcessQueue] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._at_work = 0
+        self._at_work: set[AtWork] = set()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
@@ -107,6 +142,9 @@ class Dispatcher:
         """Starts the workers."""
         for number in range(self._concurrency):
             self._tasks.spawn(self._work(), f"listener {number}")
+        if self._consume_timeout_s:
+            period_s = self._consume_timeout_s / OVERDUE_CHECKS
+            self._tasks.spawn(repeat(self._clock, period_s, self._check_overdue), "consume timeout")
 
     def offer(self, queue: ProcessQueue) -> None:
         """Tells that a queue may have something to hand out."""
@@ -163,8 +201,30 @@ class Dispatcher:
                 await turn
 
     async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
-        self._at_work += 1
+        work = AtWork(queue, batch, self._clock.monotonic())
+        self._at_work.add(work)
         self._quiet.clear()
+        try:
+            answer = await self._ask_listener(queue, batch)
+            if answer is None:
+                if self._logged:
+                    self._recovered(batch)
+                queue.finish(batch)
+            elif queue.dropped:
+                return  # another member has it, or will
+            else:
+                await self._not_handled(queue, batch, answer)
+            self._on_finished(queue)
+            self.offer(queue)
+        finally:
+            self._at_work.discard(work)
+            if not self._at_work:
+                self._quiet.set()
+
+    async def _ask_listener(
+        self, queue: ProcessQueue, batch: list[ReceivedMessage]
+    ) -> RetryLater | None:
+        """What comes again of a batch; None when it was handled."""
         error: BaseException | None = None
         result: object = None
         try:
@@ -175,19 +235,60 @@ class Dispatcher:
             error = e  # the listener cancelled something of its own; this worker goes on
         except Exception as e:  # noqa: BLE001 (the border to the application)
             error = e
-        finally:
-            self._at_work -= 1
-            if not self._at_work:
-                self._quiet.set()
-        if error is None and result is not ConsumeResult.RETRY:
-            if self._logged:
-                self._recovered(batch)
-            queue.finish(batch)
+        if error is None and (result is None or result is ConsumeResult.SUCCESS):
+            return None
+        if error is not None or result is ConsumeResult.RETRY:
+            answer = RETRY_ALL
+        elif isinstance(result, RetryLater):
+            answer = result
+        else:
+            return None
+        failed = batch[max(0, answer.ack_index + 1) :]
+        if not failed:
+            return None
+        if not queue.dropped:
+            self._log_once(queue, failed, error)
+        return answer
+
+    async def _not_handled(
+        self, queue: ProcessQueue, batch: list[ReceivedMessage], answer: RetryLater
+    ) -> None:
+        handled_count = max(0, answer.ack_index + 1)
+        queue.finish_part(batch[:handled_count])
+        left = await self._give_away(queue, batch[handled_count:], answer.delay_level)
+        if left:
+            self._retry.failed(queue, left)
+        else:
+            queue.finish(())
+
+    async def _give_away(
+        self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> Sequence[ReceivedMessage]:
+        """Puts the failure rule into effect; returns what it leaves here."""
+        failed = [m for m in messages if queue.holds(m)]
+        if not failed:
+            return ()
+        left = await self._on_failure(failed, delay_level)
+        left_ids = {id(m) for m in left}
+        queue.finish_part(m for m in failed if id(m) not in left_ids)
+        return left
+
+    async def _check_overdue(self) -> None:
+        begun_before_s = self._clock.monotonic() - self._consume_timeout_s
+        for work in [w for w in self._at_work if w.since_s <= begun_before_s]:
+            queue, first = work.queue, work.batch[0]
+            if queue.dropped or not any(map(queue.holds, work.batch)):
+                continue
+            log.warning(
+                "the listener has had message %s (%s, offset %d) for more than %g s: it comes "
+                "again, and its queue goes on",
+                first.msg_id,
+                queue.queue,
+                first.queue_offset,
+                self._consume_timeout_s,
+            )
+            await self._give_away(queue, work.batch, OVERDUE_DELAY_LEVEL)
             self._on_finished(queue)
-            self.offer(queue)
-        elif not queue.dropped:
-            self._log_once(queue, batch, error)
-            self._retry.failed(queue, batch)
 
     async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
         loop = asyncio.get_running_loop()
@@ -205,8 +306,8 @@ class Dispatcher:
             del self._logged[next(iter(self._logged))]
         self._logged[first.msg_id] = None
         log.warning(
-            "the listener did not handle message %s (%s, offset %d, %d in the batch); it is tried "
-            "again until it succeeds",
+            "the listener did not handle message %s (%s, offset %d, %d in the batch); it comes "
+            "again later",
             first.msg_id,
             queue.queue,
             first.queue_offset,
@@ -215,7 +316,8 @@ class Dispatcher:
         )
 
     def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:
-        self._logged.pop(batch[0].msg_id, None)
+        for message in batch:
+            self._logged.pop(message.msg_id, None)
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

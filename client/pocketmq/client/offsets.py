@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.errors import ConfigError, OperatingError
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.names import RETRY_PREFIX
 
 log = logging.getLogger("pocketmq.client")
 
@@ -38,10 +39,13 @@ class StartPoint:
     async def find(self, offsets: QueueOffsets, queue: MessageQueue) -> int:
         """The first offset to read.
 
+        In a retry topic that is the oldest: whatever lies there failed in this very group.
+
         Raises:
             What `QueueOffsets` raises.
         """
-        if self._where == CONSUME_FROM_FIRST_OFFSET:
+        is_retry = queue.topic.startswith(RETRY_PREFIX)
+        if is_retry or self._where == CONSUME_FROM_FIRST_OFFSET:
             return await offsets.min(queue)
         if self._where == CONSUME_FROM_LAST_OFFSET:
             return await offsets.max(queue)

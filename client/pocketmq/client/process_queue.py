@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 
@@ -102,12 +102,26 @@ class ProcessQueue:
     def finish(self, batch: Sequence[ReceivedMessage]) -> None:
         """A batch was handled."""
         self.at_work -= 1
+        self.finish_part(batch)
+
+    def finish_part(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Some messages of a batch need no more work; the batch itself goes on.
+
+        What is finished already is left out: a batch that took too long was sent back before.
+        """
         offsets, finished = self._offsets, self._finished
-        for message in batch:
-            finished.add(message.queue_offset)
-            self.size -= message.store_size
+        for message in messages:
+            offset = message.queue_offset
+            if offset not in finished and offsets and offset >= offsets[0]:
+                finished.add(offset)
+                self.size -= message.store_size
         while offsets and offsets[0] in finished:
             finished.discard(offsets.popleft())
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether a message that came from this queue is not finished."""
+        offset, offsets = message.queue_offset, self._offsets
+        return bool(offsets) and offset >= offsets[0] and offset not in self._finished
 
     def put_back(self, batch: Sequence[ReceivedMessage]) -> None:
         """A batch was not handled: it is the next to be taken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -19,11 +19,12 @@ from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
+from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import InstanceSettings, PushSettings, take_settings
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL, ConsumerData, Subscription
 from pocketmq.protocol.errors import ConfigError, OperatingError
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.names import check_group, check_topic
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.names import check_group, check_topic, retry_topic
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.tasks import Tasks, repeat
 
@@ -31,6 +32,12 @@ log = logging.getLogger("pocketmq.client")
 
 DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 """Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
+
+RETRY_ROUTE_LOOKS_MAX = 3
+"""How often a retry topic that does not exist is looked for before it counts as settled.
+
+A broker creates it when it first hears of the group; an older PocketMQ never does.
+"""
 
 UNSETTLED_PAUSE_MS = 1_000
 """How soon queues are shared out again when that could not be done properly."""
@@ -47,8 +54,13 @@ class PushConsumer:
 
     Each message is handed out at least once. Messages of a queue are handed out in the order of
     their offsets, `concurrency` batches at a time; ``concurrency=1`` (or ``queue_concurrency=1``
-    for each queue) handles them strictly one after the other. A batch that the listener does not
-    handle is handed out again after a pause; its offset is never passed.
+    for each queue) handles them strictly one after the other.
+
+    Messages that the listener does not handle (it raises, or returns `ConsumeResult.RETRY` or a
+    `RetryLater`) go back to the broker and come again after 10 s, 30 s, 1 min and so on, to any
+    member; after `max_reconsume_times` of that they are put into the topic ``%DLQ%<group>``. They
+    carry the topic they were first sent to, and `reconsume_times`. While no broker takes them they
+    are handed out again by this member, and their offset is not passed.
 
     Args:
         group: the consumer group, whose members share the queues.
@@ -89,7 +101,12 @@ class PushConsumer:
             now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
         )
         self._listener, self._allocate = listener, allocate
+        self._retry_topic = retry_topic(group)
         self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions[self._retry_topic] = Subscription.of_tags(
+            self._retry_topic, SUBSCRIBE_ALL, now_ms
+        )
+        self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         self._loops: dict[MessageQueue, QueueLoop] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._is_running = False
@@ -192,6 +209,7 @@ class PushConsumer:
             instance.random,
             timeout_ms,
         )
+        self._send_back = SendBack(self.group, instance, settings.max_reconsume_times)
         self._dispatcher = Dispatcher(
             self._listener,
             clock,
@@ -199,6 +217,8 @@ class PushConsumer:
             batch_max=settings.consume_message_batch_max_size,
             retry_delay_ms=settings.retry_delay_ms,
             on_finished=self._finished,
+            on_failure=self._failed,
+            consume_timeout_ms=settings.consume_timeout_ms,
         )
         self._dispatcher.start()
         for topic in self._subscriptions:
@@ -228,8 +248,8 @@ class PushConsumer:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that are this member's now, sorted."""
-        return sorted(self._loops)
+        """The queues of the subscribed topics that are this member's now, sorted."""
+        return sorted(q for q in self._loops if q.topic != self._retry_topic)
 
     async def _rebalance_when_due(self) -> None:
         settled_ms = self.settings.rebalance_interval_ms
@@ -257,7 +277,18 @@ class PushConsumer:
         await self._lose(lost)
         gained = sorted(wanted - self._loops.keys())
         outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
-        self._is_settled = all(outcomes) and all(share.is_settled for share in shares)
+        pending = {t for t, share in zip(topics, shares, strict=True) if not share.is_settled}
+        self._is_settled = all(outcomes) and not self._worth_another_look(pending)
+
+    def _worth_another_look(self, pending: set[str]) -> bool:
+        """Whether the topics that could not be shared out may be found soon."""
+        if self._retry_topic not in pending:
+            self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
+        elif self._retry_looks_left:
+            self._retry_looks_left -= 1
+        else:
+            pending.discard(self._retry_topic)
+        return bool(pending)
 
     async def _lose(self, queues: Iterable[MessageQueue]) -> None:
         stored: list[tuple[MessageQueue, int]] = []
@@ -290,6 +321,7 @@ class PushConsumer:
             self.settings,
             self.instance.clock,
             self._dispatcher.offer,
+            is_retry=queue.topic == self._retry_topic,
         )
         log.info("group %s: takes %s from offset %d", self.group, queue, offset)
         self._loops[queue] = loop
@@ -300,6 +332,16 @@ class PushConsumer:
         loop = self._loops.get(messages.queue)
         if loop is not None:
             loop.finished(messages)
+
+    async def _failed(
+        self, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> Sequence[ReceivedMessage]:
+        left = await self._send_back.failed(messages, delay_level)
+        if len(left) < len(messages) and not self._retry_looks_left and self._is_running:
+            # Now at the latest there is a retry topic.
+            self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
+            self._due.set()
+        return left
 
     async def _persist(self) -> None:
         await self._offsets.store(

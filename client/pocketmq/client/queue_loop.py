@@ -10,6 +10,7 @@ from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.results import PullResult, PullStatus
 from pocketmq.client.settings import PushSettings
+from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import PocketMQError, ResponseError
@@ -33,6 +34,8 @@ class QueueLoop:
         settings: limits and pauses.
         clock: for the pauses.
         offer: called when the queue has something to hand out.
+        is_retry: it is of the group's retry topic: the listener sees the topics that the messages
+            were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
     """
 
     def __init__(
@@ -44,7 +47,10 @@ class QueueLoop:
         settings: PushSettings,
         clock: Clock,
         offer: Callable[[ProcessQueue], object],
+        *,
+        is_retry: bool = False,
     ) -> None:
+        self._is_retry = is_retry
         self.subscription = subscription
         self._puller, self._settings, self._clock, self._offer = puller, settings, clock, offer
         self._room: asyncio.Future[None] | None = None
@@ -85,6 +91,9 @@ class QueueLoop:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._move(result)
         else:
+            if self._is_retry:
+                for message in result.messages:
+                    message.topic = message.properties.get(props.RETRY_TOPIC, message.topic)
             messages.put(result.messages, result.next_offset)
             self._offer(messages)
 

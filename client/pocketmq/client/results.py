@@ -89,3 +89,24 @@ class ConsumeResult(Enum):
 
     SUCCESS = "success"
     RETRY = "retry"
+    """The whole batch comes again; the broker chooses when. The same as ``RetryLater()``."""
+
+
+class RetryLater(msgspec.Struct, frozen=True):
+    """A listener's answer that says when, and from which message on, a batch comes again::
+
+        return RetryLater(delay_level=5)           # all of it, in a minute
+        return RetryLater(ack_index=handled - 1)   # what follows the first `handled` messages
+
+    Attributes:
+        delay_level: 1 to 18, of RocketMQ's ladder (1 s, 5 s, 10 s, 30 s, 1 min, … 2 h); 0 lets
+            the broker choose by the number of attempts so far; a negative one sends the messages
+            to the dead-letter topic at once.
+        ack_index: the position in the batch of the last message that was handled; -1 for none.
+    """
+
+    delay_level: int = 0
+    ack_index: int = -1
+
+
+RETRY_ALL = RetryLater()

@@ -99,7 +99,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         consume_from_where: where a group begins that has no offset yet.
         consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
             30 minutes before the start.
-        retry_delay_ms: pause before a batch is tried again whose listener failed.
+        max_reconsume_times: how often a message comes again that the listener did not handle,
+            before it goes to the dead-letter topic ``%DLQ%<group>`` (maxReconsumeTimes); -1 for
+            RocketMQ's 16.
+        consume_timeout_ms: a batch that is at work for longer is sent back with level 3, so that
+            its queue goes on (consumeTimeout); 0 for never.
+        retry_delay_ms: pause before messages are tried again that could not be sent back.
         rebalance_interval_ms: how often queues are shared out anew without an occasion.
         persist_interval_ms: how often offsets are stored in the brokers.
         pull_threshold_for_queue: messages of one queue that may wait in this process.
@@ -119,6 +124,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     pull_retry_ms: int = 1_000
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     consume_timestamp_ms: int | None = None
+    max_reconsume_times: int = -1
+    consume_timeout_ms: int = 15 * 60 * 1000
     retry_delay_ms: int = 1_000
     rebalance_interval_ms: int = 20_000
     persist_interval_ms: int = 5_000

@@ -9,7 +9,13 @@ HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 
 
 def record(
-    offset: int, body: bytes = b"x", *, topic: str = "T", queue_id: int = 0, properties: bytes = b""
+    offset: int,
+    body: bytes = b"x",
+    *,
+    topic: str = "T",
+    queue_id: int = 0,
+    properties: bytes = b"",
+    reconsume_times: int = 0,
 ) -> bytes:
     """A stored record."""
     return encode_record(
@@ -23,7 +29,7 @@ def record(
         born_host=HOST,
         store_timestamp=0,
         store_host=HOST,
-        reconsume_times=0,
+        reconsume_times=reconsume_times,
         prepared_transaction_offset=0,
         body=body,
         properties=properties,

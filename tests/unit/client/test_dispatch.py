@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from unit.client.messages import received
 from unit.client.peers import done
 from unit.transport.peers import until
 
-from pocketmq.client import ConsumeResult, ReceivedMessage
+from pocketmq.client import ConsumeResult, ReceivedMessage, RetryLater
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageQueue
@@ -191,6 +191,127 @@ async def test_a_failed_batch_comes_again_and_is_never_passed(
     logged = [r for r in caplog.records if "did not handle" in r.message]
     assert len(logged) == 1
     assert received(0).msg_id in logged[0].message
+
+
+class Taker:
+    """A failure rule that takes every message but some."""
+
+    def __init__(self, *left: int) -> None:
+        self.left = left
+        self.taken: list[tuple[int, int]] = []
+
+    async def __call__(
+        self, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> list[ReceivedMessage]:
+        self.taken += [
+            (m.queue_offset, delay_level) for m in messages if m.queue_offset not in self.left
+        ]
+        return [m for m in messages if m.queue_offset in self.left]
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"),
+    [
+        (ConsumeResult.RETRY, [(0, 0), (1, 0), (2, 0), (3, 0)]),
+        (RetryLater(), [(0, 0), (1, 0), (2, 0), (3, 0)]),
+        (RetryLater(delay_level=5), [(0, 5), (1, 5), (2, 5), (3, 5)]),
+        (RetryLater(ack_index=1), [(2, 0), (3, 0)]),
+        (RetryLater(-1, ack_index=2), [(3, -1)]),
+        (RetryLater(ack_index=3), []),
+        (RetryLater(ack_index=99), []),
+        (RetryLater(ack_index=-7), [(0, 0), (1, 0), (2, 0), (3, 0)]),
+        (ConsumeResult.SUCCESS, []),
+        (None, []),
+        ("whatever", []),
+    ],
+)
+async def test_what_a_listener_may_answer(
+    make: Make, answer: object, taken: list[tuple[int, int]]
+) -> None:
+    taker, queue = Taker(), queue_of(4)
+
+    async def listener(messages: list[ReceivedMessage]) -> object:
+        return answer
+
+    make(listener, batch_max=4, on_failure=taker).offer(queue)
+    await until(lambda: queue.commit_offset == 4)
+    assert taker.taken == taken
+    assert (queue.at_work, queue.count, queue.size) == (0, 0, 0)
+
+
+async def test_what_nobody_takes_comes_again_here_alone(make: Make, clock: VirtualClock) -> None:
+    taker, queue = Taker(2), queue_of(4, concurrency=1)
+    seen: list[list[int]] = []
+
+    async def listener(messages: list[ReceivedMessage]) -> ConsumeResult | RetryLater:
+        seen.append([m.queue_offset for m in messages])
+        return RetryLater(ack_index=0) if len(seen) == 1 else ConsumeResult.SUCCESS
+
+    make(listener, batch_max=4, on_failure=taker).offer(queue)
+    await until(lambda: queue.commit_offset == 2)
+    assert taker.taken == [(1, 0), (3, 0)]
+    await clock.advance(1)
+    await until(lambda: queue.commit_offset == 4)
+    assert seen == [[0, 1, 2, 3], [2]]
+    assert (queue.at_work, queue.count, queue.size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("result", [None, ConsumeResult.RETRY])
+async def test_a_batch_that_takes_too_long_is_given_away_once(
+    make: Make, clock: VirtualClock, result: object
+) -> None:
+    gate, taker, queue = Gate(), Taker(), queue_of(2)
+    finished: list[int] = []
+    make(
+        gate,
+        concurrency=2,
+        on_failure=taker,
+        consume_timeout_ms=900_000,
+        on_finished=lambda queue: finished.append(queue.commit_offset),
+    ).offer(queue)
+    await settle()
+    await gate.let_go(1)
+    await clock.advance(899)
+    assert taker.taken == []
+    await clock.advance(61)
+    assert taker.taken == [(0, 3)]
+    assert (queue.commit_offset, finished) == (2, [0, 2])
+    await clock.advance(900)
+    await gate.let_go(0, result)
+    assert taker.taken == [(0, 3)]
+    assert (queue.at_work, queue.count, queue.size) == (0, 0, 0)
+
+
+async def test_a_batch_that_takes_too_long_and_that_nobody_takes(
+    make: Make, clock: VirtualClock
+) -> None:
+    gate, taker, queue = Gate(), Taker(0), queue_of(1)
+    make(gate, on_failure=taker, consume_timeout_ms=1000).offer(queue)
+    await clock.advance(5)
+    assert queue.commit_offset == 0
+    await gate.let_go(0)
+    assert queue.commit_offset == 1
+
+
+async def test_close_waits_until_failures_are_given_away(make: Make, clock: VirtualClock) -> None:
+    queue = queue_of(1)
+    answer: asyncio.Future[list[ReceivedMessage]] = asyncio.get_running_loop().create_future()
+
+    async def rule(messages: Sequence[ReceivedMessage], delay_level: int) -> Any:
+        return await answer
+
+    async def listener(messages: list[ReceivedMessage]) -> ConsumeResult:
+        return ConsumeResult.RETRY
+
+    dispatcher = make(listener, on_failure=rule)
+    dispatcher.offer(queue)
+    await settle()
+    closing = asyncio.ensure_future(dispatcher.close(30, clock))
+    await settle()
+    assert not closing.done()
+    answer.set_result([])
+    await until(closing.done)
+    assert queue.commit_offset == 1
 
 
 async def test_others_go_on_while_a_batch_waits(make: Make, clock: VirtualClock) -> None:

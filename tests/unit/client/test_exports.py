@@ -10,12 +10,14 @@ import pocketmq.client
 from pocketmq.client import blocking
 
 EXPORTED = {
-    "Admin", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
+    "Admin", "AllocateByConfiguration", "AllocateByConsistentHash", "AllocateByMachineRoom",
+    "AllocateNearby", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
     "ByMachineRoom", "ByRandom", "ClientInstance", "ClosedError", "ConsumeResult", "FaultTable",
     "Message", "MessageQueue", "NoNameServerError", "NoPermissionRouteError", "Producer",
     "PullConsumer", "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag",
-    "QueueStats", "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RouteError",
-    "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError", "UnknownTopicError",
+    "QueueStats", "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater",
+    "RouteError", "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError",
+    "UnknownTopicError",
     "allocate_averagely", "allocate_by_circle", "by_hash", "by_random",
 }  # fmt: skip
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
 from unit.client.messages import record
-from unit.client.peers import Cluster, Log, Peer, code, done, offset, pulled, silent
+from unit.client.peers import Cluster, Log, Peer, code, done, offset, ok, pulled, silent
 from unit.transport.peers import until
 
 from pocketmq.client import MessageQueue, NoNameServerError, PushConsumer, ReceivedMessage
@@ -17,9 +18,12 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest, UnregisterClientRequest
+from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
 from pocketmq.protocol.requests.pulling import PULL_COMMIT_OFFSET, PullMessageRequest
+from pocketmq.transport.connection import Connection
 
+BACK = RequestCode.CONSUMER_SEND_MSG_BACK
 PULL = RequestCode.PULL_MESSAGE
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
@@ -177,17 +181,19 @@ async def test_another_strategy(cluster: Cluster) -> None:
 async def test_queues_are_kept_while_the_members_cannot_be_told(cluster: Cluster) -> None:
     broker, _ = await stage(cluster)
     c = await consumer(cluster, Seen())
+    await cluster.clock.advance(19.5)
     answer = broker.answers[MEMBERS]
     broker.answers[MEMBERS] = code(1, "no consumer for this group, cg")
+    asked = broker.count(MEMBERS)
     await cluster.clock.advance(20)
-    await until(lambda: broker.count(MEMBERS) == 2)
+    await until(lambda: broker.count(MEMBERS) > asked)
     assert len(c.queues) == 2
     broker.answers[MEMBERS] = answer
     cluster.members.clear()  # a broker that was restarted knows nobody
-    beats = broker.count(RequestCode.HEART_BEAT)
+    beats, asked = broker.count(RequestCode.HEART_BEAT), broker.count(MEMBERS)
     await cluster.clock.advance(1)
     await until(lambda: broker.count(RequestCode.HEART_BEAT) > beats)
-    await until(lambda: broker.count(MEMBERS) == 3)
+    await until(lambda: broker.count(MEMBERS) == asked + 1)
     assert len(c.queues) == 2
     await done(c.close())
 
@@ -202,7 +208,8 @@ async def test_a_topic_that_comes_later_is_found_within_a_second(cluster: Cluste
     await cluster.clock.advance(1)
     await until(lambda: {q.topic for q in c.queues} == {"T", "Later"})
     beat = Heartbeat.decode(broker.last(RequestCode.HEART_BEAT).body)
-    assert len(beat.consumer_data_set[0].subscription_data_set) == 2
+    topics = [s.topic for s in beat.consumer_data_set[0].subscription_data_set]
+    assert topics == ["%RETRY%cg", "Later", "T"]
     c.unsubscribe("Later")
     await cluster.clock.advance(0)
     await until(lambda: {q.topic for q in c.queues} == {"T"})
@@ -219,6 +226,98 @@ async def test_an_offset_that_cannot_be_asked_for_is_asked_for_again(cluster: Cl
     await cluster.clock.advance(1)
     await until(lambda: len(c.queues) == 1)
     await done(c.close())
+
+
+class RetryBroker:
+    """Takes messages back: puts them into the retry topic, or the dead letters, at once."""
+
+    def __init__(self, cluster: Cluster, broker: Peer, log: Log) -> None:
+        self._cluster, self._broker, self._log = cluster, broker, log
+        self.retry_log = Log()
+        self.backs: list[ConsumerSendMsgBackRequest] = []
+        self.dead: list[int] = []
+        broker.answers[PULL] = self._pull
+        broker.answers[BACK] = self._back
+
+    def create_topic(self) -> None:
+        self._cluster.topic("%RETRY%cg", "a", queues=1)
+
+    def _pull(self, request: Command, connection: Connection) -> Command | None:
+        is_retry = request.read(PullMessageRequest).topic == "%RETRY%cg"
+        return (self.retry_log if is_retry else self._log).pull(request, connection)
+
+    def _back(self, request: Command, connection: Connection) -> Command:
+        header = request.read(ConsumerSendMsgBackRequest)
+        self.create_topic()
+        self.backs.append(header)
+        times = sum(b.origin_msg_id == header.origin_msg_id for b in self.backs)
+        if times > (header.max_reconsume_times or 0):
+            self.dead.append(header.offset)
+            return ok()
+        offset = len(self.retry_log.records.get(0, []))
+        again = record(
+            offset,
+            b"again",
+            topic="%RETRY%cg",
+            properties=b"RETRY_TOPIC\x01T\x02UNIQ_KEY\x01U0\x02",
+            reconsume_times=times,
+        )
+        self.retry_log.add(0, again)
+        return ok()
+
+
+class FailingAlways:
+    """A listener that fails and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+        self.seen += [(m.topic, m.reconsume_times) for m in messages]
+        raise ValueError("poison")
+
+
+@pytest.mark.parametrize("exists_before", [True, False])
+async def test_the_way_of_a_poison_message(
+    cluster: Cluster, exists_before: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, log = await stage(cluster, queues=1)
+    retries = RetryBroker(cluster, broker, log)
+    if exists_before:
+        retries.create_topic()
+    listener = FailingAlways()
+    c = await consumer(cluster, listener, max_reconsume_times=2)
+    if not exists_before:
+        await cluster.clock.advance(10)  # by then it does not expect a retry topic any more
+    with caplog.at_level(logging.WARNING):
+        log.add(0, record(0, properties=b"UNIQ_KEY\x01U0\x02"))
+        await until(lambda: len(retries.backs) == 1)
+        await cluster.clock.advance(0)
+        await until(lambda: len(listener.seen) == 3)
+        await until(lambda: len(retries.dead) == 1)
+    assert listener.seen == [("T", 0), ("T", 1), ("T", 2)]
+    assert [b.delay_level for b in retries.backs] == [0, 0, 0]
+    assert sum("did not handle message U0" in r.message for r in caplog.records) == 1
+    assert c.queues == [MessageQueue("T", "a", 0)]
+    await done(c.close())
+    requests = [r.read(UpdateConsumerOffsetRequest) for r in broker.requests if r.code == COMMIT]
+    assert {(r.topic, r.commit_offset) for r in requests} >= {("T", 1), ("%RETRY%cg", 2)}
+
+
+async def test_on_an_older_pocketmq_failures_come_again_here(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=1)
+    listener = FailingAlways()
+    log.add(0, record(0))
+    c = await consumer(cluster, listener, concurrency=1)
+    for times in range(1, 4):
+        await until(lambda n=times: len(listener.seen) == n)  # type: ignore[misc]
+        await cluster.clock.advance(1)
+    assert broker.count(BACK) >= 3
+    beats = broker.count(RequestCode.HEART_BEAT)
+    await cluster.clock.advance(20)
+    assert broker.count(RequestCode.HEART_BEAT) <= beats + 1  # it does not look for ever
+    await done(c.close())
+    assert commits(broker) == {0: 0}
 
 
 async def test_pulls_that_fail_are_repeated(cluster: Cluster) -> None:

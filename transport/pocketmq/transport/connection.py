@@ -12,7 +12,13 @@ import msgspec
 from pocketmq.protocol import frames
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
-from pocketmq.protocol.errors import ContentError, FrameError, OperatingError, ResponseError
+from pocketmq.protocol.errors import (
+    ContentError,
+    FrameError,
+    OperatingError,
+    ResponseError,
+    UsageError,
+)
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.transport.clock import Clock, Timer, within
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
@@ -51,6 +57,18 @@ class Limits(msgspec.Struct, frozen=True):
     write_buffer_max: int = 64 * 1024 * 1024
     close_timeout_s: float = 3.0
     tasks_max: int = 16_384
+
+    def __post_init__(self) -> None:
+        """Checks that the limits do not contradict each other.
+
+        Raises:
+            UsageError: a peer would be cut off before writing to it pauses.
+        """
+        if self.write_buffer_max < self.write_pause_size:
+            raise UsageError(
+                f"write_buffer_max is {self.write_buffer_max}: it must not be below "
+                f"write_pause_size, {self.write_pause_size}"
+            )
 
 
 Reply = Command | None | Awaitable[Command | None]
@@ -325,7 +343,7 @@ class Connection(asyncio.Protocol):
 
     def respond(self, request: Command, response: Command) -> None:
         """Answers a request, in the codec that it came in."""
-        if request.flag & FLAG_ONEWAY or self.is_closing:
+        if request.flag & FLAG_ONEWAY or self._transport.is_closing():
             return
         response.opaque = request.opaque
         response.flag |= FLAG_RESPONSE
@@ -434,7 +452,11 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
-        if self._transport.get_write_buffer_size() > self.limits.write_buffer_max:
+        # The limit lies above the one at which writing pauses: there is nothing to ask before.
+        if (
+            self._writable is not None
+            and self._transport.get_write_buffer_size() > self.limits.write_buffer_max
+        ):
             reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
             log.warning("closing the connection of %s: %s", self.remote_address, reason)
             self.abort(reason)

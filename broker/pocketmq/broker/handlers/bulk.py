@@ -181,7 +181,9 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
     def fields(kind: npt.DTypeLike, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """What stands at these places, however odd they are."""
         size = np.dtype(kind).itemsize
-        return np.ndarray((len(body) - size + 1,), kind, body, strides=(1,))[at]
+        everywhere: npt.NDArray[Any] = np.ndarray((len(body) - size + 1,), kind, body, strides=(1,))
+        found: npt.NDArray[Any] = everywhere[at]
+        return found
 
     def refuse(wrong: npt.NDArray[np.bool_], error: Callable[[int], Exception]) -> None:
         if wrong.any():

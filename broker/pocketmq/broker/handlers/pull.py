@@ -218,17 +218,13 @@ class PullHandlers:
 
     def _filter_of(self, request: PullMessageRequest) -> frozenset[int] | None:
         if request.sys_flag & PULL_SUBSCRIPTION:
-            if request.expression_type not in (None, "", TAG):
-                raise response_error(
-                    ResponseCode.SYSTEM_ERROR,
-                    "the broker does not support consumer to filter message by "
-                    f"{request.expression_type}: only tag expressions are supported yet",
-                )
+            _check_filter(request.expression_type)
             return tags_codes(request.subscription or "")
         members = self._consumers.get(request.consumer_group)
         subscription = None if members is None else members.subscriptions.get(request.topic)
         if subscription is None or subscription.takes_all:
             return None
+        _check_filter(subscription.expression_type)
         return frozenset(subscription.code_set)
 
     # -- reading ------------------------------------------------------------------------------
@@ -280,6 +276,15 @@ class PullHandlers:
                 topic_sys_flag=topic.topic_sys_flag,
                 group_sys_flag=group.group_sys_flag,
             ),
+        )
+
+
+def _check_filter(expression_type: str | None) -> None:
+    if expression_type not in (None, "", TAG):
+        raise response_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker does not support consumer to filter message by {expression_type}: only "
+            f"tag expressions are supported yet",
         )
 
 

@@ -149,10 +149,7 @@ class TopicHandlers:
     def delete(self, command: Command, _: Connection) -> Command:
         """215; deleting what is not there is no error."""
         request = command.read(DeleteTopicRequest)
-        if not request.topic or request.topic.isspace():
-            raise _invalid("The specified topic is blank.")
-        if request.topic in self._system_names or request.topic.startswith(names.SYSTEM_PREFIX):
-            raise _invalid(f"The topic[{request.topic}] is conflict with system topic.")
+        self._check_name(request.topic)  # a path must never get as far as the store
         self._topics.remove(request.topic)
         self._offsets.remove_topic(request.topic)
         self._polling.release_topic(request.topic)

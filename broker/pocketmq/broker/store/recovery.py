@@ -23,6 +23,7 @@ from pocketmq.broker.store.segment import (
     HEADER_SIZE,
     INDEX_MAGIC,
     Segment,
+    is_unfinished,
     physical_offset,
     read_segment,
 )
@@ -133,8 +134,8 @@ def _find_segments(
     paths = sorted(directory.glob("*.log"))
     for path in paths:
         header = files.read(path, 0, HEADER_SIZE)
-        if path is paths[-1] and not header.strip(b"\0") and _begins_behind(path, vouched.position):
-            # The crash came while the segment was begun: nothing of it was on the disk.
+        is_newest = path is paths[-1] and _begins_behind(path, vouched.position)
+        if is_newest and is_unfinished(header):
             cut_size = _remove(files, path)
             break
         segment = read_segment(path, header)

@@ -102,6 +102,11 @@ def segment_stem(directory: Path, base_position: int) -> Path:
     return directory / f"{base_position:020d}"
 
 
+def is_unfinished(header: bytes) -> bool:
+    """Whether a crash came before a segment's header was on the disk, so that it holds nothing."""
+    return len(header) < HEADER_SIZE or not header.strip(b"\0")
+
+
 def read_segment(path: Path, header: bytes) -> Segment:
     """A segment from the header of its `.log` file.
 

@@ -20,6 +20,7 @@ from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint, open_queue_log
 from pocketmq.broker.store.segment import (
     HEADER_SIZE,
+    is_unfinished,
     log_number_of,
     read_segment,
 )
@@ -146,7 +147,7 @@ class MessageStore:
                 continue
             for path in sorted(directory.glob("*.log")):
                 header = self.files.read(path, 0, HEADER_SIZE)
-                if header.strip(b"\0"):  # else it was just begun when the power went
+                if not is_unfinished(header):
                     number = read_segment(path, header).log_number
                     self.metadata.adopt_queue_log(number, topic, int(queue_id))
                     self._enter(topic, int(queue_id), number, None)
@@ -372,6 +373,8 @@ class MessageStore:
         try:
             await self.drain()
             await self._finish()
+        except WriteFailedError as e:
+            log.error("the stop is not clean: %s", e)
         finally:
             self._flusher.close()
             self.metadata.close()

@@ -8,6 +8,7 @@ import pytest
 from unit.broker.store.disks import FailingFiles
 from unit.broker.store.stores import (
     BORN_MS,
+    HOST,
     RECORD_OVERHEAD,
     TOPIC,
     Outcome,
@@ -52,12 +53,11 @@ def add(
     *bodies: bytes,
     tags: str = "",
     time_ms: int = BORN_MS,
-    born_host: bytes | None = None,
+    born_host: bytes = HOST,
 ) -> None:
     """Appends records in one turn."""
     for body in bodies:
-        host = {} if born_host is None else {"born_host": born_host}
-        record = record_of(queue_log, body, tags, store_time_ms=time_ms, **host)
+        record = record_of(queue_log, body, tags, store_time_ms=time_ms, born_host=born_host)
         queue_log.append(record, tags_code(tags), None)
         queue_log.last_timestamp = time_ms
     queue_log.commit(time_ms)
@@ -235,7 +235,15 @@ def test_store_times_are_found_behind_both_kinds_of_host(queue_log: QueueLog) ->
 
 @pytest.mark.parametrize(
     ("time_ms", "lower", "upper"),
-    [(500, 0, 0), (1000, 0, 1), (1001, 2, 1), (2000, 2, 2), (2999, 3, 2), (3000, 3, 3), (9000, 4, 3)],
+    [
+        (500, 0, 0),
+        (1000, 0, 1),
+        (1001, 2, 1),
+        (2000, 2, 2),
+        (2999, 3, 2),
+        (3000, 3, 3),
+        (9000, 4, 3),
+    ],
 )
 def test_offsets_at_times(queue_log: QueueLog, time_ms: int, lower: int, upper: int) -> None:
     for moment in (1000, 1000, 2000, 3000):

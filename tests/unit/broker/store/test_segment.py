@@ -17,6 +17,7 @@ from pocketmq.broker.store.segment import (
     LOG_SIZE_MAX,
     POSITION_BITS,
     Segment,
+    is_unfinished,
     log_number_of,
     physical_offset,
     read_segment,
@@ -75,6 +76,13 @@ def test_an_index_is_no_log() -> None:
     segment = segment_at(Path("q"), 1, 0)
     with pytest.raises(FormatError, match="mark"):
         read_segment(segment.log_path, segment.header(INDEX_MAGIC))
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64])
+def test_a_header_that_never_came_to_the_disk_is_known(size: int) -> None:
+    assert is_unfinished(bytes(size))
+    header = segment_at(Path("q"), 1, 0).header(LOG_MAGIC)
+    assert is_unfinished(header[:size]) == (size < 64)
 
 
 def test_another_version_is_named_before_the_checksum_is_looked_at() -> None:

@@ -81,9 +81,7 @@ class JumpingClock(VirtualClock):
 
 APPEND = st.tuples(
     st.sampled_from(QUEUES),
-    st.binary(min_size=1, max_size=300),
-    st.sampled_from(TAGS),
-    st.integers(1, 4),
+    st.tuples(st.binary(min_size=1, max_size=300), st.sampled_from(TAGS), st.integers(1, 4)),
 )
 
 
@@ -96,7 +94,7 @@ def small_index_tail() -> Iterator[None]:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """`model` holds, by queue, what was acknowledged; the first `gone` of it were removed by age."""
+    """`model` holds what was acknowledged; the first `gone` of each queue were removed by age."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +127,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- writing ------------------------------------------------------------------------------
 
-    def append(self, queue: Queue, body: bytes, tags: str, count: int) -> tuple[Outcome, list[Message]]:
+    def append(
+        self, queue: Queue, body: bytes, tags: str, count: int
+    ) -> tuple[Outcome, list[Message]]:
         topic, queue_id = queue
         if count == 1:
             outcome = append(self.store, body, tags, topic=topic, queue_id=queue_id)
@@ -162,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def turn(
         self,
-        appends: list[tuple[Queue, bytes, str, int]],
+        appends: list[tuple[Queue, tuple[bytes, str, int]]],
         fail_after: int | None,
         error: int,
         part: float,
@@ -171,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
         """One turn of appends; perhaps the disk fails in the middle of it."""
         if fail_after is not None:
             self.files.fail_after(fail_after, error, part, failures)
-        done = [(queue, *self.append(queue, *rest)) for queue, *rest in appends]
+        done = [(queue, *self.append(queue, *what)) for queue, what in appends]
         self.store.commit()
         self.files.heal()
         for queue in QUEUES:
@@ -340,4 +340,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestStore.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)

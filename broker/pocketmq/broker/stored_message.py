@@ -1,0 +1,104 @@
+"""A stored record taken apart and put together again, for messages that the broker re-appends."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.protocol import flags
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from pocketmq.protocol.records import BORN_HOST_AT, MAGIC_V1, encode_record
+
+_HEAD = struct.Struct(">IIIiiqqiq")
+_LONG = struct.Struct(">q")
+_TAIL = struct.Struct(">iqi")
+_SHORT = struct.Struct(">H")
+assert _HEAD.size == BORN_HOST_AT
+
+
+class StoredMessage(NamedTuple):
+    """What a record holds, hosts and properties encoded and the body as its sender packed it.
+
+    Attributes:
+        size: bytes of the record.
+        reconsume_times: how often a group had the message already.
+    """
+
+    size: int
+    topic: str
+    flag: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    store_host: bytes
+    reconsume_times: int
+    body: bytes
+    properties: bytes
+
+    def record_for(self, queue_log: QueueLog, store_timestamp: int, deliver_ms: int = 0) -> bytes:
+        """The message as the next record of a log.
+
+        Args:
+            queue_log: of the topic and queue that it is to be in.
+            store_timestamp: milliseconds since the epoch.
+            deliver_ms: when it is due, for a record of the schedule topic (see `store.tags`).
+
+        Raises:
+            struct.error: a number does not fit.
+        """
+        return encode_record(
+            topic=queue_log.topic.encode(),
+            queue_id=queue_log.queue_id,
+            flag=self.flag,
+            queue_offset=queue_log.next_offset,
+            physical_offset=queue_log.next_physical_offset,
+            sys_flag=self.sys_flag,
+            born_timestamp=self.born_timestamp,
+            born_host=self.born_host,
+            store_timestamp=store_timestamp,
+            store_host=self.store_host,
+            reconsume_times=self.reconsume_times,
+            prepared_transaction_offset=deliver_ms,
+            body=self.body,
+            properties=self.properties,
+        )
+
+
+def read_stored(data: bytes, position: int = 0) -> StoredMessage:
+    """The record at a position, which must be a sound one."""
+    size, magic, _, _, flag, _, physical_offset, sys_flag, born_timestamp = _HEAD.unpack_from(
+        data, position
+    )
+    at = position + BORN_HOST_AT
+    born_host_size = IPV6_HOST_SIZE if sys_flag & flags.BORN_HOST_V6 else IPV4_HOST_SIZE
+    born_host = data[at : at + born_host_size]
+    at += born_host_size + _LONG.size
+    store_host_size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
+    store_host = data[at : at + store_host_size]
+    at += store_host_size
+    reconsume_times, _, body_size = _TAIL.unpack_from(data, at)
+    at += _TAIL.size
+    body = data[at : at + body_size]
+    at += body_size
+    if magic == MAGIC_V1:
+        topic_size = data[at]
+        at += 1
+    else:
+        (topic_size,) = _SHORT.unpack_from(data, at)
+        at += 2
+    topic = data[at : at + topic_size].decode()
+    at += topic_size + _SHORT.size
+    return StoredMessage(
+        size, topic, flag, physical_offset, sys_flag, born_timestamp, born_host, store_host,
+        reconsume_times, body, data[at : position + size],
+    )  # fmt: skip
+
+
+def with_properties(text: str, changes: Mapping[str, str | None]) -> str:
+    """Encoded properties with some set anew; None takes one away."""
+    known: dict[str, str | None] = {**props.decode(text), **changes}
+    return "".join([f"{name}\x01{value}\x02" for name, value in known.items() if value is not None])

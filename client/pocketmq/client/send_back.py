@@ -1,0 +1,163 @@
+"""Failed messages go back to the broker, which hands them out again later or gives them up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from pocketmq.client.errors import BrokerDownError
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.latency import FaultStrategy, LatencyFaultTolerance
+from pocketmq.client.outgoing import Packer
+from pocketmq.client.sending import Sender
+from pocketmq.client.settings import ProducerSettings
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.errors import OperatingError, PocketMQError, UnsupportedRequestError
+from pocketmq.protocol.message import Message, ReceivedMessage
+from pocketmq.protocol.names import retry_topic
+from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
+
+log = logging.getLogger("pocketmq.client")
+
+SEND_BACK_TIMEOUT_MS = 5_000
+"""How long the broker may take to take a message back, as in RocketMQ."""
+
+MAX_RECONSUME_TIMES_DEFAULT = 16
+"""What a setting of -1 stands for: as many repetitions as the broker's ladder has steps."""
+
+FIRST_DELAY_LEVEL = 3
+"""The level of the first repetition; each further one takes the next (10 s, 30 s, 1 min, …)."""
+
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+"""RocketMQ's name for whoever sends on behalf of a consumer."""
+
+OF_THE_OLD_PLACE = (props.MIN_OFFSET, props.MAX_OFFSET, props.TRANSACTION_PREPARED)
+"""Properties that must not travel on: they tell of the pull, or would hold the message back."""
+
+
+class SendBack:
+    """Sends a group's failed messages back (`DefaultMQPushConsumerImpl#sendMessageBack`).
+
+    Request 36 first. When that fails, an ordinary message to the group's retry topic, which any
+    broker takes. What cannot be sent either way stays with the caller, so that nothing is lost.
+
+    Args:
+        group: the consumer group.
+        instance: the connections and routes; it must be running.
+        max_reconsume_times: after so many repetitions a message goes to the dead-letter topic;
+            -1 for 16.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance, max_reconsume_times: int) -> None:
+        self._group = group
+        self._pool, self._routes = instance.pool, instance.routes
+        self._times_max = (
+            MAX_RECONSUME_TIMES_DEFAULT if max_reconsume_times == -1 else max_reconsume_times
+        )
+        self._settings = ProducerSettings()
+        self._packer = Packer(
+            INNER_PRODUCER_GROUP,
+            instance.clock,
+            instance.unique_keys,
+            self._settings,
+            instance.settings,
+        )
+        strategy = FaultStrategy(
+            LatencyFaultTolerance(instance.clock.monotonic),
+            self._settings.fault_table,
+            enabled=self._settings.send_latency_fault_enable,
+        )
+        self._sender = Sender(
+            instance.pool,
+            instance.routes,
+            strategy,
+            instance.clock,
+            close_on_timeout=instance.settings.close_connection_on_timeout,
+        )
+
+    async def failed(
+        self, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> list[ReceivedMessage]:
+        """Sends messages back.
+
+        Args:
+            messages: of one batch.
+            delay_level: when they come again: 1 to 18; 0 lets the broker choose, a negative one
+                means never.
+
+        Returns:
+            Those that no broker took, to be handed out again here.
+        """
+        taken = await asyncio.gather(*(self._send_back(m, delay_level) for m in messages))
+        return [m for m, is_taken in zip(messages, taken, strict=True) if not is_taken]
+
+    async def _send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        broker_name = message.broker_name
+        request = ConsumerSendMsgBackRequest(
+            offset=message.physical_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.msg_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._times_max,
+            broker_name=broker_name,
+        )
+        try:
+            address = self._routes.master_address(broker_name)
+            if address is None:
+                raise BrokerDownError(message.topic, f"the master of {broker_name}")
+            await self._pool.ask(address, request, SEND_BACK_TIMEOUT_MS)
+        except UnsupportedRequestError:
+            return False  # an older PocketMQ, which has neither retry topics nor delays
+        except OperatingError as e:
+            log.warning(
+                "group %s: %s does not take message %s back, it is sent anew: %s",
+                self._group,
+                broker_name,
+                message.msg_id,
+                e,
+            )
+            return await self._send_anew(message, delay_level)
+        return True
+
+    async def _send_anew(self, message: ReceivedMessage, delay_level: int) -> bool:
+        times = message.reconsume_times + 1
+        # The broker gives up what exceeds the maximum: that is how "never again" is said here.
+        times_max = self._times_max if delay_level >= 0 else 0
+        anew = self._copy(message, times, times_max, delay_level)
+        try:
+            outgoing = self._packer.pack(anew)
+            outgoing.header.reconsume_times = times
+            outgoing.header.max_reconsume_times = times_max
+            await self._sender.send(
+                outgoing,
+                self._settings.send_timeout_ms,
+                self._settings.retry_times_when_send_failed,
+            )
+        except PocketMQError as e:
+            log.warning(
+                "group %s: message %s cannot be sent back now, it is kept here: %s",
+                self._group,
+                message.msg_id,
+                e,
+            )
+            return False
+        return True
+
+    def _copy(
+        self, message: ReceivedMessage, times: int, times_max: int, delay_level: int
+    ) -> Message:
+        anew = Message(retry_topic(self._group), message.body, flag=message.flag)
+        kept = {k: v for k, v in message.properties.items() if k not in OF_THE_OLD_PLACE}
+        anew.properties = {
+            **kept,
+            props.RETRY_TOPIC: message.topic,
+            props.ORIGIN_MESSAGE_ID: kept.get(props.ORIGIN_MESSAGE_ID) or message.offset_msg_id,
+            props.RECONSUME_TIME: str(times),
+            props.MAX_RECONSUME_TIMES: str(times_max),
+            props.DELAY: str(
+                delay_level if delay_level > 0 else FIRST_DELAY_LEVEL + message.reconsume_times
+            ),
+        }
+        return anew

@@ -1,0 +1,72 @@
+"""A condition over message properties, ready to be asked."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.filters.conversions import Incomparable
+from pocketmq.protocol.filters.evaluation import Properties, evaluation_of
+from pocketmq.protocol.filters.nodes import Condition
+from pocketmq.protocol.filters.parser import parse_node
+
+
+class Expression:
+    """A SQL92 filter. Equal ones have equal conditions; ``str`` is text that parses back to it.
+
+    That text is spaced evenly and may be longer than the one that was parsed: only if it passes
+    `TEXT_LENGTH_MAX` does it not parse back.
+
+    Args:
+        condition: what the parser made of the text.
+    """
+
+    __slots__ = ("_evaluate", "condition")
+
+    def __init__(self, condition: Condition) -> None:
+        self.condition = condition
+        self._evaluate = evaluation_of(condition)
+
+    def matches(self, properties: Properties) -> bool:
+        """Whether a message with these properties passes.
+
+        False and null do not, nor does a message whose properties do not convert as the
+        expression needs it (`ExpressionMessageFilter.isMatchedByCommitLog`).
+        """
+        try:
+            return self._evaluate(properties) is True
+        except Incomparable:
+            return False
+
+    def evaluate(self, properties: Properties) -> bool | None:
+        """True, false or null, which is None.
+
+        Raises:
+            Incomparable: a property does not convert; RocketMQ ends the evaluation there.
+        """
+        return self._evaluate(properties)
+
+    def __str__(self) -> str:
+        return str(self.condition)
+
+    def __repr__(self) -> str:
+        return f"Expression({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expression):
+            return NotImplemented
+        return self.condition == other.condition
+
+    def __hash__(self) -> int:
+        return hash(self.condition)
+
+
+def parse(text: str, *, strict: bool = False) -> Expression:
+    """Reads a SQL92 filter expression by RocketMQ's grammar.
+
+    Args:
+        text: the expression.
+        strict: refuse what RocketMQ ignores: all that follows one complete condition. It takes
+            ``a like 'x'`` for the condition ``a``, which no message fulfils.
+
+    Raises:
+        FilterSyntaxError: the text is no condition, or passes one of this package's limits.
+    """
+    return Expression(parse_node(text, strict=strict))

@@ -1,0 +1,232 @@
+"""Heartbeats, membership, and what the broker tells the members of a group."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
+from unit.transport.peers import until
+
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    ConsumerConnection,
+    ConsumerIdList,
+    GroupConfig,
+    ProducerConnection,
+    Subscription,
+)
+from pocketmq.protocol.requests.clients import (
+    ConsumerConnectionsRequest,
+    ConsumerListRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ProducerConnectionsRequest,
+    UnregisterClientRequest,
+)
+from pocketmq.protocol.requests.topics import RuntimeInfoRequest, UpdateGroupRequest
+from pocketmq.testing.clock import VirtualClock, settle
+
+ALL = Subscription.of_tags(TOPIC, "*", 1)
+OTHER = Subscription.of_tags("Other", "A || B", 1)
+
+
+@pytest_asyncio.fixture
+async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
+    async with Stage(tmp_path, clock, seed) as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture
+async def client(stage: Stage) -> Client:
+    return await stage.started_with_topic()
+
+
+async def ids(client: Client, group: str = GROUP) -> list[str]:
+    answer = await client.ask(ConsumerListRequest(consumer_group=group))
+    return sorted(ConsumerIdList.decode(answer.body).consumer_id_list)
+
+
+async def connections(client: Client, group: str = GROUP) -> ConsumerConnection:
+    answer = await client.ask(ConsumerConnectionsRequest(consumer_group=group))
+    return ConsumerConnection.decode(answer.body)
+
+
+async def producers(client: Client, group: str) -> list[str]:
+    answer = await client.ask(ProducerConnectionsRequest(producer_group=group))
+    return [c.client_id for c in ProducerConnection.decode(answer.body).connection_set]
+
+
+async def leave(client: Client, consumer: str | None = None, producer: str | None = None) -> None:
+    request = UnregisterClientRequest(
+        client_id="client-1", producer_group=producer, consumer_group=consumer
+    )
+    await client.ask(request)
+
+
+# -- who is there -------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_makes_a_member(client: Client) -> None:
+    await client.heartbeat(ALL, OTHER, producer="producers")
+    assert await ids(client) == ["client-1"]
+    assert await producers(client, "producers") == ["client-1"]
+    table = await connections(client)
+    (member,) = table.connection_set
+    assert (member.client_id, member.language) == ("client-1", "PYTHON")
+    assert member.client_addr.startswith("127.0.0.1:")
+    assert table.subscription_table == {TOPIC: ALL, "Other": OTHER}
+    assert (table.consume_type, table.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert table.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+
+
+async def test_a_heartbeat_makes_group_and_retry_topic(client: Client) -> None:
+    await client.heartbeat(ALL)
+    assert client.broker.groups.get(GROUP) is not None
+    topic = client.broker.topics.get(f"%RETRY%{GROUP}")
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
+    config = GroupConfig(group_name="no-retries", retry_queue_nums=0)
+    await client.ask(UpdateGroupRequest(), config.encode())
+    await client.heartbeat(ALL, group="no-retries")
+    assert "%RETRY%no-retries" not in client.broker.topics
+
+
+async def test_the_answer_tells_what_heartbeats_are_understood(client: Client) -> None:
+    body = b'{"clientID":"c","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
+    answer = (await client.ask(HeartbeatRequest(), body)).read(HeartbeatResponse)
+    assert answer.is_support_heart_beat_v2 is False
+    assert answer.is_sub_change is True
+    assert await producers(client, "p") == ["c"]
+
+
+async def test_where_groups_are_not_made_an_unknown_one_has_no_members(stage: Stage) -> None:
+    client = await stage.started_with_topic(auto_create_subscription_group=False)
+    await client.heartbeat(ALL, producer="producers")
+    assert (await client.refusal(ConsumerListRequest(consumer_group=GROUP))).code == 1
+    assert await producers(client, "producers") == ["client-1"], "the client's other groups go on"
+    assert f"%RETRY%{GROUP}" not in client.broker.topics
+    await client.ask(UpdateGroupRequest(), GroupConfig(group_name=GROUP).encode())
+    await client.heartbeat(ALL)
+    assert await ids(client) == ["client-1"]
+
+
+async def test_groups_without_members_are_told_so(client: Client) -> None:
+    await client.heartbeat(ALL, producer="producers")
+    await leave(client, GROUP, "producers")
+    assert await client.refusal(ConsumerListRequest(consumer_group=GROUP)) == (
+        1, f"no consumer for this group, {GROUP}"
+    )  # fmt: skip
+    assert await client.refusal(ConsumerConnectionsRequest(consumer_group=GROUP)) == (
+        206, f"the consumer group[{GROUP}] not online"
+    )  # fmt: skip
+    assert await client.refusal(ProducerConnectionsRequest(producer_group="producers")) == (
+        1, "the producer group[producers] not exist"
+    )  # fmt: skip
+    await leave(client, "never", "there")
+
+
+async def test_the_last_heartbeat_decides_what_the_group_wants(
+    stage: Stage, client: Client
+) -> None:
+    other = stage.client(client.broker)
+    await client.heartbeat(ALL, OTHER)
+    await other.heartbeat(OTHER, client_id="client-2")
+    assert (await connections(client)).subscription_table == {"Other": OTHER}
+    newer = Subscription.of_tags("Other", "C", 2)
+    older = Subscription.of_tags("Other", "D", 1)
+    await client.heartbeat(newer)
+    await client.heartbeat(older)
+    assert (await connections(client)).subscription_table == {"Other": newer}
+
+
+# -- what members are told ----------------------------------------------------------------------
+
+
+async def test_members_are_told_when_one_joins_leaves_or_is_lost(
+    stage: Stage, client: Client
+) -> None:
+    second, third, outsider = (stage.client(client.broker) for _ in range(3))
+    everybody = [client, second, third, outsider]
+
+    async def told(*counts: int) -> None:
+        await until(lambda: [len(c.notified) for c in everybody] == list(counts))
+        await settle()
+        assert [len(c.notified) for c in everybody] == list(counts)
+
+    await outsider.heartbeat(ALL, group="other", client_id="outsider")
+    await told(0, 0, 0, 1)
+    await client.heartbeat(ALL, client_id="client-1")
+    await told(1, 0, 0, 1)
+    await second.heartbeat(ALL, client_id="client-2")
+    await third.heartbeat(ALL, client_id="client-3")
+    await told(3, 2, 1, 1)
+    for member in (client, second, third):
+        await member.heartbeat(ALL, client_id="renamed")
+    await told(3, 2, 1, 1)
+    await leave(third, GROUP)
+    await told(4, 3, 1, 1)
+    await second.close()
+    await told(5, 3, 1, 1)
+    assert set(client.notified) == {GROUP}
+    assert len(await ids(client)) == 1
+
+
+async def test_members_are_told_when_the_topics_change(stage: Stage, client: Client) -> None:
+    other = stage.client(client.broker)
+    await client.heartbeat(ALL)
+    await other.heartbeat(ALL, client_id="client-2")
+    await until(lambda: len(client.notified) == 2)
+    await client.heartbeat(ALL, OTHER)
+    await until(lambda: len(client.notified) == 3 and len(other.notified) == 2)
+    await client.heartbeat(Subscription.of_tags(TOPIC, "A", 2), OTHER)
+    await settle()
+    assert (len(client.notified), len(other.notified)) == (3, 2), "the set of topics is the same"
+
+
+async def test_some_groups_are_told_nothing(stage: Stage, client: Client) -> None:
+    await client.heartbeat(ALL, group="broadcast", message_model=BROADCASTING)
+    config = GroupConfig(group_name="quiet", notify_consumer_ids_changed_enable=False)
+    await client.ask(UpdateGroupRequest(), config.encode())
+    await client.heartbeat(ALL, group="quiet")
+    path = str(stage.directory / "quiet")
+    quiet = await stage.start(store_path_root_dir=path, notify_consumer_ids_changed_enable=False)
+    await quiet.heartbeat(ALL)
+    await quiet.ask(RuntimeInfoRequest())
+    await client.ask(RuntimeInfoRequest())
+    assert client.notified == quiet.notified == []
+
+
+# -- who is forgotten ---------------------------------------------------------------------------
+
+
+async def test_a_closed_connection_is_forgotten_at_once(stage: Stage, client: Client) -> None:
+    other = stage.client(client.broker)
+    await client.heartbeat(ALL)
+    await other.heartbeat(ALL, client_id="client-2", producer="producers")
+    await other.close()
+    assert await ids(client) == ["client-1"]
+    assert (await client.refusal(ProducerConnectionsRequest(producer_group="producers"))).code == 1
+
+
+async def test_without_a_heartbeat_for_120_s_a_client_is_forgotten(
+    stage: Stage, client: Client, clock: VirtualClock
+) -> None:
+    silent = stage.client(client.broker)
+    await client.heartbeat(ALL)
+    await silent.heartbeat(ALL, client_id="client-2", producer="producers")
+    await until(lambda: len(client.notified) == 2)
+    connection = await silent.pool.get(client.broker.address)
+    for _ in range(4):
+        await clock.advance(29)
+        await client.heartbeat(ALL)
+        await silent.ask(RuntimeInfoRequest())  # it is connected and busy, only no member any more
+    assert await ids(client) == ["client-1", "client-2"], "after 116 s"
+    await advance_until(clock, lambda: connection.is_closing)
+    assert clock.monotonic() <= 131
+    await until(lambda: len(client.notified) == 3)
+    assert await ids(client) == ["client-1"]
+    assert (await client.refusal(ProducerConnectionsRequest(producer_group="producers"))).code == 1
+    await silent.heartbeat(ALL, client_id="client-2")
+    assert await ids(client) == ["client-1", "client-2"], "it may come back"

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from unit.broker.store.stores import (
+    TOPIC,
+    abandon,
+    append,
+    bodies,
+    messages,
+    open_store,
+    put,
+    segment_files,
+)
+
+from pocketmq.broker.store import retention as retention_module
+from pocketmq.broker.store.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.retention import Retention
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.testing.clock import VirtualClock
+
+HOUR_S = 3600
+HOUR_MS = 3_600_000
+
+
+@pytest_asyncio.fixture
+async def store(data: Path, clock: VirtualClock) -> AsyncIterator[MessageStore]:
+    store = open_store(data, clock)
+    yield store
+    await store.close()
+
+
+async def run(retention: Retention, store: MessageStore) -> int:
+    """A round, and the checkpoint that follows it in a broker."""
+    removed = retention.run()
+    await store.checkpoint()
+    return removed
+
+
+async def test_whole_segments_go_when_their_last_record_is_too_old(
+    store: MessageStore, clock: VirtualClock
+) -> None:
+    retention = Retention(store, 10 * HOUR_MS)
+    for index in range(6):  # two to a segment
+        put(store, b"%d" % index * 380)
+        await clock.advance(HOUR_S)
+    await store.checkpoint()
+    queue_log = store.queue_log(TOPIC, 0)
+    assert await run(retention, store) == 0
+    await clock.advance(5 * HOUR_S)  # the second record is exactly ten hours old
+    assert await run(retention, store) == 0
+    await clock.advance(0.001)
+    assert await run(retention, store) == 1
+    assert (queue_log.min_offset, queue_log.max_offset) == (2, 6)
+    await clock.advance(2 * HOUR_S)
+    assert await run(retention, store) == 1
+    assert [m.queue_offset for m in messages(queue_log)] == [4, 5]
+
+
+async def test_a_queue_that_was_emptied_goes_on_at_its_offset(
+    store: MessageStore, clock: VirtualClock, data: Path
+) -> None:
+    retention = Retention(store, HOUR_MS)
+    put(store, *[bytes(100)] * 5)
+    await store.checkpoint()
+    await clock.advance(2 * HOUR_S)
+    assert await run(retention, store) == 0  # the new segment comes to the disk first
+    assert await run(retention, store) == 1
+    assert await run(retention, store) == 0
+    assert len(segment_files(data)) == 1
+    await store.close()
+    store.__init__(data, store.settings, clock)  # type: ignore[misc]
+    queue_log = store.queue_log(TOPIC, 0)
+    assert (queue_log.min_offset, queue_log.max_offset) == (5, 5)
+    assert queue_log.offset_at_time(0) == 5
+    put(store, b"x")
+    assert [m.queue_offset for m in messages(queue_log)] == [5]
+
+
+async def test_an_empty_segment_survives_a_crash(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    await store.checkpoint()
+    await clock.advance(2 * HOUR_S)
+    retention = Retention(store, HOUR_MS)
+    for _ in range(2):
+        await run(retention, store)
+    abandon(store)
+    store = open_store(data, clock)
+    assert store.queue_log(TOPIC, 0).max_offset == 1
+    await store.checkpoint()
+    put(store, b"y")
+    await store.close()
+
+
+async def test_what_is_being_sent_is_not_in_the_way(
+    store: MessageStore, clock: VirtualClock
+) -> None:
+    retention = Retention(store, HOUR_MS)
+    put(store, b"old")
+    await store.checkpoint()
+    await clock.advance(2 * HOUR_S)
+    outcome = append(store, b"new")
+    await run(retention, store)
+    store.commit()
+    assert outcome.is_stored
+    await run(retention, store)
+    assert bodies(store)[-1] == b"new"
+
+
+async def test_only_so_many_segments_go_in_one_round(
+    store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_module, "SEGMENTS_PER_ROUND_MAX", 3)
+    put(store, *[bytes(900)] * 6)
+    await store.checkpoint()
+    await clock.advance(2 * HOUR_S)
+    retention = Retention(store, HOUR_MS)
+    assert await run(retention, store) == 3
+    assert store.queue_log(TOPIC, 0).min_offset == 3
+
+
+async def test_a_full_disk_takes_the_oldest_finished_segments_of_all_queues(
+    store: MessageStore, clock: VirtualClock, data: Path
+) -> None:
+    for index in range(3):
+        for queue_id in (0, 1):
+            put(store, b"%d" % index * 900, queue_id=queue_id)
+            await clock.advance(60)
+    await store.checkpoint()
+
+    def measure(_: Path) -> DiskUse:
+        used = sum(q.size for q in store._logs.values()) // 100
+        return DiskUse(100, used, 100 - used)
+
+    store.disk = DiskGuard(data, 100.0, 35.0, 1000, measure)
+    retention = Retention(store, 1000 * HOUR_MS)
+    assert retention.run() == 3
+    assert [store.queue_log(TOPIC, q).min_offset for q in (0, 1)] == [2, 1]
+    store.disk = DiskGuard(data, 100.0, 1.0, 1000, measure)
+    assert retention.run() == 1
+    assert [len(bodies(store, queue_id=q)) for q in (0, 1)] == [1, 1]
+
+
+async def test_a_damaged_queue_does_not_keep_the_others(
+    data: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(data, clock)
+    put(store, *[bytes(900)] * 3)
+    put(store, *[bytes(900)] * 3, queue_id=1)
+    await store.close()
+    missing = segment_files(data)[1]
+    content = missing.read_bytes()
+    missing.unlink()
+    await clock.advance(2 * HOUR_S)
+    store = open_store(data, clock)
+    retention = Retention(store, HOUR_MS)
+    assert retention.run() == 2
+    retention.run()
+    assert caplog.text.count("queue 0 cannot be read") == 1
+    missing.write_bytes(content)
+    assert len(bodies(store)) == 3
+    await store.close()

@@ -1,0 +1,455 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from unit.broker.store.disks import FailingFiles
+from unit.broker.store.stores import (
+    SMALL,
+    TOPIC,
+    abandon,
+    append,
+    assert_sound,
+    bodies,
+    copy_of,
+    cut_file,
+    damage,
+    messages,
+    open_store,
+    put,
+    queue_directory,
+    segment_files,
+)
+
+from pocketmq.broker.store.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.errors import (
+    DirectoryInUseError,
+    DiskFullError,
+    FormatError,
+    StoreError,
+    WriteFailedError,
+)
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.records import decode_records
+from pocketmq.testing.clock import VirtualClock
+
+
+@pytest_asyncio.fixture
+async def store(data: Path, clock: VirtualClock) -> AsyncIterator[MessageStore]:
+    """An open store on a disk that can be told to fail."""
+    store = open_store(data, clock, files=FailingFiles())
+    yield store
+    files_of(store).heal()
+    await store.close()
+
+
+def files_of(store: MessageStore) -> FailingFiles:
+    assert isinstance(store.files, FailingFiles)
+    return store.files
+
+
+async def reopened(store: MessageStore) -> MessageStore:
+    """The same directory after a clean stop."""
+    await store.close()
+    return open_store(store.directory, store.clock, files=FailingFiles())
+
+
+def lose_metadata(data: Path) -> None:
+    for path in data.glob("meta.db*"):
+        path.unlink()
+
+
+# -- ordinary life ----------------------------------------------------------------------------
+
+
+async def test_queues_without_messages_cost_no_file(store: MessageStore, data: Path) -> None:
+    assert store.find_log(TOPIC, 0) is None
+    store.queue_log(TOPIC, 0)
+    assert not (data / "queues").exists()
+    put(store, b"x")
+    assert [p.name for p in sorted(queue_directory(data).iterdir())] == [
+        "00000000000000000000.idx",
+        "00000000000000000000.log",
+    ]
+
+
+async def test_what_was_stored_is_there_after_a_clean_stop(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    put(store, *(b"%d" % index for index in range(30)))
+    put(store, b"other", queue_id=7)
+    numbers = store.queue_log(TOPIC, 0).number, store.queue_log(TOPIC, 7).number
+    store = await reopened(store)
+    assert store.was_clean
+    assert bodies(store) == [b"%d" % index for index in range(30)]
+    assert bodies(store, queue_id=7) == [b"other"]
+    assert store.queue_ids(TOPIC) == [0, 7]
+    assert (store.queue_log(TOPIC, 0).number, store.queue_log(TOPIC, 7).number) == numbers
+    put(store, b"more")
+    assert messages(store.find_log(TOPIC, 0))[-1].queue_offset == 30
+    await store.close()
+
+
+async def test_after_a_clean_stop_logs_are_opened_when_they_are_wanted(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    store = await reopened(store)
+    assert not store._logs
+    assert len(store.all_logs()) == 1
+    await store.close()
+
+
+async def test_records_are_found_by_their_physical_offset(store: MessageStore) -> None:
+    put(store, b"a", b"b", queue_id=1)
+    put(store, b"c", queue_id=2)
+    for queue_id in (1, 2):
+        for message in messages(store.find_log(TOPIC, queue_id)):
+            found = next(decode_records(store.read_physical(message.physical_offset)))
+            assert (found.body, found.queue_id) == (message.body, queue_id)
+    last = message.physical_offset
+    for offset in (last + 1, last - 1, -1, 0, 99 << 40, 1 << 70):
+        assert store.read_physical(offset) == b""
+
+
+async def test_store_times_never_go_back(store: MessageStore, clock: VirtualClock) -> None:
+    await clock.advance(10)
+    put(store, b"now")
+    clock._elapsed_s -= 8
+    put(store, b"back")
+    await clock.advance(9)
+    put(store, b"on")
+    times = [m.store_timestamp for m in messages(store.find_log(TOPIC, 0))]
+    assert times == [times[0], times[0], times[0] + 1000]
+
+
+async def test_store_times_do_not_go_back_over_a_restart(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    await clock.advance(100)
+    put(store, b"now")
+    await store.close()
+    past = VirtualClock()
+    store = open_store(data, past)
+    put(store, b"back")
+    first, second = messages(store.find_log(TOPIC, 0))
+    assert first.store_timestamp == second.store_timestamp
+    await store.close()
+
+
+async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -> None:
+    outcomes = [append(store, b"%d" % index, queue_id=index % 2) for index in range(6)]
+    assert not any(outcome.is_told for outcome in outcomes)
+    grown: list[int] = []
+    store.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
+    store.commit()
+    assert all(outcome.is_stored for outcome in outcomes)
+    assert grown == [0, 1]
+    assert (store.put_count, store.put_size) == (6, sum(q.size for q in store._logs.values()))
+
+
+async def test_the_loop_commits_what_nobody_else_does(store: MessageStore) -> None:
+    outcome = append(store, b"x")
+    store.touch(store.queue_log(TOPIC, 0))
+    await store.clock.sleep(0)
+    assert outcome.is_stored
+
+
+# -- failing disks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errno.ENOSPC, DiskFullError),
+        (errno.EDQUOT, DiskFullError),
+        (errno.EIO, WriteFailedError),
+    ],
+)
+async def test_a_failed_write_is_told_and_forgotten(
+    store: MessageStore, error: int, kind: type[StoreError]
+) -> None:
+    put(store, b"kept")
+    files_of(store).fail_after(0, error)
+    lost = [append(store, b"lost"), append(store, b"lost too")]
+    store.commit()
+    assert {type(outcome.error) for outcome in lost} == {kind}
+    assert os.strerror(error) in str(lost[0].error)
+    assert (store.refusal is not None) == (kind is DiskFullError)
+    put(store, b"next")
+    assert bodies(store) == [b"kept", b"next"]
+
+
+async def test_the_other_queues_of_a_turn_are_stored(store: MessageStore) -> None:
+    put(store, b"0", queue_id=0)
+    put(store, b"1", queue_id=1)
+    files_of(store).fail_after(0)
+    lost, stored = append(store, b"lost", queue_id=0), append(store, b"stored", queue_id=1)
+    store.commit()
+    assert lost.error is not None
+    assert stored.is_stored
+    assert bodies(store, queue_id=1) == [b"1", b"stored"]
+
+
+async def test_a_reader_that_fails_does_not_keep_other_queues_from_the_disk(
+    store: MessageStore,
+) -> None:
+    def fail(_: object) -> None:
+        raise AssertionError("a bug")
+
+    store.on_appended = fail
+    outcomes = [append(store, b"x", queue_id=0), append(store, b"y", queue_id=1)]
+    with pytest.raises(AssertionError, match="a bug"):
+        store.commit()
+    assert all(outcome.is_stored for outcome in outcomes)
+
+
+async def test_a_full_disk_refuses_by_measure_and_reads_go_on(
+    store: MessageStore, data: Path
+) -> None:
+    put(store, b"x")
+    uses = [DiskUse(1000, 990, 10), DiskUse(1000, 100, 900)]
+    store.disk = DiskGuard(data, 90.0, 85.0, 5000, lambda _: uses[0])
+    assert store.refusal is not None
+    assert "diskSpaceWarningLevelRatio=90" in store.refusal
+    assert bodies(store) == [b"x"]
+    uses.pop(0)
+    store.disk.check()
+    assert store.refusal is None
+
+
+async def test_a_full_disk_at_a_checkpoint_is_no_failure(store: MessageStore) -> None:
+    """The index is written late: it finds no room, which must not end the broker for good."""
+    put(store, b"x")
+    files_of(store).fail_after(0)
+    await store.checkpoint()
+    assert store.failed_reason is None
+    assert store.refusal is not None
+    store.disk.check()
+    await store.checkpoint()
+    assert store.metadata.queue_logs()[0].checkpoint.offset == 1
+
+
+async def test_a_stop_on_a_full_disk_ends_and_is_not_clean(
+    data: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(data, clock, files=FailingFiles())
+    put(store, b"x")
+    files_of(store).fail_after(0, failures=None)
+    await store.close()
+    assert "the stop is not clean" in caplog.text
+    store = open_store(data, clock)
+    assert not store.was_clean
+    assert bodies(store) == [b"x"]
+    await store.close()
+
+
+async def test_what_a_failed_write_left_is_gone_after_the_stop(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock, files=FailingFiles())
+    put(store, b"kept")
+    await store.checkpoint()
+    files_of(store).fail_after(0, errno.EIO, 1.0, failures=2)
+    append(store, b"lost")
+    store.commit()
+    files_of(store).heal()
+    await store.close()
+    assert_sound(data)
+    store = open_store(data, clock)
+    assert bodies(store) == [b"kept"]
+    await store.close()
+
+
+async def test_metadata_without_room_refuses_a_new_queue(store: MessageStore) -> None:
+    put(store, b"x")
+    (pages,) = store.metadata._db.execute("PRAGMA page_count").fetchone()
+    store.metadata._db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(StoreError, match="database or disk is full"):
+        deque(store.queue_log(TOPIC, queue_id) for queue_id in range(1, 2000))
+    put(store, b"y")
+    assert bodies(store) == [b"x", b"y"]
+
+
+# -- who may open a directory -----------------------------------------------------------------
+
+
+async def test_a_directory_has_one_owner(store: MessageStore, data: Path) -> None:
+    with pytest.raises(DirectoryInUseError, match=f"process {os.getpid()}"):
+        open_store(data, store.clock)
+    put(store, b"x")
+
+
+async def test_a_refused_start_leaves_the_directory_free(data: Path, clock: VirtualClock) -> None:
+    await open_store(data, clock).close()
+    (data / "meta.db").write_bytes(b"no database" * 1000)
+    for _ in range(2):
+        with pytest.raises(FormatError, match=r"meta\.db: SQLite cannot read it"):
+            open_store(data, clock)
+    (data / "meta.db").unlink()
+    await open_store(data, clock).close()
+
+
+async def test_a_refused_recovery_leaves_the_directory_free(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    abandon(store)
+    path = segment_files(data)[0]
+    content = path.read_bytes()
+    damage(path, 9)
+    for _ in range(2):
+        with pytest.raises(FormatError, match="format version"):
+            open_store(data, clock)
+    path.write_bytes(content)
+    store = open_store(data, clock)
+    assert bodies(store) == [b"x"]
+    await store.close()
+
+
+# -- ends without a stop ----------------------------------------------------------------------
+
+
+async def test_everything_written_survives_the_end_of_the_process(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    sent = [b"%d" % index * 20 for index in range(50)]
+    put(store, *sent[:30])
+    await store.checkpoint()
+    put(store, *sent[30:])
+    abandon(store)
+    store = open_store(data, clock)
+    assert not store.was_clean
+    assert bodies(store) == sent
+    await store.close()
+    store = open_store(data, clock)
+    assert store.was_clean
+    assert bodies(store) == sent
+    await store.close()
+
+
+async def test_a_crash_in_the_middle_of_a_crash_recovery_is_another_crash(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    put(store, *[bytes(300)] * 9)
+    abandon(store)
+    cut_file(segment_files(data)[-1], 100)
+    for _ in range(3):
+        store = open_store(data, clock)
+        found = len(bodies(store))
+        abandon(store)
+    assert found == 8
+    store = open_store(data, clock)
+    await store.close()
+
+
+@pytest.mark.parametrize("was_stopped", [True, False])
+async def test_lost_metadata_is_made_again_from_the_logs(
+    data: Path, clock: VirtualClock, was_stopped: bool
+) -> None:
+    store = open_store(data, clock)
+    put(store, *[b"a" * 100] * 20)
+    put(store, b"b", topic="Other", queue_id=3)
+    numbers = {key: store.queue_log(*key).number for key in store.all_logs()}
+    offset = messages(store.find_log("Other", 3))[0].physical_offset
+    await store.close() if was_stopped else abandon(store)
+    lose_metadata(data)
+    store = open_store(data, clock)
+    assert store.adopted_topics == {TOPIC, "Other"}
+    assert {key: store.queue_log(*key).number for key in store.all_logs()} == numbers
+    assert bodies(store) == [b"a" * 100] * 20
+    assert next(decode_records(store.read_physical(offset))).body == b"b"
+    put(store, b"new", queue_id=9)
+    assert store.queue_log(TOPIC, 9).number not in numbers.values()
+    store = await reopened(store)
+    assert store.adopted_topics == set()
+    assert bodies(store, queue_id=9) == [b"new"]
+    await store.close()
+
+
+async def test_directories_that_are_no_queues_are_left_alone(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    abandon(store)
+    (data / "meta.db").unlink()
+    for name in ("notes", "²", "empty/3"):
+        (data / "queues" / TOPIC / name).mkdir(parents=True)
+    store = open_store(data, clock)
+    assert store.all_logs() == [(TOPIC, 0)]
+    await store.close()
+    shutil.rmtree(data / "queues" / TOPIC / "empty")
+
+
+async def test_a_copied_queue_is_not_taken_for_another(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    abandon(store)
+    shutil.copytree(queue_directory(data), queue_directory(data, queue_id=1))
+    with pytest.raises(FormatError, match="were they copied from elsewhere"):
+        open_store(data, clock)
+    shutil.rmtree(queue_directory(data, queue_id=1))
+    await open_store(data, clock).close()
+
+
+async def test_a_newer_schema_is_refused(data: Path, clock: VirtualClock) -> None:
+    await open_store(data, clock).close()
+    database = sqlite3.connect(data / "meta.db")
+    database.execute("PRAGMA user_version=99")
+    database.close()
+    with pytest.raises(FormatError, match="schema version 99"):
+        open_store(data, clock)
+
+
+# -- deleting ---------------------------------------------------------------------------------
+
+
+async def test_a_deleted_topic_leaves_nothing(store: MessageStore, data: Path) -> None:
+    put(store, *[bytes(500)] * 5)
+    put(store, b"y", queue_id=4)
+    put(store, b"z", topic="Other")
+    pending = append(store, b"pending")
+    number = store.queue_log(TOPIC, 0).number
+    store.delete_topic(TOPIC)
+    assert isinstance(pending.error, StoreError)
+    assert "was deleted" in str(pending.error)
+    assert store.find_log(TOPIC, 0) is None
+    assert [p.name for p in (data / "queues").iterdir()] == ["Other"]
+    assert store.read_physical(number << 40) == b""
+    store.commit()
+    await store.checkpoint()
+    put(store, b"again")
+    assert [m.queue_offset for m in messages(store.find_log(TOPIC, 0))] == [0]
+    assert store.queue_log(TOPIC, 0).number > number
+
+
+async def test_a_damaged_topic_can_be_deleted(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    put(store, *[bytes(900)] * 3)
+    store = await reopened(store)
+    segment_files(data)[1].unlink()
+    (queue_directory(data) / "00000000000000000009.log.cut").write_bytes(b"set aside")
+    with pytest.raises(FormatError):
+        store.find_log(TOPIC, 0)
+    store.delete_topic(TOPIC)
+    assert not (data / "queues" / TOPIC).exists()
+    put(store, b"again")
+    await store.close()
+
+
+async def test_a_copy_of_a_running_store_can_be_opened(store: MessageStore, data: Path) -> None:
+    put(store, *[bytes(400)] * 7)
+    other = open_store(copy_of(data, "copy"), store.clock, SMALL)
+    assert len(bodies(other)) == 7
+    await other.close()
+    assert_sound(other.directory)
