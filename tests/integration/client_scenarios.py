@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -63,6 +65,10 @@ class Inbox:
         while not condition(self.messages):
             self._changed.clear()
             await self._changed.wait()
+
+    async def holds(self, count: int) -> None:
+        """Returns when so many messages have come."""
+        await self.has(lambda messages: len(messages) >= count)
 
 
 async def sends_of_all_kinds(namesrv: str) -> None:
@@ -297,6 +303,59 @@ async def pushed_again_after_a_failure(namesrv: str) -> None:
         await admin.delete_topic(topic)
 
 
+async def broadcasts(namesrv: str) -> None:
+    """Each member gets everything; after a restart it goes on where its own file says."""
+    topic, group = fresh("topic"), fresh("cg")
+    with TemporaryDirectory() as folder:
+        async with Admin(namesrv) as admin, Producer(fresh("pg"), namesrv) as producer:
+            await admin.create_topic(topic, 3)
+            for bodies in ([b"1", b"2", b"3", b"4"], [b"5", b"6"]):
+                inboxes = [Inbox(), Inbox()]
+                async with AsyncExitStack() as stack:
+                    for number, inbox in enumerate(inboxes):
+                        consumer = PushConsumer(
+                            group,
+                            namesrv,
+                            listener=inbox,
+                            message_model="BROADCASTING",
+                            local_offsets_path=f"{folder}/{number}.json",
+                            consume_from_where=FROM_FIRST,
+                        )
+                        consumer.subscribe(topic)
+                        await stack.enter_async_context(consumer)
+                        assert len(consumer.queues) % 3 == 0
+                    for body in bodies:
+                        await producer.send(Message(topic, body))
+                    for inbox in inboxes:
+                        await inbox.holds(len(bodies))
+                for inbox in inboxes:
+                    assert sorted(m.body for m in inbox.messages) == bodies
+            await admin.delete_topic(topic)
+
+
+async def iterated(namesrv: str) -> None:
+    """Without a listener; what was not acknowledged comes to the next consumer."""
+    topic, group = fresh("topic"), fresh("cg")
+    async with Admin(namesrv) as admin, Producer(fresh("pg"), namesrv) as producer:
+        await admin.create_topic(topic, 1)
+        for i in range(10):
+            await producer.send(Message(topic, b"%d" % i))
+        for expected in (range(6), range(5, 10)):
+            found: list[int] = []
+            async with PushConsumer(group, namesrv, consume_from_where=FROM_FIRST) as consumer:
+                consumer.subscribe(topic)
+                async for message in consumer:
+                    found.append(int(message.body))
+                    if len(found) == len(expected) and expected[-1] == 5:
+                        break
+                    consumer.ack(message)
+                    if len(found) == len(expected):
+                        break
+            assert found == [*expected]
+        assert sum(row.lag for row in await admin.consume_stats(group, topic)) == 0
+        await admin.delete_topic(topic)
+
+
 async def a_failed_message_takes_the_ladders_first_step(namesrv: str) -> None:
     """It comes again through the retry topic, under its own topic, and its offset is passed."""
     topic, group = fresh("topic"), fresh("cg")
@@ -460,7 +519,20 @@ def without_an_event_loop(namesrv: str) -> None:
         assert puller.earliest_store_time_ms(queue) > 0
         assert sorted(pusher.queues) == puller.queues(topic)
         assert {row.queue for row in admin.topic_stats(topic)} == {*puller.queues(topic)}
+        pusher.pause()
+        assert pusher.is_paused
+        pusher.resume()
         pusher.unsubscribe(topic)
+        with blocking.PushConsumer(
+            fresh("cg"), namesrv, consume_from_where=FROM_FIRST
+        ) as iterated_over:
+            iterated_over.subscribe(topic)
+            first = next(iterated_over)
+            iterated_over.ack(first)
+            again = next(iterated_over)
+            iterated_over.retry(again, delay_level=18)
+            assert first.msg_id != again.msg_id
+        assert list(iterated_over) == []
         admin.delete_topic(topic)
 
 
@@ -472,6 +544,8 @@ SCENARIOS = [
     topics_are_administered,
     pushes,
     pushed_again_after_a_failure,
+    broadcasts,
+    iterated,
 ]
 
 RETRY_SCENARIOS = [

@@ -25,7 +25,13 @@ from integration.broker_parts import (
 from unit.transport.peers import until
 
 from pocketmq.broker.store.retention import Retention
-from pocketmq.protocol.bodies.clients import BROADCASTING, SQL92, GroupConfig, Subscription
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    SQL92,
+    CheckClientConfigBody,
+    GroupConfig,
+    Subscription,
+)
 from pocketmq.protocol.requests.clients import CheckClientConfigRequest
 from pocketmq.protocol.requests.offsets import QueryConsumerOffsetRequest
 from pocketmq.protocol.requests.pulling import (
@@ -175,7 +181,8 @@ async def test_without_its_own_subscription_the_group_s_counts(client: Client) -
     assert (await client.pull(sys_flag=0)).bodies == [b"A", b"B"]
 
 
-async def test_sql_is_refused_clearly(client: Client) -> None:
+async def test_sql_is_refused_clearly_where_it_is_off(stage: Stage) -> None:
+    client = await stage.started_with_topic(enable_property_filter=False)
     request = pull_request(subscription="a > 1", expression_type=SQL92)
     code, remark = await client.refusal(request)
     assert code == 1
@@ -184,8 +191,10 @@ async def test_sql_is_refused_clearly(client: Client) -> None:
     await client.heartbeat(of_group)
     assert await client.refusal(pull_request(sys_flag=0)) == (code, remark)
     check = CheckClientConfigRequest()
-    assert (await client.refusal(check, of_group.encode())).code == 1
-    await client.ask(check, Subscription.of_tags(TOPIC, "A", 1).encode())
+    asked = CheckClientConfigBody(subscription_data=of_group)
+    assert (await client.refusal(check, asked.encode())).code == 1
+    by_tag = CheckClientConfigBody(subscription_data=Subscription.of_tags(TOPIC, "A", 1))
+    await client.ask(check, by_tag.encode())
 
 
 # -- who may pull -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.client_scenarios import SCENARIOS, Inbox, without_an_event_loop
+from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, Inbox, without_an_event_loop
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import Admin, ClientInstance, Message, Producer, PushConsumer
@@ -47,7 +47,7 @@ async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("scenario", SCENARIOS + RETRY_SCENARIOS, ids=lambda s: s.__name__)
 async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:
     await scenario(namesrv)
 

@@ -16,6 +16,8 @@ from pocketmq.broker.clients import (
     expired_connections,
 )
 from pocketmq.broker.config import SYNC_FLUSH, BrokerConfig
+from pocketmq.broker.delay.levels import parse_delay_levels
+from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.handlers.admin import AdminHandlers
 from pocketmq.broker.handlers.bulk import BulkHandlers
@@ -23,6 +25,7 @@ from pocketmq.broker.handlers.clients import ClientHandlers
 from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
+from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers, SendSettings
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.long_polling import LongPolling
@@ -109,6 +112,9 @@ class Broker:
         )
         self.offsets = ConsumerOffsets(store.metadata)
         stack.callback(self.offsets.save)
+        levels = parse_delay_levels(config.message_delay_level)
+        self.schedule = Schedule(levels, store, topics, self.groups)
+        stack.push_async_callback(self.schedule.close)
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
@@ -135,6 +141,7 @@ class Broker:
         self.address = join_address(self._advertised_host(), server.port)
         self._create_system_topics()
         self._restore_topics()
+        self.schedule.start()
         handlers.update(self._handlers(server.port))
 
         tasks = Tasks()
@@ -148,7 +155,9 @@ class Broker:
     async def _run(self, tasks: Tasks) -> None:
         """Registers, and starts what happens by itself from now on."""
         config, clock = self.config, self.clock
-        retention = Retention(self.store, config.file_reserved_time * 3_600_000)
+        retention = Retention(
+            self.store, config.file_reserved_time * 3_600_000, self.schedule.still_needs
+        )
         if self.registration.servers:
             await self.registration.register()
             self.topics.on_change = self.registration.want
@@ -158,6 +167,7 @@ class Broker:
              self.registration.register_if_changed),
             ("checkpoint", config.flush_interval_commit_log / 1000, self.store.checkpoint),
             ("offsets", config.flush_consumer_offset_interval / 1000, self.offsets.save),
+            ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
             ("retention", config.clean_resource_interval / 1000, retention.run),
             ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
         ):  # fmt: skip
@@ -175,10 +185,11 @@ class Broker:
                 bulk_size_max=config.max_transfer_bytes_on_bulk,
                 long_polling=config.long_polling_enable,
                 short_polling_ms=config.short_polling_time_mills,
+                sql_enabled=config.enable_property_filter,
             ),
         )  # fmt: skip
         sends = SendHandlers(
-            topics, self.groups, store,
+            topics, self.groups, store, self.schedule,
             SendSettings(
                 cluster=config.broker_cluster_name,
                 region=config.region_id,
@@ -198,7 +209,23 @@ class Broker:
             ),
             pulls,
             OffsetHandlers(topics, self.groups, self.offsets, store),
-            ClientHandlers(topics, self.groups, self.producers, self.consumers, self.clock),
+            RetryHandlers(
+                topics,
+                self.groups,
+                store,
+                self.schedule,
+                store_host,
+                config.broker_permission,
+                self._chance,
+            ),
+            ClientHandlers(
+                topics,
+                self.groups,
+                self.producers,
+                self.consumers,
+                self.clock,
+                sql_enabled=config.enable_property_filter,
+            ),
             TopicHandlers(
                 config.broker_name, system_names, topics, self.offsets, store, self.polling
             ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pocketmq.broker.delay.levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
 from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
@@ -52,8 +53,11 @@ class BrokerConfig(
         auto_create_subscription_group: make unknown groups on first use.
         max_message_size: bytes of a message's body.
         broker_permission: 6 read and write, 4 read only, 2 write only.
+        message_delay_level: the delays of levels 1, 2, 3, …, for messages sent from then on.
+        flush_delay_offset_interval: how often it is saved which of them were delivered.
         register_name_server_period: how often it registers, 10 to 60 s.
         register_broker_timeout_mills: how long one registration may take.
+        enable_property_filter: allow SQL92 filters; RocketMQ has them off.
         long_polling_enable: hold pulls that find nothing.
         short_polling_time_mills: how long they are held when long polling is off.
         max_transfer_count_on_message_in_memory: messages of one pull.
@@ -95,9 +99,13 @@ class BrokerConfig(
     max_message_size: int = 4 * MIB
     broker_permission: int = 6
 
+    message_delay_level: str = DELAY_LEVELS_DEFAULT
+    flush_delay_offset_interval: int = 1000
+
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
 
+    enable_property_filter: bool = True
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1000
     max_transfer_count_on_message_in_memory: int = 32
@@ -160,12 +168,14 @@ class BrokerConfig(
             ),
             ("diskSpaceFreeMin", self.disk_space_free_min, 0, 1 << 62),
             ("flushConsumerOffsetInterval", self.flush_consumer_offset_interval, 1, 600_000),
+            ("flushDelayOffsetInterval", self.flush_delay_offset_interval, 1, 600_000),
             ("registerNameServerPeriod", self.register_name_server_period, 10_000, 60_000),
             ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 1, 100),
             ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 1, 100),
         ):
             if not low <= value <= high:
                 raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")
+        parse_delay_levels(self.message_delay_level)
         if self.advertise:
             try:
                 parse_advertised(self.advertise_text)

@@ -18,6 +18,7 @@ log = logging.getLogger("pocketmq.broker")
 _RW = PERM_READ | PERM_WRITE
 _RWX = _RW | PERM_INHERIT
 QUEUE_NUMS_MAX = 65536
+DLQ_QUEUE_NUMS = 1
 _VERSION = "topic_version"
 _encode = msgspec.json.encode
 
@@ -108,12 +109,16 @@ class TopicTable:
         self.put(config)
         return config
 
-    def create_for_group(self, name: str, queue_nums: int) -> TopicConfig:
+    def create_for_group(self, name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
         """The retry or dead-letter topic of a group, made when first needed."""
         config = self._topics.get(name)
         if config is None:
             config = TopicConfig(
-                topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=_RW
+                topic_name=name,
+                read_queue_nums=queue_nums,
+                write_queue_nums=queue_nums,
+                perm=_RW,
+                topic_sys_flag=sys_flag,
             )
             self.put(config)
         return config

@@ -89,3 +89,11 @@ class Assignment:
         request = ConsumerListRequest(consumer_group=self._group)
         answer = await self._pool.ask(address, request, self._timeout_ms)
         return sorted(ConsumerIdList.decode(answer.body).consumer_id_list)
+
+
+class WholeTopics(Assignment):
+    """With broadcasting every member has all queues, and nobody is asked."""
+
+    async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
+        """All of the topic's queues."""
+        return Share(None if queues is None else tuple(queues), bool(queues))

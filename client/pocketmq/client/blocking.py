@@ -278,7 +278,7 @@ class PushConsumer(Blocking[push_consumer.PushConsumer]):
         group: str,
         namesrv: NamesrvList = None,
         *,
-        listener: Listener,
+        listener: Listener | None = None,
         allocate: AllocateStrategy = allocate_averagely,
         **settings: Any,
     ) -> None:
@@ -298,8 +298,38 @@ class PushConsumer(Blocking[push_consumer.PushConsumer]):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that are this member's now, sorted."""
+        """The queues of the subscribed topics that are this member's now, sorted."""
         return self._call(lambda: self._twin.queues)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was paused."""
+        return self._call(lambda: self._twin.is_paused)
+
+    def pause(self) -> None:
+        """Takes and hands out nothing until `resume`; the queues stay this member's."""
+        self._call(self._twin.pause)
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._call(self._twin.resume)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReceivedMessage:
+        try:
+            return self._run(self._twin.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def ack(self, message: ReceivedMessage) -> None:
+        """A message that the iteration gave was handled."""
+        self._call(self._twin.ack, message)
+
+    def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """A message that the iteration gave is to come again later."""
+        self._call(self._twin.retry, message, delay_level)
 
 
 class Admin(Blocking[admin.Admin]):

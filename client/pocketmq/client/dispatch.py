@@ -125,6 +125,7 @@ class Dispatcher:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
+        self._is_paused = False
         self._tasks = Tasks()
         self._logged: dict[str, None] = {}
         self._threads: ThreadPoolExecutor | None = None
@@ -154,6 +155,21 @@ class Dispatcher:
         self._ready.append(queue)
         self._wake_one()
 
+    def pause(self) -> None:
+        """Hands nothing out until `resume`; what is at work goes on. Idempotent."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Hands messages out again. Idempotent."""
+        self._is_paused = False
+        for _ in range(len(self._ready)):
+            self._wake_one()
+
+    def stop(self) -> None:
+        """Hands nothing more out for good. Idempotent."""
+        self._is_stopping = True
+        self._ready.clear()
+
     async def close(self, timeout_s: float, clock: Clock) -> None:
         """Hands nothing more out, waits for what is at work, and ends the workers. Idempotent.
 
@@ -161,8 +177,7 @@ class Dispatcher:
             timeout_s: after so long, what is still at work is cancelled and counts as unfinished.
             clock: by which that is measured.
         """
-        self._is_stopping = True
-        self._ready.clear()
+        self.stop()
         if not self._quiet.is_set():
             timer = clock.call_later(timeout_s, self._quiet.set)
             await self._quiet.wait()
@@ -183,7 +198,7 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         handled = 0
         while True:
-            while not ready:
+            while not ready or self._is_paused:
                 idle: asyncio.Future[None] = loop.create_future()
                 self._idle.append(idle)
                 await idle

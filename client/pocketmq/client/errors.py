@@ -14,6 +14,7 @@
     │   └── BrokerDownError      the topic exists, but the broker of its queues is not there
     ├── SendFailedError          every attempt to send failed; holds all attempts
     │   └── SendTimeoutError     the time for all attempts together is over
+    ├── OffsetFileError          a broadcasting member's offsets cannot be read from their file
     └── BatchFailedError         part of a split batch was stored, a later part was not
 
 A broker's refusal that no further attempt can change stays a `ResponseError` of its own code.
@@ -161,6 +162,20 @@ class SendFailedError(OperatingError):
 
 class SendTimeoutError(SendFailedError, TimeoutError):
     """The time for all attempts together is over; the message may have been stored."""
+
+
+class OffsetFileError(OperatingError):
+    """A broadcasting member's offsets cannot be read from their file."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return (
+            f"the offsets in {self.path} cannot be read: {self.reason}; mend the file, or remove "
+            f"it to begin where consume_from_where says"
+        )
 
 
 class BatchFailedError(OperatingError):

@@ -35,6 +35,11 @@ def client_id(random: Random, instance_name: str | None = None) -> str:
     return f"{local_address()}@{name}"
 
 
+def lasting_id(instance_name: str | None = None) -> str:
+    """``ip@instance`` as it is again after a restart: without process id and number."""
+    return f"{local_address()}@{instance_name or 'DEFAULT'}"
+
+
 class UniqueKeys:
     """Gives each message its `UNIQ_KEY` (`common/message/MessageClientIDSetter`).
 

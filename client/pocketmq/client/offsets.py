@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.protocol.bodies.clients import (
@@ -50,6 +51,19 @@ class StartPoint:
         if self._where == CONSUME_FROM_LAST_OFFSET:
             return await offsets.max(queue)
         return await offsets.at_time(queue, self._timestamp_ms)
+
+
+class GroupOffsets(Protocol):
+    """Where a group, or a broadcasting member, stands."""
+
+    async def load(self, queue: MessageQueue) -> int:
+        """Where to continue in a queue."""
+
+    async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
+        """Stores the offsets that changed."""
+
+    def forget(self, queue: MessageQueue) -> None:
+        """A queue is not this member's any more."""
 
 
 class RemoteOffsets:

@@ -5,24 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from typing_extensions import Self
 
-from pocketmq.client.assignment import Assignment
+from pocketmq.client.assignment import Assignment, WholeTopics
 from pocketmq.client.dispatch import Dispatcher, Listener
+from pocketmq.client.errors import ClosedError
+from pocketmq.client.identity import lasting_id
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
-from pocketmq.client.offsets import RemoteOffsets, StartPoint
+from pocketmq.client.local_offsets import LocalOffsets, default_path
+from pocketmq.client.offsets import GroupOffsets, RemoteOffsets, StartPoint
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
+from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import InstanceSettings, PushSettings, take_settings
-from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL, ConsumerData, Subscription
-from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.client.stream import MessageStream
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    CLUSTERING,
+    SUBSCRIBE_ALL,
+    ConsumerData,
+    Subscription,
+)
+from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group, check_topic, retry_topic
 from pocketmq.transport.clock import Clock
@@ -52,6 +64,16 @@ class PushConsumer:
         async with PushConsumer("billing", "127.0.0.1:9876", listener=handle) as consumer:
             consumer.subscribe("Orders", "new || changed")
 
+    Without a listener it is iterated over, and each message must be acknowledged or sent back::
+
+        async with PushConsumer("billing", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("Orders")
+            async for message in consumer:
+                consumer.ack(message)  # or consumer.retry(message, delay_level=5)
+
+    `concurrency` messages at the most are then held unacknowledged, fetched or not, and each for
+    `consume_timeout_ms` at the most.
+
     Each message is handed out at least once. Messages of a queue are handed out in the order of
     their offsets, `concurrency` batches at a time; ``concurrency=1`` (or ``queue_concurrency=1``
     for each queue) handles them strictly one after the other.
@@ -65,7 +87,8 @@ class PushConsumer:
     Args:
         group: the consumer group, whose members share the queues.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
-        listener: gets a list of messages; see `dispatch.Listener`.
+        listener: gets a list of messages; see `dispatch.Listener`. Without one the consumer is
+            iterated over.
         allocate: how queues are shared; all members must use the same.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
@@ -81,7 +104,7 @@ class PushConsumer:
         group: str,
         namesrv: NamesrvList = None,
         *,
-        listener: Listener,
+        listener: Listener | None = None,
         allocate: AllocateStrategy = allocate_averagely,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
@@ -91,8 +114,8 @@ class PushConsumer:
         check_group(group)
         self.group = group
         self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
-        if self.settings.concurrency < 1 or self.settings.consume_message_batch_max_size < 1:
-            raise ConfigError("concurrency and consume_message_batch_max_size must be at least 1")
+        _check_settings(self.settings, is_iterated=listener is None)
+        self._is_broadcasting = self.settings.message_model == BROADCASTING
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         now_ms = self.instance.clock.now_ms()
         timestamp_ms = self.settings.consume_timestamp_ms
@@ -101,15 +124,18 @@ class PushConsumer:
             now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
         )
         self._listener, self._allocate = listener, allocate
+        self._stream: MessageStream | None = None
         self._retry_topic = retry_topic(group)
         self._subscriptions: dict[str, Subscription] = {}
-        self._subscriptions[self._retry_topic] = Subscription.of_tags(
-            self._retry_topic, SUBSCRIBE_ALL, now_ms
-        )
+        if not self._is_broadcasting:
+            self._subscriptions[self._retry_topic] = Subscription.of_tags(
+                self._retry_topic, SUBSCRIBE_ALL, now_ms
+            )
         self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         self._loops: dict[MessageQueue, QueueLoop] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._is_running = False
+        self._is_paused = False
         self._is_settled = False
         self._is_announced = False
 
@@ -162,6 +188,7 @@ class PushConsumer:
         """What heartbeats say of this consumer."""
         return ConsumerData(
             group_name=self.group,
+            message_model=self.settings.message_model,
             consume_from_where=self.settings.consume_from_where,
             subscription_data_set=[s for _, s in sorted(self._subscriptions.items())],
         )
@@ -179,6 +206,7 @@ class PushConsumer:
         Raises:
             NoNameServerError: none of the name servers can be asked.
             UsageError: the shared instance has a consumer of this group already.
+            OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
         if self._is_running:
             return
@@ -192,15 +220,13 @@ class PushConsumer:
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
         clock, timeout_ms = instance.clock, instance.settings.call_timeout_ms
+        self._offsets = await self._open_offsets(timeout_ms)
         instance.groups.add_consumer(self)
         self._is_running = True
         self._due = asyncio.Event()
         self._tasks = Tasks()
         self._puller = Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms)
-        self._offsets = RemoteOffsets(
-            self.group, QueueOffsets(instance.pool, instance.routes, timeout_ms), self._start_point
-        )
-        self._assignment = Assignment(
+        self._assignment = (WholeTopics if self._is_broadcasting else Assignment)(
             self.group,
             instance.client_id,
             self._allocate,
@@ -210,16 +236,21 @@ class PushConsumer:
             timeout_ms,
         )
         self._send_back = SendBack(self.group, instance, settings.max_reconsume_times)
+        listener = self._listener
+        if listener is None:
+            listener = self._stream = MessageStream()
         self._dispatcher = Dispatcher(
-            self._listener,
+            listener,
             clock,
             concurrency=settings.concurrency,
             batch_max=settings.consume_message_batch_max_size,
             retry_delay_ms=settings.retry_delay_ms,
             on_finished=self._finished,
-            on_failure=self._failed,
-            consume_timeout_ms=settings.consume_timeout_ms,
+            on_failure=self._drop if self._is_broadcasting else self._failed,
+            consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
         )
+        if self._is_paused:
+            self._dispatcher.pause()
         self._dispatcher.start()
         for topic in self._subscriptions:
             await instance.routes.subscribe(topic)
@@ -228,6 +259,18 @@ class PushConsumer:
         persist_s = settings.persist_interval_ms / 1000
         self._tasks.spawn(repeat(clock, persist_s, self._persist), f"offsets {self.group}")
 
+    async def _open_offsets(self, timeout_ms: float) -> GroupOffsets:
+        instance = self.instance
+        in_queues = QueueOffsets(instance.pool, instance.routes, timeout_ms)
+        if not self._is_broadcasting:
+            return RemoteOffsets(self.group, in_queues, self._start_point)
+        given = self.settings.local_offsets_path
+        member = lasting_id(instance.settings.instance_name)
+        path = default_path(member, self.group) if given is None else Path(given)
+        offsets = LocalOffsets(self.group, path, in_queues, self._start_point)
+        await offsets.open()
+        return offsets
+
     async def close(self) -> None:
         """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
         if self._is_running:
@@ -235,6 +278,9 @@ class PushConsumer:
             instance = self.instance
             await self._tasks.close()
             self._pulls.clear()
+            self._dispatcher.stop()
+            if self._stream is not None:
+                self._stream.close()
             await self._dispatcher.close(self.settings.close_timeout_ms / 1000, instance.clock)
             await self._persist()
             self._loops.clear()
@@ -243,6 +289,65 @@ class PushConsumer:
             for topic in self._subscriptions:
                 instance.routes.unsubscribe(topic)
         await self._use.leave()
+
+    # -- while it runs ------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was paused."""
+        return self._is_paused
+
+    def pause(self) -> None:
+        """Takes and hands out nothing until `resume`; the queues stay this member's. Idempotent.
+
+        What is at work goes on. A pull that is under way may still bring messages; they wait.
+        """
+        self._is_paused = True
+        for loop in self._loops.values():
+            loop.pause()
+        if self._is_running:
+            self._dispatcher.pause()
+
+    def resume(self) -> None:
+        """Goes on after `pause`. Idempotent."""
+        self._is_paused = False
+        for loop in self._loops.values():
+            loop.resume()
+        if self._is_running:
+            self._dispatcher.resume()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        return await self._iterated().next()
+
+    def ack(self, message: ReceivedMessage) -> None:
+        """A message that the iteration gave was handled.
+
+        Raises:
+            UsageError: it is not held any more.
+        """
+        self._iterated().settle(message, ConsumeResult.SUCCESS)
+
+    def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """A message that the iteration gave is to come again later.
+
+        Args:
+            message: the message.
+            delay_level: when; see `RetryLater`.
+
+        Raises:
+            UsageError: it is not held any more.
+        """
+        self._iterated().settle(message, RetryLater(delay_level))
+
+    def _iterated(self) -> MessageStream:
+        if self._listener is not None:
+            raise UsageError("this consumer has a listener, which gets its messages")
+        if self._stream is None:
+            raise ClosedError(f"push consumer of group {self.group}")
+        return self._stream
 
     # -- queues -------------------------------------------------------------------------------
 
@@ -324,6 +429,8 @@ class PushConsumer:
             is_retry=queue.topic == self._retry_topic,
         )
         log.info("group %s: takes %s from offset %d", self.group, queue, offset)
+        if self._is_paused:
+            loop.pause()
         self._loops[queue] = loop
         self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
         return True
@@ -343,7 +450,41 @@ class PushConsumer:
             self._due.set()
         return left
 
+    async def _drop(
+        self, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> Sequence[ReceivedMessage]:
+        for message in messages:
+            log.warning(
+                "group %s: message %s is dropped: with broadcasting nothing comes again",
+                self.group,
+                message.msg_id,
+            )
+        return ()
+
     async def _persist(self) -> None:
         await self._offsets.store(
             [(queue, loop.messages.commit_offset) for queue, loop in self._loops.items()]
+        )
+
+
+def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
+    """Makes sure that the settings go together.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    if settings.concurrency < 1 or settings.consume_message_batch_max_size < 1:
+        raise ConfigError("concurrency and consume_message_batch_max_size must be at least 1")
+    if settings.message_model not in (CLUSTERING, BROADCASTING):
+        raise ConfigError(
+            f"message_model={settings.message_model!r} is none of {CLUSTERING}, {BROADCASTING}"
+        )
+    if settings.max_reconsume_times < -1 or settings.consume_timeout_ms < 0:
+        raise ConfigError(
+            "max_reconsume_times must be -1 (the default) or more, and consume_timeout_ms not "
+            "negative"
+        )
+    if is_iterated and settings.consume_message_batch_max_size != 1:
+        raise ConfigError(
+            "consume_message_batch_max_size is for listeners: without one, messages come singly"
         )

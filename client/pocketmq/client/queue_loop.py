@@ -11,7 +11,7 @@ from pocketmq.client.pulling import Puller
 from pocketmq.client.results import PullResult, PullStatus
 from pocketmq.client.settings import PushSettings
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.bodies.clients import Subscription
+from pocketmq.protocol.bodies.clients import BROADCASTING, Subscription
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import PocketMQError, ResponseError
 from pocketmq.protocol.message import MessageQueue
@@ -51,6 +51,8 @@ class QueueLoop:
         is_retry: bool = False,
     ) -> None:
         self._is_retry = is_retry
+        self._is_paused = False
+        self._commits = settings.message_model != BROADCASTING
         self.subscription = subscription
         self._puller, self._settings, self._clock, self._offer = puller, settings, clock, offer
         self._room: asyncio.Future[None] | None = None
@@ -76,7 +78,7 @@ class QueueLoop:
                     self.subscription,
                     max_messages=settings.pull_batch_size,
                     hold_ms=settings.pull_hold_ms,
-                    commit_offset=messages.commit_offset,
+                    commit_offset=messages.commit_offset if self._commits else None,
                 )
             except PocketMQError as e:
                 await self._clock.sleep(self._pause_after(e))
@@ -130,7 +132,8 @@ class QueueLoop:
         """Whether more may be pulled (`DefaultMQPushConsumerImpl#pullMessage`)."""
         messages, settings = self.messages, self._settings
         return (
-            messages.count < settings.pull_threshold_for_queue
+            not self._is_paused
+            and messages.count < settings.pull_threshold_for_queue
             and messages.size < settings.pull_threshold_size_for_queue
             and messages.span <= settings.consume_concurrently_max_span
         )
@@ -142,8 +145,21 @@ class QueueLoop:
 
     def finished(self, messages: ProcessQueue) -> None:
         """A batch was finished: perhaps there is room again."""
+        if messages is self.messages:
+            self._look_for_room()
+
+    def pause(self) -> None:
+        """Begins no further pull. Idempotent."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Goes on pulling. Idempotent."""
+        self._is_paused = False
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
         room = self._room
-        if room is not None and messages is self.messages and self.has_room:
+        if room is not None and self.has_room:
             self._room = None
             if not room.done():
                 room.set_result(None)

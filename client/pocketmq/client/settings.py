@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, FaultTable
+from pocketmq.protocol.bodies.clients import CLUSTERING
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names import AUTO_CREATE_TOPIC
 
@@ -86,6 +87,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a push consumer works (`client/consumer/DefaultMQPushConsumer`).
 
     Attributes:
+        message_model: CLUSTERING shares the messages among the group's members; with BROADCASTING
+            each member gets all of them, keeps its offsets in a file, and what its listener does
+            not handle is dropped with a warning.
+        local_offsets_path: of that file; by default
+            ``~/.pocketmq/offsets/<ip>@<instance_name or DEFAULT>/<group>.json``. Members of a
+            group that run on one machine need an instance_name or a path each.
         concurrency: batches that are handled at the same time (consumeThreadMax); 1 handles
             everything strictly one after the other.
         queue_concurrency: of these, batches of one queue; 1 keeps the order of each queue while
@@ -114,6 +121,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         close_timeout_ms: how long a close waits for handlers that are at work.
     """
 
+    message_model: str = CLUSTERING
+    local_offsets_path: str | None = None
     concurrency: int = 20
     queue_concurrency: int = 0
     consume_message_batch_max_size: int = 1

@@ -24,7 +24,8 @@ went wrong while operating::
             ├── SubscriptionError   23, 24, 25
             └── UnsupportedRequestError 3
 
-`pocketmq.transport` and `pocketmq.client` add leaves to the third branch.
+`pocketmq.protocol.filters` adds a leaf to the first branch, `pocketmq.transport` and
+`pocketmq.client` add leaves to the third.
 Data lives on the exception, text is built in ``__str__``.
 """
 

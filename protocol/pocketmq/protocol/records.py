@@ -166,6 +166,19 @@ def read_store_timestamp(record: bytes | memoryview, position: int = 0) -> int:
     return int(timestamp)
 
 
+def record_properties(record: bytes) -> dict[str, str]:
+    """The properties of one sound record, without decoding the rest of it."""
+    (sys_flag,) = _INT.unpack_from(record, SYS_FLAG_AT)
+    at = body_size_at(sys_flag)
+    at += 4 + _INT.unpack_from(record, at)[0]
+    if _INT.unpack_from(record, 4)[0] == MAGIC_V1:
+        at += 1 + record[at]
+    else:
+        at += 2 + _SHORT.unpack_from(record, at)[0]
+    size = _SHORT.unpack_from(record, at)[0]
+    return props.decode(record[at + 2 : at + 2 + size].decode())
+
+
 def decode_records(
     data: bytes, broker_name: str = "", *, inflate: bool = True
 ) -> Iterator[ReceivedMessage]:

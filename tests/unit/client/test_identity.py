@@ -4,7 +4,7 @@ import os
 from datetime import datetime, timedelta, timezone
 from random import Random
 
-from pocketmq.client.identity import UniqueKeys, client_id, local_address
+from pocketmq.client.identity import UniqueKeys, client_id, lasting_id, local_address
 from pocketmq.testing.clock import VirtualClock
 
 
@@ -34,3 +34,8 @@ def test_time_in_keys_counts_from_the_start_of_the_month() -> None:
         expected_ms = (now[0] - start) // timedelta(milliseconds=1)
         assert int(keys.next()[20:28], 16) == expected_ms
         now[0] += timedelta(hours=1)
+
+
+def test_a_lasting_id_is_the_same_after_a_restart() -> None:
+    assert lasting_id() == f"{local_address()}@DEFAULT"
+    assert lasting_id("mine") == f"{local_address()}@mine"

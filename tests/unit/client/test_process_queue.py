@@ -56,14 +56,27 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         batch = self.at_work.pop(data.draw(st.integers(0, len(self.at_work) - 1)))
         self.queue.finish(batch)
         for message in batch:
-            del self.sizes[message.queue_offset]
+            self.sizes.pop(message.queue_offset, None)
+
+    @precondition(lambda self: self.at_work)
+    @rule(data=st.data())
+    def finish_part(self, data: st.DataObject) -> None:
+        batch = data.draw(st.sampled_from(self.at_work))
+        part = data.draw(st.lists(st.sampled_from(batch)))  # some of them finished before
+        self.queue.finish_part(part)
+        for message in part:
+            self.sizes.pop(message.queue_offset, None)
 
     @precondition(lambda self: self.at_work)
     @rule(data=st.data())
     def put_back(self, data: st.DataObject) -> None:
         batch = self.at_work.pop(data.draw(st.integers(0, len(self.at_work) - 1)))
-        self.queue.put_back(batch)
-        self.waiting[:0] = [m.queue_offset for m in batch]
+        left = [m for m in batch if self.queue.holds(m)]
+        assert [m.queue_offset for m in left] == [
+            m.queue_offset for m in batch if m.queue_offset in self.sizes
+        ]
+        self.queue.put_back(left)
+        self.waiting[:0] = [m.queue_offset for m in left]
 
     @invariant()
     def agrees(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,13 @@ from unit.client.messages import record
 from unit.client.peers import Cluster, Log, Peer, code, done, offset, ok, pulled, silent
 from unit.transport.peers import until
 
-from pocketmq.client import MessageQueue, NoNameServerError, PushConsumer, ReceivedMessage
+from pocketmq.client import (
+    MessageQueue,
+    NoNameServerError,
+    OffsetFileError,
+    PushConsumer,
+    ReceivedMessage,
+)
 from pocketmq.client.rebalance import allocate_by_circle
 from pocketmq.protocol.bodies.clients import Heartbeat
 from pocketmq.protocol.codes import RequestCode
@@ -139,6 +146,22 @@ async def test_where_a_new_group_begins(
     await until(lambda: broker.count(PULL) == 1)
     assert broker.last(PULL).read(PullMessageRequest).queue_offset == begin
     assert broker.count(asked) == 1
+    await done(c.close())
+
+
+@pytest.mark.parametrize("where", ["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_TIMESTAMP"])
+async def test_no_failed_message_is_skipped_wherever_a_group_begins(
+    cluster: Cluster, where: str
+) -> None:
+    broker, _ = await stage(cluster, queues=0)
+    cluster.topic("%RETRY%cg", "a", queues=1)
+    broker.answers[PULL] = silent
+    broker.answers[RequestCode.GET_MAX_OFFSET] = offset(50)
+    broker.answers[RequestCode.GET_MIN_OFFSET] = offset(10)
+    c = await consumer(cluster, Seen(), consume_from_where=where)
+    await until(lambda: broker.count(PULL) == 1)
+    request = broker.last(PULL).read(PullMessageRequest)
+    assert (request.topic, request.queue_offset) == ("%RETRY%cg", 10)
     await done(c.close())
 
 
@@ -318,6 +341,39 @@ async def test_on_an_older_pocketmq_failures_come_again_here(cluster: Cluster) -
     assert broker.count(RequestCode.HEART_BEAT) <= beats + 1  # it does not look for ever
     await done(c.close())
     assert commits(broker) == {0: 0}
+
+
+async def test_broadcasting(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All queues, offsets in a file, and what fails is dropped."""
+    broker, log = await stage(cluster, queues=2)
+    cluster.members.append("zzz")
+    path = tmp_path / "offsets.json"
+    settings = {"message_model": "BROADCASTING", "local_offsets_path": str(path)}
+    listener = FailingAlways()
+    c = await consumer(cluster, listener, **settings)
+    assert [q.queue_id for q in c.queues] == [0, 1]
+    log.add(0, record(0, b"a"), record(1, b"b"))
+    await until(lambda: len(listener.seen) == 2)
+    await cluster.clock.advance(20)
+    await c.close()
+    assert listener.seen == [("T", 0)] * 2
+    assert "is dropped" in caplog.text
+    assert (broker.count(BACK), broker.count(COMMIT), broker.count(MEMBERS)) == (0, 0, 0)
+    assert not broker.last(PULL).read(PullMessageRequest).sys_flag & PULL_COMMIT_OFFSET
+    (data,) = Heartbeat.decode(broker.last(RequestCode.HEART_BEAT).body).consumer_data_set
+    assert data.message_model == "BROADCASTING"
+    assert [s.topic for s in data.subscription_data_set] == ["T"]
+
+    log.add(0, record(2, b"c"))
+    seen = Seen()
+    c = await consumer(cluster, seen, **settings)
+    await until(lambda: seen.bodies == [b"c"])
+    await c.close()
+    path.write_text("broken")
+    with pytest.raises(OffsetFileError):
+        await consumer(cluster, seen, **settings)
 
 
 async def test_pulls_that_fail_are_repeated(cluster: Cluster) -> None:

@@ -152,6 +152,15 @@ def test_consistent_hash_moves_only_the_queues_of_who_comes_or_goes(
         assert new == old - gained
 
 
+def test_consistent_hash_is_as_in_rocketmq() -> None:
+    """What three members in Java (5.5.0) come to."""
+    ids = ["10.0.0.1@1#7", "10.0.0.2@1#7", "10.0.0.3@1#7"]
+    all_queues = [MessageQueue("Orders", b, i) for b in ("broker-a", "broker-b") for i in range(8)]
+    strategy = AllocateByConsistentHash()
+    parts = [[all_queues.index(q) for q in strategy(me, all_queues, ids)] for me in ids]
+    assert parts == [[1, 6, 7, 13, 15], [2, 9, 14], [0, 3, 4, 5, 8, 10, 11, 12]]
+
+
 def test_consistent_hash_needs_places() -> None:
     with pytest.raises(ConfigError):
         AllocateByConsistentHash(0)

@@ -18,6 +18,7 @@ from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.broker.stored_message import StoredMessage, read_stored
 from pocketmq.protocol import names
 from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.records import check_record
 from pocketmq.transport.clock import Timer
 
 log = logging.getLogger("pocketmq.broker")
@@ -161,9 +162,7 @@ class LevelDelivery:
             return self._held_up(self._store.refusal)
         count, wait_ms = self._count_due(queue_log)
         if count:
-            self._append_copies(
-                queue_log.read(self.offset, count, DELIVERY_SIZE_PER_TURN_MAX)
-            )
+            self._append_copies(queue_log.read(self.offset, count, DELIVERY_SIZE_PER_TURN_MAX))
         return wait_ms
 
     def _count_due(self, queue_log: QueueLog) -> tuple[int, int]:
@@ -188,6 +187,9 @@ class LevelDelivery:
     def _append_copies(self, part: Slice) -> None:
         position = 0
         for offset in range(self.offset, part.next_offset):
+            if not check_record(part.data, position, len(part.data)):
+                self._failure = f"the waiting message at offset {offset} is damaged on the disk"
+                return
             message = read_stored(part.data, position)
             position += message.size
             if offset in self._done:

@@ -25,9 +25,12 @@ _encode = msgspec.json.encode
 
 
 class Diversion(NamedTuple):
-    """Where a delayed message waits: the log, when it is due (ms), and its properties there."""
+    """Where a delayed message waits: the log, its store time there and when it is due (both in
+    milliseconds since the epoch), and its properties.
+    """
 
     queue_log: QueueLog
+    store_ms: int
     deliver_ms: int
     properties: str
 
@@ -91,16 +94,18 @@ class Schedule:
         """
         level = self._levels.clamp(level)
         queue_log = self._store.queue_log(names.SCHEDULE_TOPIC, level - 1)
-        now = self._delivery(level - 1).look_at_clock(queue_log)
+        delivery = self._delivery(level - 1)
+        # The store time first: the delay must not end before store time + level. Only after the
+        # clock was set back does the clock count alone, as store times never go back.
+        store_ms = self._store.store_time(queue_log)
+        deliver_ms = delivery.look_at_clock(queue_log) + self._levels.delay_ms(level)
         changes: dict[str, str | None] = {
             **dict.fromkeys(props.TIMER_PROPERTIES),  # the level wins over them
             props.DELAY: str(level),
             props.REAL_TOPIC: target.topic,
             props.REAL_QUEUE_ID: str(target.queue_id),
         }
-        return Diversion(
-            queue_log, now + self._levels.delay_ms(level), with_properties(properties, changes)
-        )
+        return Diversion(queue_log, store_ms, deliver_ms, with_properties(properties, changes))
 
     def wake(self, queue_log: QueueLog) -> None:
         """A message was appended to a level's log."""
@@ -141,8 +146,7 @@ class Schedule:
     def save(self) -> None:
         """Writes down how far each level has come."""
         offsets = self._saved | {
-            queue_id: delivery.progress.advance()
-            for queue_id, delivery in self._deliveries.items()
+            queue_id: delivery.progress.advance() for queue_id, delivery in self._deliveries.items()
         }
         if offsets != self._saved:
             self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode())
@@ -156,15 +160,18 @@ class Schedule:
         await self._store.drain()
         for delivery in deliveries:
             delivery.settle()
-        waiting = None
-        while True:
-            for delivery in deliveries:
-                delivery.progress.advance()
-            before, waiting = waiting, sum(d.progress.waiting for d in deliveries)
-            if not waiting or (before is not None and waiting >= before):
-                break  # all of it is on the disk, or the disk does not take it
+        waiting = self._waiting_for_disk()
+        while waiting:
             await self._store.checkpoint()
+            before, waiting = waiting, self._waiting_for_disk()
+            if waiting >= before:
+                break  # the disk does not take it: it is delivered again after the next start
         self.save()
+
+    def _waiting_for_disk(self) -> int:
+        for delivery in self._deliveries.values():
+            delivery.progress.advance()
+        return sum(delivery.progress.waiting for delivery in self._deliveries.values())
 
 
 def _queue_within(topic: TopicConfig, queue_id: int) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pocketmq.broker.clients import ConsumerTable, Member, ProducerTable
+from pocketmq.broker.filters import selection_of
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol.bodies.clients import (
-    SQL92,
+    CheckClientConfigBody,
     ConsumerConnection,
     ConsumerIdList,
     Heartbeat,
@@ -38,10 +39,12 @@ class ClientHandlers:
         producers: ProducerTable,
         consumers: ConsumerTable,
         clock: Clock,
+        *,
+        sql_enabled: bool,
     ) -> None:
         self._topics, self._groups = topics, groups
         self._producers, self._consumers = producers, consumers
-        self._clock = clock
+        self._clock, self._sql_enabled = clock, sql_enabled
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -110,12 +113,10 @@ class ClientHandlers:
 
     def check_client_config(self, command: Command, _: Connection) -> Command:
         """46: whether the subscription in the body can be served."""
-        if SQL92.encode() in command.body:
-            raise response_error(
-                ResponseCode.SYSTEM_ERROR,
-                "the broker does not support consumer to filter message by SQL92: only tag "
-                "expressions are supported yet",
-            )
+        subscription = CheckClientConfigBody.decode(command.body).subscription_data
+        selection_of(
+            subscription.expression_type, subscription.sub_string, sql_enabled=self._sql_enabled
+        )
         return Command(ResponseCode.SUCCESS)
 
     def consumer_connections(self, command: Command, _: Connection) -> Command:

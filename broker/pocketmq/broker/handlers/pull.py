@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from pocketmq.broker.clients import ConsumerTable
+from pocketmq.broker.filters import Selection, selection_of
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.long_polling import HeldPull, LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets, is_offset
@@ -15,7 +15,7 @@ from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
-from pocketmq.protocol.bodies.clients import BROADCASTING, TAG, GroupConfig, Subscription
+from pocketmq.protocol.bodies.clients import BROADCASTING, GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -43,6 +43,7 @@ class PullSettings(msgspec.Struct, frozen=True):
         bulk_size_max: bytes of one bulk pull.
         long_polling: hold pulls as long as their clients ask for.
         short_polling_ms: how long they are held otherwise.
+        sql_enabled: whether SQL92 filters are allowed.
     """
 
     permission: int
@@ -51,6 +52,7 @@ class PullSettings(msgspec.Struct, frozen=True):
     bulk_size_max: int
     long_polling: bool
     short_polling_ms: int
+    sql_enabled: bool
 
 
 class Found(NamedTuple):
@@ -124,7 +126,7 @@ class PullHandlers:
         size_max: int,
     ) -> Command | None:
         group, topic = self._check(request, connection.remote_address)
-        codes = self._filter_of(request)
+        selection = self._selection_of(request)
         count_max = min(max(request.max_msg_nums, 1), count_max)
 
         def answer(found: Found) -> Command:
@@ -134,7 +136,7 @@ class PullHandlers:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        found = self._find(request, count_max, size_max, codes)
+        found = self._find(request, count_max, size_max, selection)
         if found.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & PULL_SUSPEND:
             return answer(found)
 
@@ -142,11 +144,11 @@ class PullHandlers:
             if connection.is_closing:
                 return True
             try:
-                result = self._find(request, count_max, size_max, codes)
+                result = self._find(request, count_max, size_max, selection)
                 while result.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
                     # What came does not match: go on waiting behind it.
                     held.offset = request.queue_offset = result.next_offset
-                    result = self._find(request, count_max, size_max, codes)
+                    result = self._find(request, count_max, size_max, selection)
             except (OSError, StoreError) as e:
                 # It must not reach the sender, whose message has woken this pull.
                 connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
@@ -216,16 +218,16 @@ class PullHandlers:
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
 
-    def _filter_of(self, request: PullMessageRequest) -> frozenset[int] | None:
+    def _selection_of(self, request: PullMessageRequest) -> Selection:
         if request.sys_flag & PULL_SUBSCRIPTION:
-            _check_filter(request.expression_type)
-            return tags_codes(request.subscription or "")
-        members = self._consumers.get(request.consumer_group)
-        subscription = None if members is None else members.subscriptions.get(request.topic)
-        if subscription is None or subscription.takes_all:
-            return None
-        _check_filter(subscription.expression_type)
-        return frozenset(subscription.code_set)
+            kind, text = request.expression_type, request.subscription or ""
+        else:
+            members = self._consumers.get(request.consumer_group)
+            subscription = None if members is None else members.subscriptions.get(request.topic)
+            if subscription is None:
+                return Selection()
+            kind, text = subscription.expression_type, subscription.sub_string
+        return selection_of(kind, text, sql_enabled=self._settings.sql_enabled)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -234,7 +236,7 @@ class PullHandlers:
         request: PullMessageRequest,
         count_max: int,
         size_max: int,
-        codes: frozenset[int] | None,
+        selection: Selection,
     ) -> Found:
         offset = request.queue_offset
         queue_log = self._store.find_log(request.topic, request.queue_id)
@@ -249,7 +251,7 @@ class PullHandlers:
             return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
         if offset > high:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
-        part = queue_log.read(offset, count_max, size_max, codes)
+        part = queue_log.read(offset, count_max, size_max, *selection)
         if not part.records:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
@@ -277,19 +279,3 @@ class PullHandlers:
                 group_sys_flag=group.group_sys_flag,
             ),
         )
-
-
-def _check_filter(expression_type: str | None) -> None:
-    if expression_type not in (None, "", TAG):
-        raise response_error(
-            ResponseCode.SYSTEM_ERROR,
-            f"the broker does not support consumer to filter message by {expression_type}: only "
-            f"tag expressions are supported yet",
-        )
-
-
-@lru_cache(maxsize=1024)
-def tags_codes(expression: str) -> frozenset[int] | None:
-    """The tags codes that an expression lets through; None for all."""
-    subscription = Subscription.of_tags("", expression, 0)
-    return None if subscription.takes_all else frozenset(subscription.code_set)

@@ -8,6 +8,8 @@ import struct
 import msgspec
 
 from pocketmq.broker.batches import stored_batch
+from pocketmq.broker.delay.levels import delay_level_of
+from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.refusals import (
     no_permission,
@@ -19,12 +21,13 @@ from pocketmq.broker.refusals import (
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.stored_message import with_properties
+from pocketmq.broker.topics import DLQ_QUEUE_NUMS, TopicTable
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.batch import BatchEntry, decode_batch
 from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError, OperatingError, ResponseError, response_error
 from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids, unique_key
@@ -38,11 +41,11 @@ from pocketmq.protocol.requests.sending import (
 from pocketmq.transport.connection import Connection, Handler
 
 _BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
-_LATER_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES, props.TRANSACTION_PREPARED)
+_LATER_PROPERTIES = (*props.TIMER_PROPERTIES, props.TRANSACTION_PREPARED)
 _ASKS_FOR_NOTHING = (None, "0", "false")
-"""Some SDKs set DELAY to 0 on every message."""
+"""Some SDKs set these on every message."""
 
-_LATER_MARKS = [f"{name}\x01".encode() for name in _LATER_PROPERTIES]
+_LATER_MARKS = [f"{name}\x01".encode() for name in (props.DELAY, *_LATER_PROPERTIES)]
 
 
 def _is_special(properties: str) -> bool:
@@ -87,7 +90,7 @@ class SendHandlers:
     """Checks messages, gives them their place and answers when they are stored.
 
     Args:
-        topics, groups, store: of the broker.
+        topics, groups, store, schedule: of the broker.
         settings: what is checked and added.
         chance: picks a queue when the client leaves that to the broker.
     """
@@ -97,11 +100,12 @@ class SendHandlers:
         topics: TopicTable,
         groups: GroupTable,
         store: MessageStore,
+        schedule: Schedule,
         settings: SendSettings,
         chance: random.Random,
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
-        self._settings, self._chance = settings, chance
+        self._schedule, self._settings, self._chance = schedule, settings, chance
         trace = "true" if settings.trace_on else "false"
         self._added = props.encode(
             {
@@ -199,13 +203,35 @@ class SendHandlers:
                 f"is {self._settings.body_size_max}",
             )
 
+    def _delay_level(self, request: SendMessageRequest, properties: str) -> int:
+        """The delay level that a message asks for; refuses what cannot be stored yet."""
+        level = delay_level_of(properties)
+        if level <= 0:
+            self._check_kind(request.sys_flag, properties, True)
+        elif not request.reconsume_times:
+            # The level wins over timers. A retry may still carry what its transaction set.
+            without_timers = with_properties(properties, dict.fromkeys(props.TIMER_PROPERTIES))
+            self._check_kind(request.sys_flag, without_timers, True)
+        else:
+            self._check_kind(request.sys_flag, "", False)
+        return level
+
+    def _check_batch_kind(self, sys_flag: int, properties: str) -> None:
+        if delay_level_of(properties) > 0:
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a batch cannot hold messages with the property DELAY: send delayed messages one "
+                "by one",
+            )
+        self._check_kind(sys_flag, properties, True)
+
     def _check_kind(self, sys_flag: int, properties: str, is_special: bool) -> None:
         for name in _LATER_PROPERTIES if is_special else ():
             if props.value_of(properties, name) not in _ASKS_FOR_NOTHING:
                 raise response_error(
                     ResponseCode.MESSAGE_ILLEGAL,
                     f"this version of the broker stores no messages with the property {name}: "
-                    f"delays, timers and transactions are not supported yet",
+                    f"timers and transactions are not supported yet",
                 )
         if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED:
             raise no_permission("this version of the broker stores no transactional messages")
@@ -216,11 +242,25 @@ class SendHandlers:
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> None:
         self._check_body(command.body)
+        if request.topic.startswith(names.RETRY_PREFIX):
+            self._give_up_exhausted(command, request)
         queue_log = self._log_for(request, connection.remote_address)
+        topic, queue_id, store_ms, deliver_ms = request.topic, queue_log.queue_id, 0, 0
         given = request.properties or ""
         is_special = _is_special(given)
-        self._check_kind(request.sys_flag, given, is_special)
+        level = 0
+        if is_special:
+            level = self._delay_level(request, given)
+        else:
+            self._check_kind(request.sys_flag, given, False)
         unique, text = self._complete(given, is_special)
+        if level > 0:
+            try:
+                diversion = self._schedule.divert(level, queue_log, text)
+            except StoreError as e:
+                raise unavailable(str(e)) from e
+            queue_log, store_ms, deliver_ms, text = diversion
+            topic = names.SCHEDULE_TOPIC
         properties = text.encode()
         if len(properties) > props.PROPERTIES_SIZE_MAX:
             raise response_error(
@@ -232,7 +272,7 @@ class SendHandlers:
         offset, place = queue_log.next_offset, queue_log.next_physical_offset
         try:
             record = encode_record(
-                topic=request.topic.encode(),
+                topic=topic.encode(),
                 queue_id=queue_log.queue_id,
                 flag=request.flag,
                 queue_offset=offset,
@@ -240,10 +280,10 @@ class SendHandlers:
                 sys_flag=request.sys_flag,
                 born_timestamp=request.born_timestamp,
                 born_host=connection.remote_host,
-                store_timestamp=self._store.store_time(queue_log),
+                store_timestamp=store_ms or self._store.store_time(queue_log),
                 store_host=self._settings.store_host,
                 reconsume_times=request.reconsume_times or 0,
-                prepared_transaction_offset=0,
+                prepared_transaction_offset=deliver_ms,
                 body=command.body,
                 properties=properties,
             )
@@ -251,13 +291,15 @@ class SendHandlers:
             raise _does_not_fit(e) from e
 
         def stored(error: OperatingError | None) -> None:
+            if deliver_ms:
+                self._schedule.wake(queue_log)
             self._answer(
                 command,
                 connection,
                 error,
                 SendMessageResponse(
                     msg_id=offset_msg_id(self._settings.store_host, place),
-                    queue_id=queue_log.queue_id,
+                    queue_id=queue_id,
                     queue_offset=offset,
                     transaction_id=unique,
                     region=self._settings.region,
@@ -265,8 +307,25 @@ class SendHandlers:
                 ),
             )
 
-        queue_log.append(record, props.tags_code(tags), Waiter(stored, _wants_flush(given)))
+        code = deliver_ms or props.tags_code(tags)
+        queue_log.append(record, code, Waiter(stored, _wants_flush(given)))
         self._store.touch(queue_log)
+
+    def _give_up_exhausted(self, command: Command, request: SendMessageRequest) -> None:
+        """Has a retry that was tried often enough go to the dead letters (`handleRetryAndDLQ`).
+
+        Raises:
+            GroupMissingError: the topic's group does not exist.
+        """
+        group = self._groups.find(request.topic.removeprefix(names.RETRY_PREFIX))
+        times_max = group.retry_max_times
+        if command.version >= Version.V3_4_9 and request.max_reconsume_times is not None:
+            times_max = request.max_reconsume_times
+        if (request.reconsume_times or 0) > times_max:
+            request.topic = names.dlq_topic(group.group_name)
+            request.queue_id = 0
+            request.properties = with_properties(request.properties or "", {props.DELAY: "-1"})
+            self._topics.create_for_group(request.topic, DLQ_QUEUE_NUMS)
 
     def _complete(self, given: str, is_special: bool) -> tuple[str, str]:
         """The message's unique key, and its properties with what the broker adds."""
@@ -301,7 +360,10 @@ class SendHandlers:
         self._check_entries(command.body, entries)
         queue_log = self._log_for(request, connection.remote_address)
         given = request.properties or ""
-        self._check_kind(request.sys_flag, given, _is_special(given))
+        if _is_special(given):
+            self._check_batch_kind(request.sys_flag, given)
+        else:
+            self._check_kind(request.sys_flag, given, False)
         first_offset, store_host = queue_log.next_offset, self._settings.store_host
         try:
             batch = stored_batch(
@@ -354,7 +416,7 @@ class SendHandlers:
                     f"the properties of message {index} of the batch are no UTF-8: {e}",
                 ) from e
             if is_special:
-                self._check_kind(0, text, is_special)
+                self._check_batch_kind(0, text)
 
     @staticmethod
     def _answer(

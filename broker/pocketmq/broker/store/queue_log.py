@@ -35,6 +35,9 @@ SCAN_ENTRIES_MAX = 16_000
 
 _RECORD_TIME_SIZE = STORE_TIMESTAMP_AT_V4 + 20
 
+SCAN_RECORDS_MAX = 2_000
+"""Records that one read with a condition on their content looks at, so that others get a turn."""
+
 OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
 
@@ -325,6 +328,7 @@ class QueueLog:
         count_max: int,
         size_max: int,
         tags_codes: Collection[int] | None = None,
+        matches: Callable[[bytes], bool] | None = None,
     ) -> Slice:
         """Records from an offset on, within one segment.
 
@@ -333,13 +337,19 @@ class QueueLog:
             count_max: so many records at the most.
             size_max: so many bytes at the most, but always one record.
             tags_codes: only records with one of these; None for all.
+            matches: only records that it says yes to; each is read for it.
         """
         segment, end_offset = self._segment_of(offset)
-        scan = count_max if tags_codes is None else max(count_max, SCAN_ENTRIES_MAX)
+        if matches is not None:
+            scan = max(count_max, SCAN_RECORDS_MAX)
+        else:
+            scan = count_max if tags_codes is None else max(count_max, SCAN_ENTRIES_MAX)
         entries = self._read_entries(segment, offset, min(scan, end_offset - offset))
-        if tags_codes is None:
+        if tags_codes is None and matches is None:
             return self._read_run(segment, offset, entries, size_max)
-        return self._read_matching(segment, offset, entries, count_max, size_max, tags_codes)
+        return self._read_matching(
+            segment, offset, entries, count_max, size_max, tags_codes, matches
+        )
 
     def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
         """Neighbouring records: one slice of the file."""
@@ -381,20 +391,24 @@ class QueueLog:
         entries: bytes,
         count_max: int,
         size_max: int,
-        tags_codes: Collection[int],
+        tags_codes: Collection[int] | None,
+        matches: Callable[[bytes], bool] | None,
     ) -> Slice:
         runs: list[list[int]] = []
         count = size = 0
         next_offset = offset
         for place, record_size, code in ENTRY.iter_unpack(entries):
-            if code in tags_codes:
+            position = segment.position_of(place)
+            end = position + record_size
+            if (tags_codes is None or code in tags_codes) and (
+                matches is None or matches(self._read_log(segment, position, end))
+            ):
                 if count and (count >= count_max or size + record_size > size_max):
                     break
-                position = segment.position_of(place)
                 if runs and runs[-1][1] == position:
-                    runs[-1][1] = position + record_size
+                    runs[-1][1] = end
                 else:
-                    runs.append([position, position + record_size])
+                    runs.append([position, end])
                 count += 1
                 size += record_size
             next_offset += 1

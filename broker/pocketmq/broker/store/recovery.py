@@ -27,7 +27,7 @@ from pocketmq.broker.store.segment import (
     physical_offset,
     read_segment,
 )
-from pocketmq.broker.store.tags import encoded_tags_code
+from pocketmq.broker.store.tags import SCHEDULE_TOPIC, deliver_time, encoded_tags_code
 from pocketmq.protocol.records import (
     MAGIC_V1,
     PHYSICAL_OFFSET_AT,
@@ -356,10 +356,11 @@ def record_tags_code(data: bytes, position: int) -> int:
     (body_size,) = _INT.unpack_from(data, at)
     at += 4 + body_size
     (magic,) = _INT.unpack_from(data, position + 4)
-    if magic == MAGIC_V1:
-        at += 1 + data[at]
-    else:
-        at += 2 + int.from_bytes(data[at : at + 2], "big")
+    topic_length_size = 1 if magic == MAGIC_V1 else 2
+    topic_at = at + topic_length_size
+    at = topic_at + int.from_bytes(data[at:topic_at], "big")
+    if data[topic_at:at] == SCHEDULE_TOPIC:
+        return deliver_time(data, position)
     size = int.from_bytes(data[at : at + 2], "big")
     return encoded_tags_code(data[at + 2 : at + 2 + size])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog
@@ -26,10 +26,17 @@ class Retention:
     Args:
         store: whose segments.
         reserved_ms: how long a record is kept after it was stored (fileReservedTime).
+        still_needs: whether the oldest segment of a log must stay, however old or large it is.
     """
 
-    def __init__(self, store: MessageStore, reserved_ms: int) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        reserved_ms: int,
+        still_needs: Callable[[QueueLog], bool] = lambda _: False,
+    ) -> None:
         self._store, self._reserved_ms = store, reserved_ms
+        self._still_needs = still_needs
         self._unreadable: set[tuple[str, int]] = set()
 
     def run(self) -> int:
@@ -44,6 +51,7 @@ class Retention:
             while (
                 queue_log.min_offset < queue_log.max_offset
                 and queue_log.segment_last_timestamp(0) < limit
+                and not self._still_needs(queue_log)
             ):
                 if len(queue_log.segments) == 1:
                     self._store.begin_segment(queue_log)
@@ -62,7 +70,7 @@ class Retention:
         oldest = [
             (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
             for queue_log in self._logs()
-            if queue_log.has_spare_segment
+            if queue_log.has_spare_segment and not self._still_needs(queue_log)
         ]
         heapq.heapify(oldest)
         removed = 0
@@ -71,7 +79,7 @@ class Retention:
             self._drop(queue_log, "the disk is over diskSpaceCleanForciblyRatio")
             removed += 1
             self._store.disk.check()
-            if queue_log.has_spare_segment:
+            if queue_log.has_spare_segment and not self._still_needs(queue_log):
                 entry = (queue_log.segment_last_timestamp(0), number, queue_log)
                 heapq.heappush(oldest, entry)
         return removed

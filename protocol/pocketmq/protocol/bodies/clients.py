@@ -87,6 +87,14 @@ class Heartbeat(Body, kw_only=True):
     without_sub: bool = False
 
 
+class CheckClientConfigBody(Body, kw_only=True):
+    """What 46 asks about: whether a broker can serve a subscription."""
+
+    client_id: str | None = None
+    group: str | None = None
+    subscription_data: Subscription
+
+
 class ConsumerIdList(Body, kw_only=True):
     """The ids of a group's living consumers."""
 

@@ -20,7 +20,7 @@ from pocketmq.protocol.requests.sending import (
     SendMessageV2Request,
 )
 
-FAMILIES = ("clients", "nameserver", "offsets", "pulling", "sending", "topics")
+FAMILIES = ("clients", "consuming", "nameserver", "offsets", "pulling", "sending", "topics")
 
 
 def headers() -> list[type[Header]]:

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from unit.broker.store.stores import record_of
+
+from pocketmq.broker.long_polling import HeldPull, LongPolling
+from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.testing.clock import VirtualClock
+from pocketmq.transport.connection import Connection
+
+
+class Waiting:
+    """A held pull that notes what happens to it."""
+
+    def __init__(self, connection: Connection, offset: int = 0, answers: bool = True) -> None:
+        self.happened: list[str] = []
+        self.answers = answers
+        self.pull = HeldPull(connection, offset, self.wake, self.expire)
+
+    def wake(self) -> bool:
+        self.happened.append("woken")
+        return self.answers
+
+    def expire(self) -> None:
+        self.happened.append("expired")
+
+
+@pytest.fixture
+def queue_log(tmp_path: Path) -> Iterator[QueueLog]:
+    files = Files()
+    yield QueueLog(files, tmp_path / "T" / "0", "T", 0, 1, 1000)
+    files.close()
+
+
+def grow(queue_log: QueueLog) -> None:
+    queue_log.append(record_of(queue_log, b"x"), 0, None)
+    queue_log.commit(0)
+
+
+def hold(polling: LongPolling, waiting: Waiting, queue_id: int = 0) -> None:
+    assert polling.hold("T", queue_id, waiting.pull, 10_000)
+
+
+async def test_pulls_of_the_queue_whose_message_has_come_are_woken(
+    clock: VirtualClock, queue_log: QueueLog
+) -> None:
+    polling, connection = LongPolling(clock, 10), Connection(clock, {})
+    here, later, other = Waiting(connection), Waiting(connection, 1), Waiting(connection)
+    hold(polling, here)
+    hold(polling, later)
+    hold(polling, other, queue_id=1)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    assert (here.happened, later.happened, other.happened) == (["woken"], [], [])
+    assert len(polling) == 2
+    grow(queue_log)
+    polling.arrived(queue_log)
+    assert (here.happened, later.happened) == (["woken"], ["woken"])
+    assert clock.pending_timers == 1
+
+
+async def test_a_pull_that_found_no_match_goes_on_waiting(
+    clock: VirtualClock, queue_log: QueueLog
+) -> None:
+    polling = LongPolling(clock, 10)
+    waiting = Waiting(Connection(clock, {}), answers=False)
+    hold(polling, waiting)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    assert (waiting.happened, len(polling)) == (["woken"], 1)
+    await clock.advance(10)
+    assert (waiting.happened, len(polling)) == (["woken", "expired"], 0)
+
+
+async def test_a_pull_ends_at_its_own_time(clock: VirtualClock) -> None:
+    polling = LongPolling(clock, 10)
+    waiting = Waiting(Connection(clock, {}))
+    hold(polling, waiting)
+    await clock.advance(9.999)
+    assert waiting.happened == []
+    await clock.advance(0.001)
+    assert waiting.happened == ["expired"]
+
+
+async def test_there_is_room_for_so_many(clock: VirtualClock) -> None:
+    polling, connection = LongPolling(clock, 2), Connection(clock, {})
+    for _ in range(2):
+        hold(polling, Waiting(connection))
+    assert not polling.hold("T", 0, Waiting(connection).pull, 10_000)
+    polling.release_all()
+    hold(polling, Waiting(connection))
+
+
+async def test_a_client_that_is_gone_leaves_nothing(clock: VirtualClock) -> None:
+    """Not until their time is over: a client may ask for years."""
+    polling = LongPolling(clock, 10)
+    gone, here = Connection(clock, {}), Connection(clock, {})
+    lost, kept = [Waiting(gone) for _ in range(3)], Waiting(here)
+    for queue_id, waiting in enumerate([*lost, kept]):
+        assert polling.hold("T", queue_id % 2, waiting.pull, 10**15)
+    polling.forget(gone)
+    polling.forget(gone)
+    assert (len(polling), clock.pending_timers) == (1, 1)
+    assert [waiting.happened for waiting in lost] == [[], [], []]
+    polling.forget(here)
+    assert (len(polling), polling._held, polling._keys) == (0, {}, {})
+
+
+async def test_a_deleted_topic_and_a_stop_answer(clock: VirtualClock) -> None:
+    polling, connection = LongPolling(clock, 10), Connection(clock, {})
+    of_topic, other = [Waiting(connection), Waiting(connection)], Waiting(connection)
+    for queue_id, waiting in enumerate(of_topic):
+        hold(polling, waiting, queue_id)
+    assert polling.hold("U", 0, other.pull, 10_000)
+    polling.release_topic("T")
+    assert [waiting.happened for waiting in of_topic] == [["expired"], ["expired"]]
+    assert other.happened == []
+    polling.release_all()
+    assert other.happened == ["expired"]
+    assert (len(polling), clock.pending_timers) == (0, 0)

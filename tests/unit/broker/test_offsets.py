@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from pocketmq.broker.offsets import OFFSET_MAX, ConsumerOffsets, is_offset
+from pocketmq.broker.store.errors import WriteFailedError
+from pocketmq.broker.store.metadata import Metadata
+
+
+@pytest.fixture
+def offsets(metadata: Metadata) -> ConsumerOffsets:
+    return ConsumerOffsets(metadata)
+
+
+def test_commits_are_in_memory_until_they_are_saved(
+    offsets: ConsumerOffsets, metadata: Metadata
+) -> None:
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("g", "T", 0, 7)
+    assert offsets.get("g", "T", 0) == 7
+    assert metadata.consumer_offsets() == []
+    offsets.save()
+    assert metadata.consumer_offsets() == [("g", "T", 0, 7)]
+    assert ConsumerOffsets(metadata).get("g", "T", 0) == 7
+    assert offsets.get("g", "T", 1) is None
+    assert offsets.get("h", "T", 0) is None
+
+
+def test_going_back_is_taken_and_logged(
+    offsets: ConsumerOffsets, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    offsets.commit("g", "T", 3, 7)
+    offsets.commit("g", "T", 3, 2)
+    assert offsets.get("g", "T", 3) == 2
+    assert "group g goes back in T queue 3 from 7 to 2" in caplog.text
+
+
+def test_only_what_changed_is_saved(offsets: ConsumerOffsets, metadata: Metadata) -> None:
+    offsets.commit("g", "T", 0, 5)
+    offsets.save()
+    metadata.save_consumer_offsets([("g", "T", 0, 99)])
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("g", "T", 1, 1)
+    offsets.save()
+    assert sorted(metadata.consumer_offsets()) == [("g", "T", 0, 99), ("g", "T", 1, 1)]
+
+
+def test_what_could_not_be_saved_is_saved_the_next_time(
+    offsets: ConsumerOffsets, metadata: Metadata, disk_full: Callable[[], None]
+) -> None:
+    disk_full()
+    for queue_id in range(1000):
+        offsets.commit("g" * 100, "T", queue_id, 1)
+    with pytest.raises(WriteFailedError):
+        offsets.save()
+    metadata._db.execute("PRAGMA max_page_count=100000")
+    offsets.save()
+    assert len(metadata.consumer_offsets()) == 1000
+
+
+def test_removed_topics_and_groups_are_not_saved_again(
+    offsets: ConsumerOffsets, metadata: Metadata
+) -> None:
+    for group in ("g", "h"):
+        for topic in ("T", "U"):
+            offsets.commit(group, topic, 0, 1)
+    assert offsets.topics_of("g") == {"T", "U"}
+    assert offsets.groups_of("T") == {"g", "h"}
+    offsets.remove_topic("T")
+    offsets.remove_group("h")
+    offsets.save()
+    assert metadata.consumer_offsets() == [("g", "U", 0, 1)]
+    assert offsets.get("g", "T", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("queue_id", "offset", "expected"),
+    [
+        (0, 0, True),
+        (65535, OFFSET_MAX, True),
+        (-1, 0, False),
+        (65536, 0, False),
+        (0, -1, False),
+        (0, OFFSET_MAX + 1, False),
+    ],
+)
+def test_what_can_be_an_offset(queue_id: int, offset: int, expected: bool) -> None:
+    assert is_offset(queue_id, offset) == expected
