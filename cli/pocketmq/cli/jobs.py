@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
+from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, note, print_json, print_rows
-from pocketmq.protocol.errors import UsageError
 
 if TYPE_CHECKING:
     from pocketmq.spark.jobs.ingest import IngestReport
@@ -62,7 +61,7 @@ def ingest(
             sharding_key=sharding_key,
             value=value,
             format=format_,
-            reader_options=_pairs(read),
+            reader_options=name_value_pairs("--read", read),
             create_topic_queues=queues,
             cores=cores,
             progress=progress,
@@ -138,13 +137,3 @@ def export(
         )
     else:
         note(str(report))
-
-
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    out = {}
-    for text in texts or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"--read {text!r} is not of the form name=value")
-        out[name] = value
-    return out

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pocketmq.cli.feed import TopicFeed
-from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
+from pocketmq.cli.options import (
+    NAMESRV_DEFAULT,
+    NamesrvOption,
+    TopicArgument,
+    name_value_pairs,
+)
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
-from pocketmq.protocol.errors import UsageError
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.runtime import run
 
@@ -38,7 +42,7 @@ def send(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Send a message, or one for each line of standard input."""
-    properties = _properties(property_ or [])
+    properties = name_value_pairs("--property", property_)
 
     def message(text: str) -> Message:
         from pocketmq.client import Message
@@ -71,16 +75,6 @@ def send(
         return rows
 
     print_rows(run(main()), SEND_COLUMNS, output)
-
-
-def _properties(texts: list[str]) -> dict[str, str]:
-    out = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"--property {text!r} is not of the form name=value")
-        out[name] = value
-    return out
 
 
 def consume(

@@ -166,17 +166,21 @@ def read_store_timestamp(record: bytes | memoryview, position: int = 0) -> int:
     return int(timestamp)
 
 
+def topic_and_properties(data: bytes, position: int = 0) -> tuple[bytes, bytes]:
+    """The encoded topic and properties of the sound record at a position."""
+    (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
+    at = position + body_size_at(sys_flag)
+    at += 4 + _INT.unpack_from(data, at)[0]
+    (magic,) = _INT.unpack_from(data, position + 4)
+    topic_at = at + (1 if magic == MAGIC_V1 else 2)
+    properties_at = topic_at + int.from_bytes(data[at:topic_at], "big") + 2
+    (size,) = _SHORT.unpack_from(data, properties_at - 2)
+    return data[topic_at : properties_at - 2], data[properties_at : properties_at + size]
+
+
 def record_properties(record: bytes) -> dict[str, str]:
     """The properties of one sound record, without decoding the rest of it."""
-    (sys_flag,) = _INT.unpack_from(record, SYS_FLAG_AT)
-    at = body_size_at(sys_flag)
-    at += 4 + _INT.unpack_from(record, at)[0]
-    if _INT.unpack_from(record, 4)[0] == MAGIC_V1:
-        at += 1 + record[at]
-    else:
-        at += 2 + _SHORT.unpack_from(record, at)[0]
-    size = _SHORT.unpack_from(record, at)[0]
-    return props.decode(record[at + 2 : at + 2 + size].decode())
+    return props.decode(topic_and_properties(record)[1].decode())
 
 
 def decode_records(

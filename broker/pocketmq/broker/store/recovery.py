@@ -29,13 +29,11 @@ from pocketmq.broker.store.segment import (
 )
 from pocketmq.broker.store.tags import SCHEDULE_TOPIC, deliver_time, encoded_tags_code
 from pocketmq.protocol.records import (
-    MAGIC_V1,
     PHYSICAL_OFFSET_AT,
     QUEUE_OFFSET_AT,
-    SYS_FLAG_AT,
-    body_size_at,
     check_record,
     read_store_timestamp,
+    topic_and_properties,
 )
 
 log = logging.getLogger("pocketmq.store")
@@ -351,18 +349,10 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
 
 def record_tags_code(data: bytes, position: int) -> int:
     """The tags code of the record at a position."""
-    (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
-    at = position + body_size_at(sys_flag)
-    (body_size,) = _INT.unpack_from(data, at)
-    at += 4 + body_size
-    (magic,) = _INT.unpack_from(data, position + 4)
-    topic_length_size = 1 if magic == MAGIC_V1 else 2
-    topic_at = at + topic_length_size
-    at = topic_at + int.from_bytes(data[at:topic_at], "big")
-    if data[topic_at:at] == SCHEDULE_TOPIC:
+    topic, properties = topic_and_properties(data, position)
+    if topic == SCHEDULE_TOPIC:
         return deliver_time(data, position)
-    size = int.from_bytes(data[at : at + 2], "big")
-    return encoded_tags_code(data[at + 2 : at + 2 + size])
+    return encoded_tags_code(properties)
 
 
 assert PHYSICAL_OFFSET_AT == QUEUE_OFFSET_AT + 8
