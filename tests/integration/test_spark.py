@@ -18,6 +18,7 @@ import pytest
 from interop import maven
 from interop.apache_servers import apache_cluster, free_broker_port
 
+from pocketmq.client.blocking import PullConsumer
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.selectors import by_hash
 from pocketmq.protocol.message import Message
@@ -105,6 +106,14 @@ def write(rows: Any, namesrv: str, topic: str, **options: str) -> None:
 def read(spark: Any, namesrv: str, topic: str, **options: str) -> Any:
     source = spark.read.format("pocketmq").options(namesrvAddr=namesrv, subscribe=topic, **options)
     return source.load()
+
+
+def wait_until_readable(namesrv: str, topic: str, rows_count: int) -> None:
+    """Apache's broker makes its queues' indexes a little after it acknowledged a message."""
+    with PullConsumer("spark-tests", namesrv) as consumer:
+        queues = consumer.queues(topic)
+        while sum(map(consumer.max_offset, queues)) < rows_count:
+            pass
 
 
 def failure(rows: Any, namesrv: str, topic: str, **options: str) -> str:
@@ -387,9 +396,11 @@ def test_a_plain_rocketmq_cluster_is_written_and_read(spark: Any, tmp_path: Path
     )
     with apache_cluster(tmp_path / "apache") as cluster:
         write(rows.coalesce(1), cluster.namesrv, "SparkPlain")
+        wait_until_readable(cluster.namesrv, "SparkPlain", 5000)
         found: Rows = read(spark, cluster.namesrv, "SparkPlain", minPartitions="6").collect()
         plain = rows.drop("shardingKey")
         write(plain, cluster.namesrv, "SparkInTurn", batchRows="100")
+        wait_until_readable(cluster.namesrv, "SparkInTurn", 5000)
         assert (
             read(spark, cluster.namesrv, "SparkInTurn").select("value").distinct().count() == 5000
         )
