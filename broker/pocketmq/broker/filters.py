@@ -22,6 +22,9 @@ class Selection(NamedTuple):
     matches: Callable[[bytes], bool] | None = None
 
 
+EVERYTHING = Selection()
+
+
 def selection_of(expression_type: str | None, text: str, *, sql_enabled: bool) -> Selection:
     """What a subscription selects.
 
@@ -48,7 +51,7 @@ def selection_of(expression_type: str | None, text: str, *, sql_enabled: bool) -
         raise response_error(ResponseCode.SYSTEM_ERROR, str(e)) from e
     if isinstance(chosen, Expression):
         return Selection(None, _matching(chosen))
-    return Selection(chosen)
+    return EVERYTHING if chosen is None else Selection(chosen)
 
 
 def _matching(expression: Expression) -> Callable[[bytes], bool]:

@@ -1,34 +1,63 @@
 """Pulls that found nothing wait here for a message (`broker/longpolling/PullRequestHoldService`).
 
-A held pull costs one entry in a table and one timer; an idle queue costs nothing.
+A held pull costs a few entries in tables; an idle queue costs nothing. Pulls whose time is over at
+about the same moment share a timer: their answers then leave together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Hashable
+from typing import Protocol, TypeVar
 
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.transport.clock import Clock, Timer
 from pocketmq.transport.connection import Connection
 
+KeyT = TypeVar("KeyT", bound=Hashable)
 
-class HeldPull(msgspec.Struct, eq=False):
+TICK_MS = 100
+"""Held pulls end at full ticks: at most this much later than their clients asked for."""
+
+
+class HeldPull(Protocol):
     """One pull that waits.
 
     Attributes:
         connection: of the client.
+        topic_name, queue_id: the queue it waits for.
         offset: it wants a message at or behind this queue offset.
-        wake: tries again; True when the pull was answered.
-        expire: answers that nothing came.
     """
 
-    connection: Connection
-    offset: int
-    wake: Callable[[], bool]
-    expire: Callable[[], object]
-    timer: Timer | None = None
+    @property
+    def connection(self) -> Connection: ...  # noqa: D102
+
+    @property
+    def topic_name(self) -> str: ...  # noqa: D102
+
+    @property
+    def queue_id(self) -> int: ...  # noqa: D102
+
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+
+    end_tick: int
+    """When its time is over; set while it is held."""
+
+    def wake(self) -> bool:
+        """Tries again; True when the pull was answered."""
+
+    def expire(self) -> None:
+        """Answers that nothing came."""
+
+
+class _End:
+    """The pulls whose time is over at the same tick."""
+
+    __slots__ = ("pulls", "timer")
+
+    def __init__(self) -> None:
+        self.pulls: set[HeldPull] = set()
+        self.timer: Timer | None = None
 
 
 class LongPolling:
@@ -42,67 +71,81 @@ class LongPolling:
     def __init__(self, clock: Clock, held_max: int) -> None:
         self._clock, self._held_max = clock, held_max
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
-        self._keys: dict[Connection, dict[HeldPull, tuple[str, int]]] = {}
+        self._of_connection: dict[Connection, dict[HeldPull, None]] = {}
+        self._ends: dict[int, _End] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def hold(self, topic: str, queue_id: int, pull: HeldPull, timeout_ms: int) -> bool:
+    def hold(self, pull: HeldPull, timeout_ms: int) -> bool:
         """Keeps a pull until a message arrives or its time is over; False if there is no room."""
         if self._count >= self._held_max:
             return False
-        key = (topic, queue_id)
-        self._held.setdefault(key, {})[pull] = None
-        self._keys.setdefault(pull.connection, {})[pull] = key
         self._count += 1
-        pull.timer = self._clock.call_later(timeout_ms / 1000, self._expire, key, pull)
+        self._held.setdefault((pull.topic_name, pull.queue_id), {})[pull] = None
+        self._of_connection.setdefault(pull.connection, {})[pull] = None
+        now_s = self._clock.monotonic()
+        tick = pull.end_tick = -(-(round(now_s * 1000) + timeout_ms) // TICK_MS)
+        end = self._ends.get(tick)
+        if end is None:
+            end = self._ends[tick] = _End()
+            wait_s = tick * TICK_MS / 1000 - now_s
+            end.timer = self._clock.call_later(wait_s, self._end, tick)
+        end.pulls.add(pull)
         return True
 
     def arrived(self, queue_log: QueueLog) -> None:
         """Wakes the pulls of a queue that has new messages."""
-        key = (queue_log.topic, queue_log.queue_id)
-        held = self._held.get(key)
+        held = self._held.get((queue_log.topic, queue_log.queue_id))
         if held is None:
             return
         end = queue_log.end_offset
         for pull in [p for p in held if p.offset < end]:
             if pull in held and pull.wake():
-                self._remove(key, pull)
+                self._remove(pull)
 
     def release_all(self) -> None:
         """Answers every held pull: the broker stops."""
-        for key, held in list(self._held.items()):
-            for pull in list(held):
-                self._expire(key, pull)
+        for held in list(self._held.values()):
+            self._expire(held)
 
     def release_topic(self, topic: str) -> None:
         """Answers the held pulls of a topic that goes away."""
         for key in [key for key in self._held if key[0] == topic]:
-            for pull in list(self._held[key]):
-                self._expire(key, pull)
+            self._expire(self._held[key])
 
     def forget(self, connection: Connection) -> None:
         """Drops the held pulls of a client that is gone."""
-        for pull, key in list(self._keys.get(connection, {}).items()):
-            self._remove(key, pull)
+        for pull in list(self._of_connection.get(connection, ())):
+            self._remove(pull)
 
-    def _expire(self, key: tuple[str, int], pull: HeldPull) -> None:
-        if self._remove(key, pull):
-            pull.expire()
+    def _end(self, tick: int) -> None:
+        self._expire(self._ends[tick].pulls)
 
-    def _remove(self, key: tuple[str, int], pull: HeldPull) -> bool:
-        held = self._held.get(key)
-        if held is None or pull not in held:
+    def _expire(self, pulls: dict[HeldPull, None] | set[HeldPull]) -> None:
+        for pull in list(pulls):
+            if self._remove(pull):
+                pull.expire()
+
+    def _remove(self, pull: HeldPull) -> bool:
+        """Takes a pull out of all tables; False if it is not held any more."""
+        end = self._ends.get(pull.end_tick)
+        if end is None or pull not in end.pulls:
             return False
-        del held[pull]
+        end.pulls.discard(pull)
+        if not end.pulls:
+            del self._ends[pull.end_tick]
+            if end.timer is not None:
+                end.timer.cancel()
+        _discard(self._held, (pull.topic_name, pull.queue_id), pull)
+        _discard(self._of_connection, pull.connection, pull)
         self._count -= 1
-        if not held:
-            del self._held[key]
-        of_connection = self._keys[pull.connection]
-        del of_connection[pull]
-        if not of_connection:
-            del self._keys[pull.connection]
-        if pull.timer is not None:
-            pull.timer.cancel()
         return True
+
+
+def _discard(table: dict[KeyT, dict[HeldPull, None]], key: KeyT, pull: HeldPull) -> None:
+    pulls = table[key]
+    del pulls[pull]
+    if not pulls:
+        del table[key]

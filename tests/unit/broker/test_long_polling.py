@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from unit.broker.store.stores import record_of
 
-from pocketmq.broker.long_polling import HeldPull, LongPolling
+from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.testing.clock import VirtualClock
@@ -16,10 +16,18 @@ from pocketmq.transport.connection import Connection
 class Waiting:
     """A held pull that notes what happens to it."""
 
-    def __init__(self, connection: Connection, offset: int = 0, answers: bool = True) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        offset: int = 0,
+        *,
+        topic: str = "T",
+        queue_id: int = 0,
+        answers: bool = True,
+    ) -> None:
+        self.connection, self.topic_name, self.queue_id = connection, topic, queue_id
+        self.offset, self.answers, self.end_tick = offset, answers, 0
         self.happened: list[str] = []
-        self.answers = answers
-        self.pull = HeldPull(connection, offset, self.wake, self.expire)
 
     def wake(self) -> bool:
         self.happened.append("woken")
@@ -41,18 +49,19 @@ def grow(queue_log: QueueLog) -> None:
     queue_log.commit(0)
 
 
-def hold(polling: LongPolling, waiting: Waiting, queue_id: int = 0) -> None:
-    assert polling.hold("T", queue_id, waiting.pull, 10_000)
+def hold(polling: LongPolling, waiting: Waiting) -> None:
+    assert polling.hold(waiting, 10_000)
 
 
 async def test_pulls_of_the_queue_whose_message_has_come_are_woken(
     clock: VirtualClock, queue_log: QueueLog
 ) -> None:
     polling, connection = LongPolling(clock, 10), Connection(clock, {})
-    here, later, other = Waiting(connection), Waiting(connection, 1), Waiting(connection)
+    here, later = Waiting(connection), Waiting(connection, 1)
+    other = Waiting(connection, queue_id=1)
     hold(polling, here)
     hold(polling, later)
-    hold(polling, other, queue_id=1)
+    hold(polling, other)
     grow(queue_log)
     polling.arrived(queue_log)
     assert (here.happened, later.happened, other.happened) == (["woken"], [], [])
@@ -86,11 +95,26 @@ async def test_a_pull_ends_at_its_own_time(clock: VirtualClock) -> None:
     assert waiting.happened == ["expired"]
 
 
+async def test_pulls_that_end_at_about_the_same_time_end_together(clock: VirtualClock) -> None:
+    polling, connection = LongPolling(clock, 10), Connection(clock, {})
+    waiting = [Waiting(connection) for _ in range(3)]
+    for pull, timeout_ms in zip(waiting, (1_001, 1_099, 1_101), strict=True):
+        assert polling.hold(pull, timeout_ms)
+    assert clock.pending_timers == 2
+    await clock.advance(1)
+    assert [pull.happened for pull in waiting] == [[], [], []]
+    await clock.advance(0.1)
+    assert [pull.happened for pull in waiting] == [["expired"], ["expired"], []]
+    await clock.advance(0.1)
+    assert waiting[2].happened == ["expired"]
+    assert clock.pending_timers == 0
+
+
 async def test_there_is_room_for_so_many(clock: VirtualClock) -> None:
     polling, connection = LongPolling(clock, 2), Connection(clock, {})
     for _ in range(2):
         hold(polling, Waiting(connection))
-    assert not polling.hold("T", 0, Waiting(connection).pull, 10_000)
+    assert not polling.hold(Waiting(connection), 10_000)
     polling.release_all()
     hold(polling, Waiting(connection))
 
@@ -99,23 +123,23 @@ async def test_a_client_that_is_gone_leaves_nothing(clock: VirtualClock) -> None
     """Not until their time is over: a client may ask for years."""
     polling = LongPolling(clock, 10)
     gone, here = Connection(clock, {}), Connection(clock, {})
-    lost, kept = [Waiting(gone) for _ in range(3)], Waiting(here)
-    for queue_id, waiting in enumerate([*lost, kept]):
-        assert polling.hold("T", queue_id % 2, waiting.pull, 10**15)
+    lost, kept = [Waiting(gone, queue_id=i % 2) for i in range(3)], Waiting(here, queue_id=1)
+    for waiting in [*lost, kept]:
+        assert polling.hold(waiting, 10**15)
     polling.forget(gone)
     polling.forget(gone)
     assert (len(polling), clock.pending_timers) == (1, 1)
     assert [waiting.happened for waiting in lost] == [[], [], []]
     polling.forget(here)
-    assert (len(polling), polling._held, polling._keys) == (0, {}, {})
+    assert (len(polling), polling._held, polling._of_connection, polling._ends) == (0, {}, {}, {})
 
 
 async def test_a_deleted_topic_and_a_stop_answer(clock: VirtualClock) -> None:
     polling, connection = LongPolling(clock, 10), Connection(clock, {})
-    of_topic, other = [Waiting(connection), Waiting(connection)], Waiting(connection)
-    for queue_id, waiting in enumerate(of_topic):
-        hold(polling, waiting, queue_id)
-    assert polling.hold("U", 0, other.pull, 10_000)
+    of_topic = [Waiting(connection, queue_id=queue_id) for queue_id in range(2)]
+    other = Waiting(connection, topic="U")
+    for waiting in [*of_topic, other]:
+        hold(polling, waiting)
     polling.release_topic("T")
     assert [waiting.happened for waiting in of_topic] == [["expired"], ["expired"]]
     assert other.happened == []

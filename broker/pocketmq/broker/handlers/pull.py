@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.broker.clients import ConsumerTable
-from pocketmq.broker.filters import Selection, selection_of
+from pocketmq.broker.filters import EVERYTHING, Selection, selection_of
 from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.long_polling import HeldPull, LongPolling
+from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.errors import StoreError
@@ -62,6 +62,50 @@ class Found(NamedTuple):
     status: str
     next_offset: int
     data: bytes = b""
+
+
+class _Pull(msgspec.Struct, eq=False):
+    """A pull that passed the checks, with all that it needs to be tried again (a `HeldPull`)."""
+
+    handlers: PullHandlers
+    command: Command
+    connection: Connection
+    group: GroupConfig
+    topic: TopicConfig
+    queue_id: int
+    offset: int
+    count_max: int
+    size_max: int
+    selection: Selection
+    end_tick: int = 0
+
+    @property
+    def topic_name(self) -> str:
+        return self.topic.topic_name
+
+    def wake(self) -> bool:
+        connection, find = self.connection, self.handlers.find
+        if connection.is_closing:
+            return True
+        try:
+            found = find(self)
+            while found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                # What came does not match: go on waiting behind it.
+                self.offset = found.next_offset
+                found = find(self)
+        except (OSError, StoreError) as e:
+            # It must not reach the sender, whose message has woken this pull.
+            connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
+            return True
+        if found.code == ResponseCode.PULL_NOT_FOUND:
+            return False
+        connection.respond(self.command, self.handlers.answer(self, found))
+        return True
+
+    def expire(self) -> None:
+        status = "OFFSET_OVERFLOW_ONE" if self.offset else "NO_MESSAGE_IN_QUEUE"
+        found = Found(ResponseCode.PULL_NOT_FOUND, status, self.offset)
+        self.connection.respond(self.command, self.handlers.answer(self, found))
 
 
 class PullHandlers:
@@ -126,50 +170,35 @@ class PullHandlers:
         size_max: int,
     ) -> Command | None:
         group, topic = self._check(request, connection.remote_address)
-        selection = self._selection_of(request)
-        count_max = min(max(request.max_msg_nums, 1), count_max)
-
-        def answer(found: Found) -> Command:
-            return self._answer(request, topic, group, found)
-
+        pull = _Pull(
+            self,
+            command,
+            connection,
+            group,
+            topic,
+            request.queue_id,
+            request.queue_offset,
+            min(max(request.max_msg_nums, 1), count_max),
+            size_max,
+            self._selection_of(request),
+        )
         if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        found = self._find(request, count_max, size_max, selection)
-        if found.code != ResponseCode.PULL_NOT_FOUND or not request.sys_flag & PULL_SUSPEND:
-            return answer(found)
-
-        def wake() -> bool:
-            if connection.is_closing:
-                return True
-            try:
-                result = self._find(request, count_max, size_max, selection)
-                while result.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-                    # What came does not match: go on waiting behind it.
-                    held.offset = request.queue_offset = result.next_offset
-                    result = self._find(request, count_max, size_max, selection)
-            except (OSError, StoreError) as e:
-                # It must not reach the sender, whose message has woken this pull.
-                connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
-                return True
-            if result.code == ResponseCode.PULL_NOT_FOUND:
-                return False
-            connection.respond(command, answer(result))
-            return True
-
-        def expire() -> None:
-            connection.respond(command, answer(found._replace(next_offset=held.offset)))
-
-        held = HeldPull(connection, request.queue_offset, wake, expire)
-        timeout_ms = (
-            request.suspend_timeout_millis
-            if self._settings.long_polling
-            else self._settings.short_polling_ms
-        )
-        if self._polling.hold(request.topic, request.queue_id, held, timeout_ms):
-            return None
-        return answer(found)
+        found = self.find(pull)
+        if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
+            timeout_ms = (
+                request.suspend_timeout_millis
+                if self._settings.long_polling
+                else self._settings.short_polling_ms
+            )
+            pull.offset = found.next_offset
+            if self._polling.hold(pull, timeout_ms):
+                # Ten thousands of them may wait: what was read of the request is not kept.
+                command.raw = None
+                return None
+        return self.answer(pull, found)
 
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
@@ -225,21 +254,16 @@ class PullHandlers:
             members = self._consumers.get(request.consumer_group)
             subscription = None if members is None else members.subscriptions.get(request.topic)
             if subscription is None:
-                return Selection()
+                return EVERYTHING
             kind, text = subscription.expression_type, subscription.sub_string
         return selection_of(kind, text, sql_enabled=self._settings.sql_enabled)
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _find(
-        self,
-        request: PullMessageRequest,
-        count_max: int,
-        size_max: int,
-        selection: Selection,
-    ) -> Found:
-        offset = request.queue_offset
-        queue_log = self._store.find_log(request.topic, request.queue_id)
+    def find(self, pull: _Pull) -> Found:
+        """What there is for a pull now."""
+        offset = pull.offset
+        queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
         if queue_log is None or queue_log.max_offset == 0:
             if offset == 0:
                 return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
@@ -251,7 +275,7 @@ class PullHandlers:
             return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
         if offset > high:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
-        part = queue_log.read(offset, count_max, size_max, *selection)
+        part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
         if not part.records:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
@@ -260,12 +284,11 @@ class PullHandlers:
         self.transferred_size += len(part.data)
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data)
 
-    def _answer(
-        self, request: PullMessageRequest, topic: TopicConfig, group: GroupConfig, found: Found
-    ) -> Command:
+    def answer(self, pull: _Pull, found: Found) -> Command:
+        """The answer that says what was found, and where the queue begins and ends."""
         if found.code != ResponseCode.SUCCESS:
             self.missed_count += 1
-        queue_log = self._store.find_log(request.topic, request.queue_id)
+        queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
         return Command(
             found.code,
             remark=found.status,
@@ -275,7 +298,7 @@ class PullHandlers:
                 next_begin_offset=found.next_offset,
                 min_offset=0 if queue_log is None else queue_log.min_offset,
                 max_offset=0 if queue_log is None else queue_log.max_offset,
-                topic_sys_flag=topic.topic_sys_flag,
-                group_sys_flag=group.group_sys_flag,
+                topic_sys_flag=pull.topic.topic_sys_flag,
+                group_sys_flag=pull.group.group_sys_flag,
             ),
         )
