@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgpack
+import msgspec
 
 from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.errors import FrameError
@@ -20,30 +21,51 @@ _pack = msgpack.Packer().pack
 FIELDS_MAX = 1024
 """Fields of one header; no request has more than thirty."""
 
-_PARTS = 7
-# Without these limits a header of one-byte items would unpack to many times its size.
-_LIMITS = {"max_array_len": _PARTS, "max_map_len": FIELDS_MAX, "max_ext_len": 0, "max_bin_len": 0}
+SIZE_MAX = 256 * 1024
+"""Bytes of one header; what it unpacks to may take thirty times as much."""
+
+
+class _Parts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    code: int
+    language: int
+    version: int
+    opaque: int
+    flag: int
+    remark: str | None
+    fields: dict[str, str | int | float | bool | None]
+
+
+_DECODER = msgspec.msgpack.Decoder(_Parts)
 
 
 def decode(header: bytes, body: bytes) -> Command:
     """Reads a msgpack header.
 
     Raises:
-        FrameError: it is not an array of the seven parts.
+        FrameError: it is not an array of the seven parts, or too large.
     """
+    if len(header) > SIZE_MAX:
+        raise FrameError(f"the msgpack header has {len(header)} bytes, allowed are {SIZE_MAX}")
     try:
-        code, language, version, opaque, flag, remark, fields = msgpack.unpackb(header, **_LIMITS)
-    except (ValueError, TypeError, msgpack.UnpackException) as e:
+        parts = _DECODER.decode(header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise FrameError(f"the msgpack header cannot be read: {e}") from e
-    numbers = (code, language, version, opaque, flag)
-    if not (
-        all(n.__class__ is int for n in numbers)
-        and (remark is None or remark.__class__ is str)
-        and fields.__class__ is dict
-        and all(k.__class__ is str for k in fields)
-    ):
-        raise FrameError("the msgpack header has parts of the wrong type")
-    return Command(code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields)
+    fields = parts.fields
+    if len(fields) > FIELDS_MAX:
+        raise FrameError(f"the msgpack header has {len(fields)} fields, allowed are {FIELDS_MAX}")
+    return Command(
+        parts.code,
+        parts.opaque,
+        parts.flag,
+        body,
+        parts.remark,
+        parts.language,
+        parts.version,
+        _CODEC,
+        None,
+        None,
+        fields,
+    )
 
 
 def encode(command: Command) -> bytes:
