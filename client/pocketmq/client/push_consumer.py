@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,10 +16,10 @@ from pocketmq.client.errors import ClosedError
 from pocketmq.client.identity import lasting_id
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.local_offsets import LocalOffsets, default_path
+from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.offsets import GroupOffsets, RemoteOffsets, StartPoint
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
-from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.results import ConsumeResult, RetryLater
@@ -34,25 +33,15 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     Subscription,
 )
-from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group, check_topic, retry_topic
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.tasks import Tasks, repeat
 
 log = logging.getLogger("pocketmq.client")
 
 DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 """Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
-
-RETRY_ROUTE_LOOKS_MAX = 3
-"""How often a retry topic that does not exist is looked for before it counts as settled.
-
-A broker creates it when it first hears of the group; an older PocketMQ never does.
-"""
-
-UNSETTLED_PAUSE_MS = 1_000
-"""How soon queues are shared out again when that could not be done properly."""
 
 
 class PushConsumer:
@@ -125,19 +114,13 @@ class PushConsumer:
         )
         self._listener, self._allocate = listener, allocate
         self._stream: MessageStream | None = None
-        self._retry_topic = retry_topic(group)
         self._subscriptions: dict[str, Subscription] = {}
         if not self._is_broadcasting:
-            self._subscriptions[self._retry_topic] = Subscription.of_tags(
-                self._retry_topic, SUBSCRIBE_ALL, now_ms
-            )
-        self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
-        self._loops: dict[MessageQueue, QueueLoop] = {}
-        self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
+            topic = retry_topic(group)
+            self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
+        self._queues: MemberQueues | None = None
         self._is_running = False
         self._is_paused = False
-        self._is_settled = False
-        self._is_announced = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -165,22 +148,17 @@ class PushConsumer:
         """
         check_topic(topic)
         now_ms = self.instance.clock.now_ms()
-        subscription = Subscription.of_tags(topic, expression, now_ms)
-        self._subscriptions[topic] = subscription
-        for queue, loop in self._loops.items():
-            if queue.topic == topic:
-                loop.subscription = subscription
-        self._subscriptions_changed()
+        self._subscriptions[topic] = Subscription.of_tags(topic, expression, now_ms)
+        self._subscription_changed(topic)
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
         if self._subscriptions.pop(topic, None) is not None:
-            self._subscriptions_changed()
+            self._subscription_changed(topic)
 
-    def _subscriptions_changed(self) -> None:
-        self._is_announced = False
-        if self._is_running:
-            self._due.set()
+    def _subscription_changed(self, topic: str) -> None:
+        if self._queues is not None:
+            self._queues.subscription_changed(topic)
 
     # -- as its instance sees it --------------------------------------------------------------
 
@@ -195,8 +173,8 @@ class PushConsumer:
 
     def group_changed(self) -> None:
         """Members came or went: share the queues out anew."""
-        if self._is_running:
-            self._due.set()
+        if self._queues is not None:
+            self._queues.group_changed()
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -220,13 +198,10 @@ class PushConsumer:
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
         clock, timeout_ms = instance.clock, instance.settings.call_timeout_ms
-        self._offsets = await self._open_offsets(timeout_ms)
+        offsets = await self._open_offsets(timeout_ms)
         instance.groups.add_consumer(self)
         self._is_running = True
-        self._due = asyncio.Event()
-        self._tasks = Tasks()
-        self._puller = Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms)
-        self._assignment = (WholeTopics if self._is_broadcasting else Assignment)(
+        assignment = (WholeTopics if self._is_broadcasting else Assignment)(
             self.group,
             instance.client_id,
             self._allocate,
@@ -249,15 +224,20 @@ class PushConsumer:
             on_failure=self._drop if self._is_broadcasting else self._failed,
             consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
         )
+        self._queues = MemberQueues(
+            self.group,
+            self._subscriptions,
+            settings,
+            instance,
+            offsets,
+            assignment,
+            Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms),
+            self._dispatcher.offer,
+        )
         if self._is_paused:
-            self._dispatcher.pause()
+            self.pause()
         self._dispatcher.start()
-        for topic in self._subscriptions:
-            await instance.routes.subscribe(topic)
-        await self._rebalance()
-        self._tasks.spawn(repeat(clock, 0, self._rebalance_when_due), f"rebalance {self.group}")
-        persist_s = settings.persist_interval_ms / 1000
-        self._tasks.spawn(repeat(clock, persist_s, self._persist), f"offsets {self.group}")
+        await self._queues.start()
 
     async def _open_offsets(self, timeout_ms: float) -> GroupOffsets:
         instance = self.instance
@@ -275,20 +255,24 @@ class PushConsumer:
         """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
         if self._is_running:
             self._is_running = False
-            instance = self.instance
-            await self._tasks.close()
-            self._pulls.clear()
-            self._dispatcher.stop()
-            if self._stream is not None:
-                self._stream.close()
-            await self._dispatcher.close(self.settings.close_timeout_ms / 1000, instance.clock)
-            await self._persist()
-            self._loops.clear()
-            instance.groups.consumers.pop(self.group, None)
-            await instance.heartbeats.unregister(consumer_group=self.group)
-            for topic in self._subscriptions:
-                instance.routes.unsubscribe(topic)
+            await self._leave()
         await self._use.leave()
+
+    async def _leave(self) -> None:
+        instance = self.instance
+        if self._queues is not None:
+            await self._queues.stop()
+        self._dispatcher.stop()
+        if self._stream is not None:
+            self._stream.close()
+        await self._dispatcher.close(self.settings.close_timeout_ms / 1000, instance.clock)
+        if self._queues is not None:
+            await self._queues.close()
+            self._queues = None
+        instance.groups.consumers.pop(self.group, None)
+        await instance.heartbeats.unregister(consumer_group=self.group)
+        for topic in self._subscriptions:
+            instance.routes.unsubscribe(topic)
 
     # -- while it runs ------------------------------------------------------------------------
 
@@ -303,17 +287,15 @@ class PushConsumer:
         What is at work goes on. A pull that is under way may still bring messages; they wait.
         """
         self._is_paused = True
-        for loop in self._loops.values():
-            loop.pause()
-        if self._is_running:
+        if self._queues is not None:
+            self._queues.pause()
             self._dispatcher.pause()
 
     def resume(self) -> None:
         """Goes on after `pause`. Idempotent."""
         self._is_paused = False
-        for loop in self._loops.values():
-            loop.resume()
-        if self._is_running:
+        if self._queues is not None:
+            self._queues.resume()
             self._dispatcher.resume()
 
     def __aiter__(self) -> Self:
@@ -354,100 +336,18 @@ class PushConsumer:
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues of the subscribed topics that are this member's now, sorted."""
-        return sorted(q for q in self._loops if q.topic != self._retry_topic)
-
-    async def _rebalance_when_due(self) -> None:
-        settled_ms = self.settings.rebalance_interval_ms
-        pause_ms = settled_ms if self._is_settled else min(settled_ms, UNSETTLED_PAUSE_MS)
-        timer = self.instance.clock.call_later(pause_ms / 1000, self._due.set)
-        try:
-            await self._due.wait()
-        finally:
-            timer.cancel()
-        self._due.clear()
-        await self._rebalance()
-
-    async def _rebalance(self) -> None:
-        assignment, topics = self._assignment, sorted(self._subscriptions)
-        queues = await asyncio.gather(*(assignment.queues_of(topic) for topic in topics))
-        if not self._is_announced or not self._is_settled:
-            # Brokers must know this member before they are asked who the members are.
-            self._is_announced = True
-            await self.instance.heartbeats.send()
-        self._is_settled = False
-        shares = await asyncio.gather(*map(assignment.share_of, topics, queues))
-        kept_topics = {t for t, share in zip(topics, shares, strict=True) if share.queues is None}
-        wanted = {queue for share in shares for queue in share.queues or ()}
-        lost = [q for q in self._loops if q not in wanted and q.topic not in kept_topics]
-        await self._lose(lost)
-        gained = sorted(wanted - self._loops.keys())
-        outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
-        pending = {t for t, share in zip(topics, shares, strict=True) if not share.is_settled}
-        self._is_settled = all(outcomes) and not self._worth_another_look(pending)
-
-    def _worth_another_look(self, pending: set[str]) -> bool:
-        """Whether the topics that could not be shared out may be found soon."""
-        if self._retry_topic not in pending:
-            self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
-        elif self._retry_looks_left:
-            self._retry_looks_left -= 1
-        else:
-            pending.discard(self._retry_topic)
-        return bool(pending)
-
-    async def _lose(self, queues: Iterable[MessageQueue]) -> None:
-        stored: list[tuple[MessageQueue, int]] = []
-        for queue in queues:
-            loop = self._loops.pop(queue)
-            loop.messages.dropped = True
-            self._pulls.pop(queue).cancel()
-            self._puller.forget(queue)
-            stored.append((queue, loop.messages.commit_offset))
-        if stored:
-            log.info("group %s: gives up %s", self.group, ", ".join(str(q) for q, _ in stored))
-            await self._offsets.store(stored)
-        for queue, _ in stored:
-            self._offsets.forget(queue)
-
-    async def _gain(self, queue: MessageQueue) -> bool:
-        subscription = self._subscriptions.get(queue.topic)
-        try:
-            offset = await self._offsets.load(queue)
-        except OperatingError as e:
-            log.warning("group %s: the offset of %s is not known: %s", self.group, queue, e)
-            return False
-        if subscription is None:
-            return True
-        loop = QueueLoop(
-            queue,
-            offset,
-            subscription,
-            self._puller,
-            self.settings,
-            self.instance.clock,
-            self._dispatcher.offer,
-            is_retry=queue.topic == self._retry_topic,
-        )
-        log.info("group %s: takes %s from offset %d", self.group, queue, offset)
-        if self._is_paused:
-            loop.pause()
-        self._loops[queue] = loop
-        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
-        return True
+        return [] if self._queues is None else self._queues.own
 
     def _finished(self, messages: ProcessQueue) -> None:
-        loop = self._loops.get(messages.queue)
-        if loop is not None:
-            loop.finished(messages)
+        if self._queues is not None:
+            self._queues.finished(messages)
 
     async def _failed(
         self, messages: Sequence[ReceivedMessage], delay_level: int
     ) -> Sequence[ReceivedMessage]:
         left = await self._send_back.failed(messages, delay_level)
-        if len(left) < len(messages) and not self._retry_looks_left and self._is_running:
-            # Now at the latest there is a retry topic.
-            self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
-            self._due.set()
+        if len(left) < len(messages) and self._queues is not None:
+            self._queues.sent_back()
         return left
 
     async def _drop(
@@ -460,11 +360,6 @@ class PushConsumer:
                 message.msg_id,
             )
         return ()
-
-    async def _persist(self) -> None:
-        await self._offsets.store(
-            [(queue, loop.messages.commit_offset) for queue, loop in self._loops.items()]
-        )
 
 
 def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
