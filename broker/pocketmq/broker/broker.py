@@ -24,12 +24,14 @@ from pocketmq.broker.handlers.bulk import BulkHandlers
 from pocketmq.broker.handlers.clients import ClientHandlers
 from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
+from pocketmq.broker.handlers.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers, SendSettings
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.registration import Registration
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.retention import Retention
@@ -46,6 +48,7 @@ from pocketmq.transport.tasks import Tasks, repeat
 log = logging.getLogger("pocketmq.broker")
 
 CLIENT_SCAN_PERIOD_S = 10.0
+LOCK_SCAN_PERIOD_S = 60.0
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104
 
 
@@ -112,6 +115,7 @@ class Broker:
         )
         self.offsets = ConsumerOffsets(store.metadata)
         stack.callback(self.offsets.save)
+        self.order_locks = OrderLocks(store.metadata, clock)
         levels = parse_delay_levels(config.message_delay_level)
         self.schedule = Schedule(levels, store, topics, self.groups)
         stack.push_async_callback(self.schedule.close)
@@ -170,6 +174,7 @@ class Broker:
             ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
             ("retention", config.clean_resource_interval / 1000, retention.run),
             ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
+            ("order locks", LOCK_SCAN_PERIOD_S, self.order_locks.expire),
         ):  # fmt: skip
             tasks.spawn(repeat(clock, period_s, action), name)
 
@@ -189,7 +194,7 @@ class Broker:
             ),
         )  # fmt: skip
         sends = SendHandlers(
-            topics, self.groups, store, self.schedule,
+            topics, self.groups, store, self.schedule, self.order_locks,
             SendSettings(
                 cluster=config.broker_cluster_name,
                 region=config.region_id,
@@ -226,6 +231,7 @@ class Broker:
                 self.clock,
                 sql_enabled=config.enable_property_filter,
             ),
+            OrderLockHandlers(self.order_locks),
             TopicHandlers(
                 config.broker_name, system_names, topics, self.offsets, store, self.polling
             ),

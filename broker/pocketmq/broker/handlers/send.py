@@ -11,6 +11,7 @@ from pocketmq.broker.batches import stored_batch
 from pocketmq.broker.delay.levels import delay_level_of
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.refusals import (
     no_permission,
     queue_illegal,
@@ -90,7 +91,7 @@ class SendHandlers:
     """Checks messages, gives them their place and answers when they are stored.
 
     Args:
-        topics, groups, store, schedule: of the broker.
+        topics, groups, store, schedule, locks: of the broker.
         settings: what is checked and added.
         chance: picks a queue when the client leaves that to the broker.
     """
@@ -101,11 +102,13 @@ class SendHandlers:
         groups: GroupTable,
         store: MessageStore,
         schedule: Schedule,
+        locks: OrderLocks,
         settings: SendSettings,
         chance: random.Random,
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
-        self._schedule, self._settings, self._chance = schedule, settings, chance
+        self._schedule, self._locks = schedule, locks
+        self._settings, self._chance = settings, chance
         trace = "true" if settings.trace_on else "false"
         self._added = props.encode(
             {
@@ -314,6 +317,8 @@ class SendHandlers:
     def _give_up_exhausted(self, command: Command, request: SendMessageRequest) -> None:
         """Has a retry that was tried often enough go to the dead letters (`handleRetryAndDLQ`).
 
+        So does any retry of a group that consumes in order: its consumer tried it on the spot.
+
         Raises:
             GroupMissingError: the topic's group does not exist.
         """
@@ -321,7 +326,8 @@ class SendHandlers:
         times_max = group.retry_max_times
         if command.version >= Version.V3_4_9 and request.max_reconsume_times is not None:
             times_max = request.max_reconsume_times
-        if (request.reconsume_times or 0) > times_max:
+        tried_often = (request.reconsume_times or 0) > times_max
+        if tried_often or self._locks.holds_any(group.group_name):
             request.topic = names.dlq_topic(group.group_name)
             request.queue_id = 0
             request.properties = with_properties(request.properties or "", {props.DELAY: "-1"})

@@ -32,6 +32,14 @@ CREATE TABLE IF NOT EXISTS consumer_offsets (
     offset INTEGER NOT NULL,
     PRIMARY KEY (group_name, topic, queue_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS order_locks (
+    group_name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    broker_name TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    client_id TEXT NOT NULL,
+    PRIMARY KEY (group_name, topic, broker_name, queue_id)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -206,6 +214,26 @@ class Metadata:
     def remove_consumer_offsets(self, group: str) -> None:
         """Forgets where a group stands."""
         self._write("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
+
+    # -- order locks --------------------------------------------------------------------------
+
+    def order_locks(self) -> list[tuple[str, str, str, int, str]]:
+        """(group, topic, broker name, queue id, client id) of every queue that is locked."""
+        return self._db.execute(
+            "SELECT group_name, topic, broker_name, queue_id, client_id FROM order_locks"
+        ).fetchall()
+
+    def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
+        """Keeps (group, topic, broker name, queue id, client id) rows."""
+        self._transaction("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
+
+    def remove_order_locks(self, rows: Iterable[tuple[str, str, str, int]]) -> None:
+        """Forgets who had (group, topic, broker name, queue id)."""
+        self._transaction(
+            "DELETE FROM order_locks "
+            "WHERE group_name = ? AND topic = ? AND broker_name = ? AND queue_id = ?",
+            list(rows),
+        )
 
     def _write(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
         """Changes one row.

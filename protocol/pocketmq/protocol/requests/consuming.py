@@ -1,4 +1,4 @@
-"""Consumers about messages that they did not handle: 36."""
+"""Consumers about messages that they did not handle, and about their queues: 36, 41, 42."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ class ConsumerSendMsgBackRequest(RequestHeader, kw_only=True):
     unit_mode: bool | None = None
     max_reconsume_times: int | None = None
     broker_name: str | None = field(default=None, name="bname")
+
+
+class LockBatchRequest(RequestHeader, kw_only=True):
+    """A member of a group wants queues for itself, or renews that; the queues are in the body."""
+
+    code: ClassVar[RequestCode] = RequestCode.LOCK_BATCH_MQ
+
+
+class UnlockBatchRequest(RequestHeader, kw_only=True):
+    """A member of a group gives queues back; they are in the body."""
+
+    code: ClassVar[RequestCode] = RequestCode.UNLOCK_BATCH_MQ
