@@ -1,0 +1,20 @@
+"""The client for programs without an event loop: the same names, without ``await``.
+
+::
+
+    from pocketmq.client.blocking import Producer
+
+    with Producer("orders", "127.0.0.1:9876") as producer:
+        producer.send(Message("Orders", b"hello"))
+
+Each object runs its asynchronous twin on the loop of one background thread that they all share. It
+may be used by many threads at once. Listeners of a push consumer and callbacks of `send_async` run
+in other threads than the caller's.
+"""
+
+from pocketmq.client.blocking.admin import Admin
+from pocketmq.client.blocking.producer import Producer
+from pocketmq.client.blocking.pull_consumer import PullConsumer
+from pocketmq.client.blocking.push_consumer import PushConsumer
+
+__all__ = ["Admin", "Producer", "PullConsumer", "PushConsumer"]

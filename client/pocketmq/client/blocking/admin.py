@@ -1,0 +1,186 @@
+"""The admin client for programs without an event loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pocketmq.client import admin
+from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueStats
+from pocketmq.client.blocking.thread import Blocking
+from pocketmq.client.instance import NamesrvList
+from pocketmq.protocol.bodies.clients import ConsumerConnection, GroupConfig, ProducerConnection
+from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+
+
+class Admin(Blocking[admin.Admin]):
+    """See `pocketmq.client.admin.Admin`."""
+
+    def __init__(self, namesrv: NamesrvList = None, **settings: Any) -> None:
+        super().__init__(lambda: admin.Admin(namesrv, **settings))
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = admin.QUEUES_DEFAULT,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int = PERM_READ | PERM_WRITE,
+        order: bool = False,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a topic, or sets all its settings anew."""
+        create = self._twin.create_topic(
+            topic,
+            queues,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            order=order,
+            attributes=attributes,
+            cluster=cluster,
+            broker_addr=broker_addr,
+        )
+        return self._run(create)
+
+    def update_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        order: bool | None = None,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a topic's settings."""
+        update = self._twin.update_topic(
+            topic,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            order=order,
+            attributes=attributes,
+            cluster=cluster,
+            broker_addr=broker_addr,
+        )
+        return self._run(update)
+
+    def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Deletes a topic with its messages and offsets."""
+        self._run(self._twin.delete_topic(topic, cluster=cluster))
+
+    def topics(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all topics, or of a cluster's, sorted."""
+        return self._run(self._twin.topics(cluster=cluster))
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        """Where a topic's queues are."""
+        return self._run(self._twin.topic_route(topic))
+
+    def topic_config(self, topic: str, broker_addr: str) -> TopicConfig:
+        """A topic's settings on one broker."""
+        return self._run(self._twin.topic_config(topic, broker_addr))
+
+    def topic_stats(self, topic: str) -> list[QueueStats]:
+        """What each queue of a topic holds."""
+        return self._run(self._twin.topic_stats(topic))
+
+    def cluster_info(self) -> ClusterInfo:
+        """All clusters and their brokers."""
+        return self._run(self._twin.cluster_info())
+
+    def brokers(self) -> list[BrokerRow]:
+        """All brokers, sorted by cluster, name and id."""
+        return self._run(self._twin.brokers())
+
+    def broker_runtime(self, broker_addr: str) -> dict[str, str]:
+        """A broker's figures."""
+        return self._run(self._twin.broker_runtime(broker_addr))
+
+    def broker_config(self, broker_addr: str) -> dict[str, str]:
+        """A broker's settings."""
+        return self._run(self._twin.broker_config(broker_addr))
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Takes a broker out of all routes for writing."""
+        return self._run(self._twin.wipe_write_perm(broker_name))
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Undoes `wipe_write_perm`."""
+        return self._run(self._twin.add_write_perm(broker_name))
+
+    def groups(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all subscription groups, sorted."""
+        return self._run(self._twin.groups(cluster=cluster))
+
+    def group_config(self, group: str, broker_addr: str) -> GroupConfig:
+        """A group's settings on one broker."""
+        return self._run(self._twin.group_config(group, broker_addr))
+
+    def update_group(
+        self, config: GroupConfig, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> list[str]:
+        """Creates a group, or sets all its settings anew."""
+        return self._run(self._twin.update_group(config, cluster=cluster, broker_addr=broker_addr))
+
+    def delete_group(
+        self,
+        group: str,
+        *,
+        clean_offset: bool = False,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> None:
+        """Deletes a group and, with `clean_offset`, where it stood."""
+        delete = self._twin.delete_group(
+            group, clean_offset=clean_offset, cluster=cluster, broker_addr=broker_addr
+        )
+        self._run(delete)
+
+    def consume_stats(self, group: str, topic: str | None = None) -> list[QueueLag]:
+        """Where a group stands in each queue."""
+        return self._run(self._twin.consume_stats(group, topic))
+
+    def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
+        """Who consumes as a group, and what."""
+        return self._run(self._twin.consumer_connections(group, broker_addr))
+
+    def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
+        """Who produces as a group."""
+        return self._run(self._twin.producer_connections(group, broker_addr))
+
+    def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Stores where a group that does not run continues."""
+        self._run(self._twin.commit_offset(group, queue, offset))
+
+    def view_message(self, offset_msg_id: str) -> ReceivedMessage:
+        """A message by the address that its id carries."""
+        return self._run(self._twin.view_message(offset_msg_id))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset of a queue stored at that time or later."""
+        return self._run(self._twin.search_offset(queue, timestamp_ms))
+
+    def kv_put(self, namespace: str, key: str, value: str) -> None:
+        """Sets a key of a namespace on all name servers."""
+        self._run(self._twin.kv_put(namespace, key, value))
+
+    def kv_get(self, namespace: str, key: str) -> str | None:
+        """A key's value; None when it is not set."""
+        return self._run(self._twin.kv_get(namespace, key))
+
+    def kv_delete(self, namespace: str, key: str) -> None:
+        """Removes a key of a namespace on all name servers."""
+        self._run(self._twin.kv_delete(namespace, key))
+
+    def kv_list(self, namespace: str) -> dict[str, str]:
+        """All keys of a namespace."""
+        return self._run(self._twin.kv_list(namespace))

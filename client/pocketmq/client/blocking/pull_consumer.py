@@ -1,0 +1,74 @@
+"""The pull consumer for programs without an event loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pocketmq.client import pull_consumer
+from pocketmq.client.blocking.thread import Blocking
+from pocketmq.client.instance import NamesrvList
+from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT
+from pocketmq.client.results import PullResult
+from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
+from pocketmq.protocol.message import MessageQueue
+
+
+class PullConsumer(Blocking[pull_consumer.PullConsumer]):
+    """See `pocketmq.client.pull_consumer.PullConsumer`."""
+
+    def __init__(
+        self,
+        group: str = pull_consumer.DEFAULT_GROUP,
+        namesrv: NamesrvList = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(lambda: pull_consumer.PullConsumer(group, namesrv, **settings))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be pulled from."""
+        return self._run(self._twin.queues(topic))
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = PULL_MESSAGES_DEFAULT,
+        *,
+        expression: str = SUBSCRIBE_ALL,
+        max_bytes: int | None = None,
+        hold_ms: int = 0,
+    ) -> PullResult:
+        """Asks for messages of one queue."""
+        pull = self._twin.pull(
+            queue,
+            offset,
+            max_messages,
+            expression=expression,
+            max_bytes=max_bytes,
+            hold_ms=hold_ms,
+        )
+        return self._run(pull)
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that the queue still holds."""
+        return self._run(self._twin.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        return self._run(self._twin.max_offset(queue))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False) -> int:
+        """The first offset stored at that time or later; with `upper` the last one before."""
+        return self._run(self._twin.search_offset(queue, timestamp_ms, upper=upper))
+
+    def earliest_store_time_ms(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored; -1 when there is none."""
+        return self._run(self._twin.earliest_store_time_ms(queue))
+
+    def committed_offset(self, queue: MessageQueue) -> int | None:
+        """Where the group continues; None when it has never committed there."""
+        return self._run(self._twin.committed_offset(queue))
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Stores in the broker where the group continues."""
+        self._run(self._twin.commit(queue, offset))
