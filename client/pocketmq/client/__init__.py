@@ -18,6 +18,7 @@ from pocketmq.client.errors import (
 )
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
+from pocketmq.client.message_selector import MessageSelector
 from pocketmq.client.producer import Producer
 from pocketmq.client.pull_consumer import PullConsumer
 from pocketmq.client.push_consumer import PushConsumer
@@ -38,6 +39,7 @@ from pocketmq.client.results import (
     SendStatus,
 )
 from pocketmq.client.selectors import ByMachineRoom, ByRandom, by_hash, by_random
+from pocketmq.protocol.filters import FilterSyntaxError
 from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [  # noqa: RUF022 (grouped by use)
@@ -52,6 +54,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "ConsumeResult",
     "Message",
     "MessageQueue",
+    "MessageSelector",
     "PullResult",
     "PullStatus",
     "QueueLag",
@@ -79,6 +82,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "BatchFailedError",
     "BrokerDownError",
     "ClosedError",
+    "FilterSyntaxError",
     "NoNameServerError",
     "NoPermissionRouteError",
     "OffsetFileError",

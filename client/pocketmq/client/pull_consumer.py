@@ -9,9 +9,11 @@ from typing_extensions import Self
 
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT, Puller
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.results import PullResult
+from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import InstanceSettings, PullSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
     CONSUME_ACTIVELY,
@@ -19,7 +21,7 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     Subscription,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group
 from pocketmq.transport.clock import Clock
 
@@ -92,6 +94,7 @@ class PullConsumer:
         self._offsets = QueueOffsets(
             instance.pool, instance.routes, instance.settings.call_timeout_ms
         )
+        self._send_back = SendBack(self.group, instance, self.settings.max_reconsume_times)
         self._is_running = True
 
     async def close(self) -> None:
@@ -133,7 +136,7 @@ class PullConsumer:
         offset: int,
         max_messages: int = PULL_MESSAGES_DEFAULT,
         *,
-        expression: str = SUBSCRIBE_ALL,
+        expression: Expression = SUBSCRIBE_ALL,
         max_bytes: int | None = None,
         hold_ms: int = 0,
     ) -> PullResult:
@@ -143,7 +146,7 @@ class PullConsumer:
             queue: where from.
             offset: the first one wanted.
             max_messages: how many at the most; a RocketMQ broker gives 32.
-            expression: tags, such as ``"TagA || TagB"``.
+            expression: tags, such as ``"TagA || TagB"``, or a `MessageSelector`.
             max_bytes: how much at the most; RocketMQ's brokers do not look at it.
             hold_ms: how long to wait for a message when there is none (long polling).
 
@@ -153,15 +156,47 @@ class PullConsumer:
         """
         self._check_running()
         self._topics.add(queue.topic)
-        subscription = Subscription.of_tags(queue.topic, expression, self.instance.clock.now_ms())
         return await self._puller.pull(
             queue,
             offset,
-            subscription,
+            subscription_of(queue.topic, expression, self.instance.clock.now_ms()),
             max_messages=max_messages,
             max_bytes=max_bytes,
             hold_ms=hold_ms,
         )
+
+    async def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = PULL_MESSAGES_DEFAULT,
+        *,
+        expression: Expression = SUBSCRIBE_ALL,
+    ) -> PullResult:
+        """`pull` that waits for a message when there is none, for `pull_hold_ms` at the most.
+
+        Raises:
+            What `pull` raises.
+        """
+        hold_ms = self.settings.pull_hold_ms
+        return await self.pull(queue, offset, max_messages, expression=expression, hold_ms=hold_ms)
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """Gives a message back that could not be handled: the group gets it again later.
+
+        It comes through the topic ``%RETRY%<group>``, or after `max_reconsume_times` of that ends
+        in ``%DLQ%<group>``. A broker that does not take it back is sent an ordinary message.
+
+        Args:
+            message: as a pull brought it.
+            delay_level: when it comes again, of RocketMQ's ladder 1 to 18; 0 lets the broker
+                choose, a negative one means the dead-letter topic at once.
+
+        Raises:
+            ResponseError, SendFailedError, RouteError, NoNameServerError: nobody took it.
+        """
+        self._check_running()
+        await self._send_back.send(message, delay_level)
 
     # -- offsets ------------------------------------------------------------------------------
 

@@ -89,10 +89,31 @@ class SendBack:
         Returns:
             Those that no broker took, to be handed out again here.
         """
-        taken = await asyncio.gather(*(self._send_back(m, delay_level) for m in messages))
+        taken = await asyncio.gather(*(self._is_taken(m, delay_level) for m in messages))
         return [m for m, is_taken in zip(messages, taken, strict=True) if not is_taken]
 
-    async def _send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+    async def _is_taken(self, message: ReceivedMessage, delay_level: int) -> bool:
+        try:
+            await self.send(message, delay_level)
+        except UnsupportedRequestError:
+            return False  # an older PocketMQ, which has neither retry topics nor delays
+        except PocketMQError as e:
+            log.warning(
+                "group %s: message %s cannot be sent back now, it is kept here: %s",
+                self._group,
+                message.msg_id,
+                e,
+            )
+            return False
+        return True
+
+    async def send(self, message: ReceivedMessage, delay_level: int) -> None:
+        """Sends one message back.
+
+        Raises:
+            UnsupportedRequestError: the broker has no retry topics.
+            PocketMQError: no broker took it either way; the second attempt's error.
+        """
         broker_name = message.broker_name
         request = ConsumerSendMsgBackRequest(
             offset=message.physical_offset,
@@ -109,7 +130,7 @@ class SendBack:
                 raise BrokerDownError(message.topic, f"the master of {broker_name}")
             await self._pool.ask(address, request, SEND_BACK_TIMEOUT_MS)
         except UnsupportedRequestError:
-            return False  # an older PocketMQ, which has neither retry topics nor delays
+            raise
         except OperatingError as e:
             log.warning(
                 "group %s: %s does not take message %s back, it is sent anew: %s",
@@ -118,32 +139,21 @@ class SendBack:
                 message.msg_id,
                 e,
             )
-            return await self._send_anew(message, delay_level)
-        return True
+            await self._send_anew(message, delay_level)
 
-    async def _send_anew(self, message: ReceivedMessage, delay_level: int) -> bool:
+    async def _send_anew(self, message: ReceivedMessage, delay_level: int) -> None:
         times = message.reconsume_times + 1
         # The broker gives up what exceeds the maximum: that is how "never again" is said here.
         times_max = self._times_max if delay_level >= 0 else 0
         anew = self._copy(message, times, times_max, delay_level)
-        try:
-            outgoing = self._packer.pack(anew)
-            outgoing.header.reconsume_times = times
-            outgoing.header.max_reconsume_times = times_max
-            await self._sender.send(
-                outgoing,
-                self._settings.send_timeout_ms,
-                self._settings.retry_times_when_send_failed,
-            )
-        except PocketMQError as e:
-            log.warning(
-                "group %s: message %s cannot be sent back now, it is kept here: %s",
-                self._group,
-                message.msg_id,
-                e,
-            )
-            return False
-        return True
+        outgoing = self._packer.pack(anew)
+        outgoing.header.reconsume_times = times
+        outgoing.header.max_reconsume_times = times_max
+        await self._sender.send(
+            outgoing,
+            self._settings.send_timeout_ms,
+            self._settings.retry_times_when_send_failed,
+        )
 
     def _copy(
         self, message: ReceivedMessage, times: int, times_max: int, delay_level: int

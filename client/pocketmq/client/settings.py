@@ -76,10 +76,16 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
+        pull_hold_ms: how long a broker may hold a `pull_block_if_not_found`
+            (brokerSuspendMaxTimeMillis).
+        max_reconsume_times: how often a message comes again that was sent back, before it goes to
+            the dead-letter topic ``%DLQ%<group>``; -1 for RocketMQ's 16.
         register: tell brokers of the group by heartbeats.
     """
 
     pull_timeout_ms: int = 10_000
+    pull_hold_ms: int = 20_000
+    max_reconsume_times: int = -1
     register: bool = True
 
 

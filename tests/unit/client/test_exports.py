@@ -13,11 +13,11 @@ EXPORTED = {
     "Admin", "AllocateByConfiguration", "AllocateByConsistentHash", "AllocateByMachineRoom",
     "AllocateNearby", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
     "ByMachineRoom", "ByRandom", "ClientInstance", "ClosedError", "ConsumeResult", "FaultTable",
-    "Message", "MessageQueue", "NoNameServerError", "NoPermissionRouteError", "OffsetFileError",
-    "Producer", "PullConsumer", "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError",
-    "QueueLag", "QueueStats", "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage",
-    "RetryLater", "RouteError", "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError",
-    "UnknownTopicError",
+    "FilterSyntaxError", "Message", "MessageQueue", "MessageSelector", "NoNameServerError",
+    "NoPermissionRouteError", "OffsetFileError", "Producer", "PullConsumer", "PullResult",
+    "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag", "QueueStats", "ROCKETMQ_4_TABLE",
+    "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater", "RouteError", "SendFailedError",
+    "SendResult", "SendStatus", "SendTimeoutError", "UnknownTopicError",
     "allocate_averagely", "allocate_by_circle", "by_hash", "by_random",
 }  # fmt: skip
 

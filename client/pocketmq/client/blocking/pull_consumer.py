@@ -7,10 +7,11 @@ from typing import Any
 from pocketmq.client import pull_consumer
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.instance import NamesrvList
+from pocketmq.client.message_selector import Expression
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT
 from pocketmq.client.results import PullResult
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 
 
 class PullConsumer(Blocking[pull_consumer.PullConsumer]):
@@ -34,7 +35,7 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
         offset: int,
         max_messages: int = PULL_MESSAGES_DEFAULT,
         *,
-        expression: str = SUBSCRIBE_ALL,
+        expression: Expression = SUBSCRIBE_ALL,
         max_bytes: int | None = None,
         hold_ms: int = 0,
     ) -> PullResult:
@@ -48,6 +49,24 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
             hold_ms=hold_ms,
         )
         return self._run(pull)
+
+    def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = PULL_MESSAGES_DEFAULT,
+        *,
+        expression: Expression = SUBSCRIBE_ALL,
+    ) -> PullResult:
+        """`pull` that waits for a message when there is none."""
+        pull = self._twin.pull_block_if_not_found(
+            queue, offset, max_messages, expression=expression
+        )
+        return self._run(pull)
+
+    def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """Gives a message back that could not be handled: the group gets it again later."""
+        self._run(self._twin.send_back(message, delay_level))
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message that the queue still holds."""

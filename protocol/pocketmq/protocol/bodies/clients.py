@@ -54,6 +54,19 @@ class Subscription(Body, kw_only=True):
             sub_version=version_ms,
         )
 
+    @classmethod
+    def of_sql(cls, topic: str, expression: str, version_ms: int) -> Subscription:
+        """A subscription by a SQL92 expression over the messages' properties.
+
+        Args:
+            topic: the topic subscribed to.
+            expression: the expression; it is not parsed here.
+            version_ms: when the subscription was made.
+        """
+        return cls(
+            topic=topic, sub_string=expression, sub_version=version_ms, expression_type=SQL92
+        )
+
     @property
     def takes_all(self) -> bool:
         """Whether no message is filtered out."""

@@ -1,0 +1,75 @@
+"""Which messages of a topic a consumer wants: by tags, or by their properties."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.protocol.bodies.clients import SQL92, SUBSCRIBE_ALL, TAG, Subscription
+from pocketmq.protocol.filters import compile_filter
+
+
+class MessageSelector(msgspec.Struct, frozen=True):
+    """What a subscription takes (`client/consumer/MessageSelector`)::
+
+        consumer.subscribe("Orders", MessageSelector.by_sql("amount > 100 AND region = 'eu'"))
+
+    Wherever one is asked for, a string may stand for `by_tag` of it.
+
+    Attributes:
+        expression: what messages must fulfil.
+        expression_type: TAG or SQL92.
+
+    Raises:
+        FilterSyntaxError: `expression` is no SQL92; tells where it goes wrong.
+        UsageError: `expression_type` is neither of the two.
+    """
+
+    expression: str = SUBSCRIBE_ALL
+    expression_type: str = TAG
+
+    def __post_init__(self) -> None:
+        compile_filter(self.expression_type, self.expression)
+
+    @classmethod
+    def by_tag(cls, expression: str) -> MessageSelector:
+        """Messages with one of some tags, such as ``"TagA || TagB"``; ``"*"`` takes all."""
+        return cls(expression)
+
+    @classmethod
+    def by_sql(cls, expression: str) -> MessageSelector:
+        """Messages whose properties fulfil a SQL92 condition, such as ``"a > 5 AND b IS NULL"``.
+
+        The broker evaluates it; RocketMQ's needs ``enablePropertyFilter=true`` for that.
+
+        Raises:
+            FilterSyntaxError: it is no such condition; tells where it goes wrong. So does an
+                expression whose end RocketMQ would ignore, such as ``"a LIKE 'x'"``.
+        """
+        return cls(expression, SQL92)
+
+    def subscription(self, topic: str, version_ms: int) -> Subscription:
+        """As brokers are told.
+
+        Args:
+            topic: the topic subscribed to.
+            version_ms: when the subscription was made.
+        """
+        make = Subscription.of_sql if self.expression_type == SQL92 else Subscription.of_tags
+        return make(topic, self.expression, version_ms)
+
+
+Expression = str | MessageSelector
+"""A string stands for tags."""
+
+
+def subscription_of(topic: str, expression: Expression, version_ms: int) -> Subscription:
+    """A subscription to a topic.
+
+    Args:
+        topic: its name.
+        expression: tags as a string, or a `MessageSelector`.
+        version_ms: when the subscription was made.
+    """
+    if isinstance(expression, str):
+        return Subscription.of_tags(topic, expression, version_ms)
+    return expression.subscription(topic, version_ms)
