@@ -23,10 +23,12 @@ class Share(NamedTuple):
     Attributes:
         queues: which; None when that cannot be told now and the present ones are kept.
         is_settled: False when it should be asked again soon.
+        total: all queues of the topic that are known.
     """
 
     queues: tuple[MessageQueue, ...] | None
     is_settled: bool
+    total: tuple[MessageQueue, ...] = ()
 
 
 class Assignment:
@@ -79,7 +81,8 @@ class Assignment:
         if self._client_id not in members:
             # The broker was restarted, or has not had a heartbeat yet.
             return Share(None, False)
-        return Share(tuple(self._strategy(self._client_id, queues, members)), True)
+        own = tuple(self._strategy(self._client_id, queues, members))
+        return Share(own, True, tuple(queues))
 
     async def _members(self, topic: str) -> list[str]:
         addresses = self._routes.topic_addresses(topic)
@@ -96,4 +99,4 @@ class WholeTopics(Assignment):
 
     async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
         """All of the topic's queues."""
-        return Share(None if queues is None else tuple(queues), bool(queues))
+        return Share(None if queues is None else tuple(queues), bool(queues), tuple(queues or ()))

@@ -7,13 +7,15 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pocketmq.client.assignment import Assignment
+from pocketmq.client.assignment import Assignment, Share
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.offsets import GroupOffsets
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_loop import QueueLoop
+from pocketmq.client.rebalancing import Rebalancing
 from pocketmq.client.settings import PushSettings
+from pocketmq.client.subscription_check import check_subscriptions
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.message import MessageQueue
@@ -27,9 +29,6 @@ RETRY_ROUTE_LOOKS_MAX = 3
 
 A broker creates it when it first hears of the group; an older PocketMQ never does.
 """
-
-UNSETTLED_PAUSE_MS = 1_000
-"""How soon queues are shared out again when that could not be done properly."""
 
 
 class MemberQueues:
@@ -59,16 +58,16 @@ class MemberQueues:
     ) -> None:
         self._group, self._retry_topic = group, retry_topic(group)
         self._subscriptions, self._settings, self._instance = subscriptions, settings, instance
-        self._offsets, self._assignment, self._puller = offsets, assignment, puller
+        self._offsets, self._puller = offsets, puller
         self._offer = offer
         self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         self._loops: dict[MessageQueue, QueueLoop] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
-        self._due = asyncio.Event()
+        self._rebalancing = Rebalancing(
+            subscriptions, assignment, instance, settings.rebalance_interval_ms, self._take
+        )
         self._tasks = Tasks()
         self._is_paused = False
-        self._is_settled = False
-        self._is_announced = False
 
     @property
     def own(self) -> list[MessageQueue]:
@@ -82,12 +81,14 @@ class MemberQueues:
 
         Raises:
             NoNameServerError: none of the name servers can be asked.
+            ResponseError: a broker cannot serve one of the subscriptions.
         """
         for topic in list(self._subscriptions):
             await self._instance.routes.subscribe(topic)
-        await self._rebalance()
+        await self.check()
+        await self._rebalancing.once()
         clock, persist_s = self._instance.clock, self._settings.persist_interval_ms / 1000
-        self._tasks.spawn(repeat(clock, 0, self._rebalance_when_due), f"rebalance {self._group}")
+        self._tasks.spawn(self._rebalancing.run(), f"rebalance {self._group}")
         self._tasks.spawn(repeat(clock, persist_s, self.persist), f"offsets {self._group}")
 
     async def stop(self) -> None:
@@ -117,7 +118,7 @@ class MemberQueues:
 
     def group_changed(self) -> None:
         """Members came or went: share the queues out anew."""
-        self._due.set()
+        self._rebalancing.due()
 
     def subscription_changed(self, topic: str) -> None:
         """A topic is wanted in another way, for the first time, or not any more."""
@@ -126,8 +127,8 @@ class MemberQueues:
             for queue, loop in self._loops.items():
                 if queue.topic == topic:
                     loop.subscription = subscription
-        self._is_announced = False
-        self._due.set()
+            self._tasks.spawn(self._check_new(subscription), f"check {topic}")
+        self._rebalancing.topics_changed()
 
     def finished(self, messages: ProcessQueue) -> None:
         """A batch was finished: its queue may go on pulling."""
@@ -139,38 +140,34 @@ class MemberQueues:
         """A broker took a message back: now at the latest there is a retry topic."""
         if not self._retry_looks_left:
             self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
-            self._due.set()
+            self._rebalancing.due()
 
     # -- sharing out --------------------------------------------------------------------------
 
-    async def _rebalance_when_due(self) -> None:
-        settled_ms = self._settings.rebalance_interval_ms
-        pause_ms = settled_ms if self._is_settled else min(settled_ms, UNSETTLED_PAUSE_MS)
-        timer = self._instance.clock.call_later(pause_ms / 1000, self._due.set)
-        try:
-            await self._due.wait()
-        finally:
-            timer.cancel()
-        self._due.clear()
-        await self._rebalance()
+    async def check(self) -> None:
+        """Asks the brokers whether they can serve the subscriptions.
 
-    async def _rebalance(self) -> None:
-        assignment, topics = self._assignment, sorted(self._subscriptions)
-        queues = await asyncio.gather(*(assignment.queues_of(topic) for topic in topics))
-        if not self._is_announced or not self._is_settled:
-            # Brokers must know this member before they are asked who the members are.
-            self._is_announced = True
-            await self._instance.heartbeats.send()
-        self._is_settled = False
-        shares = await asyncio.gather(*map(assignment.share_of, topics, queues))
-        kept_topics = {t for t, share in zip(topics, shares, strict=True) if share.queues is None}
-        wanted = {queue for share in shares for queue in share.queues or ()}
+        Raises:
+            What `check_subscriptions` raises.
+        """
+        await check_subscriptions(self._group, self._instance, self._subscriptions.values())
+
+    async def _check_new(self, subscription: Subscription) -> None:
+        """The same for what was subscribed to lately; nobody waits for the answer but the log."""
+        try:
+            await check_subscriptions(self._group, self._instance, [subscription])
+        except OperatingError as e:
+            log.error("group %s: the brokers may not serve what it wants: %s", self._group, e)
+
+    async def _take(self, shares: Mapping[str, Share]) -> bool:
+        kept_topics = {t for t, share in shares.items() if share.queues is None}
+        wanted = {queue for share in shares.values() for queue in share.queues or ()}
         lost = [q for q in self._loops if q not in wanted and q.topic not in kept_topics]
         await self._lose(lost)
         gained = sorted(wanted - self._loops.keys())
         outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
-        pending = {t for t, share in zip(topics, shares, strict=True) if not share.is_settled}
-        self._is_settled = all(outcomes) and not self._worth_another_look(pending)
+        pending = {t for t, share in shares.items() if not share.is_settled}
+        return all(outcomes) and not self._worth_another_look(pending)
 
     def _worth_another_look(self, pending: set[str]) -> bool:
         """Whether the topics that could not be shared out may be found soon."""

@@ -17,6 +17,7 @@ from pocketmq.client.identity import lasting_id
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.local_offsets import LocalOffsets, default_path
 from pocketmq.client.member_queues import MemberQueues
+from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.offsets import GroupOffsets, RemoteOffsets, StartPoint
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
@@ -136,20 +137,33 @@ class PushConsumer:
 
     # -- subscriptions ------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, expression: str = SUBSCRIBE_ALL) -> None:
+    def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
         """Asks for a topic's messages, before or after the start.
 
         Args:
             topic: its name; it need not exist yet.
-            expression: tags, such as ``"TagA || TagB"``.
+            expression: tags, such as ``"TagA || TagB"``, or a `MessageSelector`. What brokers
+                say of SQL92 comes from `start`, or from `check_subscriptions` after it.
 
         Raises:
             IllegalNameError: the name is illegal.
         """
         check_topic(topic)
         now_ms = self.instance.clock.now_ms()
-        self._subscriptions[topic] = Subscription.of_tags(topic, expression, now_ms)
+        self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
         self._subscription_changed(topic)
+
+    async def check_subscriptions(self) -> None:
+        """Asks the brokers whether they can serve the subscriptions, as `start` does.
+
+        After a later `subscribe` the consumer does so by itself too, and logs an error.
+
+        Raises:
+            ResponseError: a broker cannot: SQL92 is switched off there (1), for example.
+            NoNameServerError: the brokers cannot be asked for.
+        """
+        if self._queues is not None:
+            await self._queues.check()
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
@@ -184,6 +198,7 @@ class PushConsumer:
         Raises:
             NoNameServerError: none of the name servers can be asked.
             UsageError: the shared instance has a consumer of this group already.
+            ResponseError: a broker cannot serve one of the subscriptions.
             OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
         if self._is_running:

@@ -10,6 +10,7 @@ from pocketmq.client import push_consumer
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.dispatch import Listener
 from pocketmq.client.instance import NamesrvList
+from pocketmq.client.message_selector import Expression
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
@@ -33,9 +34,13 @@ class PushConsumer(Blocking[push_consumer.PushConsumer]):
             )
         )
 
-    def subscribe(self, topic: str, expression: str = SUBSCRIBE_ALL) -> None:
+    def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
         """Asks for a topic's messages, before or after the start."""
         self._call(self._twin.subscribe, topic, expression)
+
+    def check_subscriptions(self) -> None:
+        """Asks the brokers whether they can serve the subscriptions, as `start` does."""
+        self._run(self._twin.check_subscriptions())
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
