@@ -1,0 +1,218 @@
+"""Topics: create, change, delete, list, look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pocketmq.client.admin.calls import AdminCalls, masters_of, queue_of
+from pocketmq.client.admin_results import QueueStats
+from pocketmq.client.errors import UnknownTopicError
+from pocketmq.protocol.bodies.routes import TopicRoute
+from pocketmq.protocol.bodies.topics import TopicConfig, TopicList, TopicStatsTable
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.header import RequestHeader
+from pocketmq.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
+from pocketmq.protocol.requests.nameserver import (
+    DeleteTopicInNamesrvRequest,
+    TopicListRequest,
+    TopicsByClusterRequest,
+)
+from pocketmq.protocol.requests.topics import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    TopicConfigRequest,
+    TopicStatsRequest,
+)
+
+QUEUES_DEFAULT = 16
+"""Read and write queues, on each broker, of a topic that is made by hand."""
+
+ROUTE_WAIT_S = 3.0
+"""How long a change may take to reach the name server; after that the caller goes on."""
+
+ROUTE_POLL_S = 0.01
+
+
+class TopicAdmin(AdminCalls):
+    """What `Admin` does with topics."""
+
+    async def create_topic(
+        self,
+        topic: str,
+        queues: int = QUEUES_DEFAULT,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int = PERM_READ | PERM_WRITE,
+        order: bool = False,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a topic, or sets all its settings anew, and waits until the route shows it.
+
+        Args:
+            topic: its name.
+            queues: read and write queues on each broker.
+            read_queues, write_queues: where the two counts differ.
+            perm: bits of `protocol.flags`: 4 read, 2 write.
+            order: an order topic.
+            attributes: ``+name=value,-name``, such as ``+message.type=FIFO``.
+            cluster, broker_addr: where.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            IllegalNameError, UsageError: the name is illegal or reserved, a count is not positive.
+        """
+        check_topic(topic)
+        if is_system_topic(topic):
+            raise UsageError(f"topic {topic} belongs to the brokers and cannot be set")
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues if read_queues is None else read_queues,
+            write_queue_nums=queues if write_queues is None else write_queues,
+            perm=perm,
+            order=order,
+        )
+        if min(config.read_queue_nums, config.write_queue_nums) < 1:
+            raise UsageError("a topic needs at least one read and one write queue")
+        addresses = await self._brokers(cluster, broker_addr)
+        await asyncio.gather(*(self._put_topic(a, config, attributes) for a in addresses))
+        await self._wait_for_route(config, addresses)
+        return addresses
+
+    async def update_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        order: bool | None = None,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a topic's settings, on every broker that has it.
+
+        To shrink a topic without loss, lower the write queues first and the read queues when they
+        are empty; to expand it, raise the read queues first.
+
+        Args:
+            topic, read_queues, write_queues, perm, order, attributes: as of `create_topic`.
+            cluster, broker_addr: where; by default everywhere.
+
+        Returns:
+            The addresses of the brokers that were changed.
+
+        Raises:
+            UnknownTopicError: no broker has it.
+        """
+        if cluster is None and broker_addr is None:
+            addresses = await self._topic_masters(topic)
+        else:
+            addresses = await self._brokers(cluster, broker_addr)
+        for address in addresses:
+            config = await self.topic_config(topic, address)
+            if read_queues is not None:
+                config.read_queue_nums = read_queues
+            if write_queues is not None:
+                config.write_queue_nums = write_queues
+            if perm is not None:
+                config.perm = perm
+            if order is not None:
+                config.order = order
+            await self._put_topic(address, config, attributes)
+            await self._wait_for_route(config, [address])
+        return addresses
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Deletes a topic with its messages and offsets, on brokers and in name servers.
+
+        Args:
+            topic: its name.
+            cluster: only there; by default everywhere.
+
+        Raises:
+            UnknownTopicError: no broker has it.
+        """
+        info = await self.cluster_info()
+        if cluster is None:
+            addresses = await self._topic_masters(topic)
+        else:
+            addresses = masters_of(info, cluster)
+        await asyncio.gather(*(self._ask(a, DeleteTopicRequest(topic=topic)) for a in addresses))
+        await self._link.ask_all(DeleteTopicInNamesrvRequest(topic=topic, cluster_name=cluster))
+
+    async def topics(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all topics, or of a cluster's, sorted."""
+        request: RequestHeader = TopicListRequest()
+        if cluster is not None:
+            request = TopicsByClusterRequest(cluster=cluster)
+        answer = await self._link.ask(request)
+        return sorted(TopicList.decode(answer.body).topic_list)
+
+    async def topic_config(self, topic: str, broker_addr: str) -> TopicConfig:
+        """A topic's settings on one broker.
+
+        Raises:
+            TopicMissingError: the broker does not have it.
+        """
+        answer = await self._ask(broker_addr, TopicConfigRequest(topic=topic))
+        return TopicConfig.decode(answer.body)
+
+    async def topic_stats(self, topic: str) -> list[QueueStats]:
+        """What each queue of a topic holds, sorted by broker and queue.
+
+        Raises:
+            UnknownTopicError: no broker has it.
+        """
+        rows: list[QueueStats] = []
+        for address in await self._topic_masters(topic):
+            answer = await self._ask(address, TopicStatsRequest(topic=topic))
+            rows += [
+                QueueStats(queue_of(k), o.min_offset, o.max_offset, o.last_update_timestamp)
+                for k, o in TopicStatsTable.decode(answer.body).offset_table.items()
+            ]
+        return sorted(rows, key=lambda row: row.queue)
+
+    async def _put_topic(self, address: str, config: TopicConfig, attributes: str | None) -> None:
+        request = CreateTopicRequest(
+            topic=config.topic_name,
+            default_topic=AUTO_CREATE_TOPIC,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+            attributes=attributes,
+        )
+        await self._ask(address, request)
+
+    async def _wait_for_route(self, config: TopicConfig, addresses: Sequence[str]) -> None:
+        """Returns when the name server in use knows of a change, or when that takes too long.
+
+        Brokers register changes at once, but they answer before the name server has.
+        """
+        wanted = (config.read_queue_nums, config.write_queue_nums, config.perm)
+        clock = self._instance.clock
+        deadline = clock.monotonic() + ROUTE_WAIT_S
+        while clock.monotonic() < deadline:
+            try:
+                route = await self.topic_route(config.topic_name)
+            except UnknownTopicError:
+                route = TopicRoute()
+            changed = {
+                d.broker_name
+                for d in route.queue_datas
+                if (d.read_queue_nums, d.write_queue_nums, d.perm) == wanted
+            }
+            shown = {b.master_address for b in route.broker_datas if b.broker_name in changed}
+            if shown.issuperset(addresses):
+                return
+            await clock.sleep(ROUTE_POLL_S)
