@@ -282,7 +282,9 @@ LANGUAGES_BY_NAME: dict[str, int] = {code.name: int(code) for code in LanguageCo
 class Version(IntEnum):
     """Ordinals of `common/MQVersion` that change behaviour; every frame carries its sender's."""
 
+    V3_0_7_SNAPSHOT = 28
     V3_0_11 = 37
+    V3_1_8_SNAPSHOT = 62
     V3_4_9 = 121
     V4_1_0_SNAPSHOT = 232
     V4_9_3 = 399

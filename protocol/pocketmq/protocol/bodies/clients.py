@@ -121,6 +121,16 @@ class ClientConnection(Body, kw_only=True):
     client_addr: str
     language: str
     version: int
+    subscription: str | None = None
+    """What it subscribes to, in words; only PocketMQ's brokers tell."""
+
+
+class SubscriptionSide(Body, kw_only=True):
+    """Members of a group that subscribe alike, some of them by id."""
+
+    subscription: str
+    member_count: int
+    client_ids: list[str] = field(default_factory=list)
 
 
 class ConsumerConnection(Body, kw_only=True):
@@ -131,6 +141,8 @@ class ConsumerConnection(Body, kw_only=True):
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
+    subscription_conflict: list[SubscriptionSide] | None = None
+    """Who subscribes how, where the members differ; only PocketMQ's brokers tell."""
 
 
 class ProducerConnection(Body, kw_only=True):

@@ -115,7 +115,7 @@ class TopicStatsTable(Body, kw_only=True):
         """Reads the table; its keys are whole objects."""
         wire = loose_json.decode(data, _WireTopicStats)
         return cls(
-            offset_table={_queue_key(k): v for k, v in wire.offset_table.items()},
+            offset_table={queue_key(k): v for k, v in wire.offset_table.items()},
             topic_put_tps=wire.topic_put_tps,
         )
 
@@ -140,7 +140,7 @@ class ConsumeStats(Body, kw_only=True):
         """Reads the table; its keys are whole objects."""
         wire = loose_json.decode(data, _WireConsumeStats)
         return cls(
-            offset_table={_queue_key(k): v for k, v in wire.offset_table.items()},
+            offset_table={queue_key(k): v for k, v in wire.offset_table.items()},
             consume_tps=wire.consume_tps,
         )
 
@@ -155,5 +155,6 @@ class _WireConsumeStats(Body, kw_only=True):
     consume_tps: float = 0.0
 
 
-def _queue_key(text: str) -> QueueKey:
+def queue_key(text: str) -> QueueKey:
+    """A key of a table as `loose_json` hands it out: its own JSON text."""
     return loose_json.decode(text.encode(), QueueKey)

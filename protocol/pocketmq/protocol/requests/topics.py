@@ -80,9 +80,13 @@ class GroupConfigRequest(RequestHeader, kw_only=True):
 
 
 class AllGroupConfigRequest(RequestHeader, kw_only=True):
-    """All subscription groups of a broker."""
+    """All subscription groups of a broker, in pages if `max_group_num` is given."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+
+    group_seq: int | None = None
+    data_version: str | None = None
+    max_group_num: int | None = None
 
 
 class DeleteGroupRequest(RequestHeader, kw_only=True):
@@ -95,12 +99,17 @@ class DeleteGroupRequest(RequestHeader, kw_only=True):
 
 
 class ConsumeStatsRequest(RequestHeader, kw_only=True):
-    """A group's offsets beside the queues' own: its lag."""
+    """A group's offsets beside the queues' own: its lag.
+
+    `topic` may be one that the living members do not subscribe to, which gives nothing;
+    `topic_list`, names joined by semicolons, counts whatever they subscribe to.
+    """
 
     code: ClassVar[RequestCode] = RequestCode.GET_CONSUME_STATS
 
     consumer_group: str
     topic: str | None = None
+    topic_list: str | None = None
 
 
 class RuntimeInfoRequest(RequestHeader, kw_only=True):

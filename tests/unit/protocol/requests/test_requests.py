@@ -20,7 +20,16 @@ from pocketmq.protocol.requests.sending import (
     SendMessageV2Request,
 )
 
-FAMILIES = ("clients", "consuming", "nameserver", "offsets", "pulling", "sending", "topics")
+FAMILIES = (
+    "clients",
+    "consuming",
+    "groups",
+    "nameserver",
+    "offsets",
+    "pulling",
+    "sending",
+    "topics",
+)
 
 
 def headers() -> list[type[Header]]:

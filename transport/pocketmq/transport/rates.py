@@ -1,0 +1,61 @@
+"""Figures of the last minute or hour, kept at the cost of an addition."""
+
+from __future__ import annotations
+
+from collections import deque
+
+BUCKETS = 6
+"""Parts of a window; what is older than the window by up to one part still counts."""
+
+
+class Window:
+    """What happened during the last so many seconds: how often, and what it cost.
+
+    Nothing runs in the background: a window moves on when it is written or read.
+
+    Args:
+        now_s: seconds of a clock that never goes back; the window begins empty then.
+        span_s: how far it looks back.
+    """
+
+    __slots__ = ("_begin_s", "_buckets", "_count", "_number", "_part_s", "_total")
+
+    def __init__(self, now_s: float, span_s: float = 60.0) -> None:
+        self._part_s = span_s / BUCKETS
+        self._begin_s = now_s
+        self._number = int(now_s / self._part_s)
+        self._count, self._total = 0, 0.0
+        self._buckets: deque[tuple[int, int, float]] = deque()
+
+    def add(self, now_s: float, count: int, cost: float = 0.0) -> None:
+        """Something happened `count` times and cost so much in all."""
+        number = int(now_s / self._part_s)
+        if number != self._number:
+            self._move(number)
+        self._count += count
+        self._total += cost
+
+    def _move(self, number: int) -> None:
+        if self._count or self._total:
+            self._buckets.append((self._number, self._count, self._total))
+        self._number, self._count, self._total = number, 0, 0.0
+        while self._buckets and self._buckets[0][0] <= number - BUCKETS:
+            self._buckets.popleft()
+
+    def count(self, now_s: float) -> int:
+        """How often it happened."""
+        number = int(now_s / self._part_s)
+        if number != self._number:
+            self._move(number)
+        return self._count + sum(count for _, count, _ in self._buckets)
+
+    def cost(self, now_s: float) -> float:
+        """What it cost in all."""
+        self.count(now_s)
+        return self._total + sum(total for _, _, total in self._buckets)
+
+    def per_second(self, now_s: float) -> float:
+        """How often it happened a second."""
+        count = self.count(now_s)
+        span_s = now_s - max((self._number - BUCKETS + 1) * self._part_s, self._begin_s)
+        return count / max(span_s, 1.0)
