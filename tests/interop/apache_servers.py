@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +61,13 @@ def apache_cluster(
     *,
     serialize_type: str = "JSON",
     stop_signal: signal.Signals = signal.SIGKILL,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[Cluster]:
     """Run a name server and one broker with automatic topic creation; their data is in ``folder``.
 
     ``serialize_type`` (JSON or ROCKETMQ) is the header codec of what the servers send. TERM makes
-    the broker unregister, but it then takes some 15 s to end: hence KILL by default.
+    the broker unregister, but it then takes some 15 s to end: hence KILL by default. ``settings``
+    are further ones of the broker.
     Raises maven.BuildFailure and processes.StartFailure.
     """
     classpath = _build()
@@ -88,7 +90,8 @@ def apache_cluster(
     namesrv_conf = _write(conf / "namesrv.properties", _namesrv_settings(listening))
     namesrv = [*java, start, "-c", str(namesrv_conf)]
     start = "org.apache.rocketmq.broker.BrokerStartup"
-    broker_conf = _write(conf / "broker.properties", _broker_settings(listening, folder / "store"))
+    broker_settings = _broker_settings(listening, folder / "store") | dict(settings or {})
+    broker_conf = _write(conf / "broker.properties", broker_settings)
     broker = [*java, start, "-c", str(broker_conf)]
     with (
         running(namesrv, NAMESRV_UP, environment=home, stop_signal=stop_signal),

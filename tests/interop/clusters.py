@@ -1,17 +1,19 @@
-"""The cluster under test: ``pocketmq up`` as a subprocess."""
+"""The cluster under test: ``pocketmq up`` as a subprocess, or its servers with settings."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
 from interop.processes import running
 
 POCKETMQ_UP = re.compile(r"^up\b.*")
+HOST = "127.0.0.1"
 ADDRESS = re.compile(r"\b([\w-]+)=([\w.\[\]:-]+:\d+)")
 
 
@@ -31,3 +33,32 @@ def pocketmq_cluster(data: Path, *options: str) -> Iterator[Cluster]:
     with running(command, POCKETMQ_UP) as up:
         addresses = dict(ADDRESS.findall(up.group()))
         yield Cluster(addresses.pop("namesrv"), addresses)
+
+
+@contextmanager
+def configured_cluster(data: Path, settings: Mapping[str, object]) -> Iterator[Cluster]:
+    """Run a name server and a broker with these settings of its YAML file, on free ports.
+
+    Raises processes.StartFailure.
+    """
+    pocketmq = [sys.executable, "-m", "pocketmq.cli.main"]
+    namesrv_file = _write(
+        data / "namesrv.yaml",
+        {"listenPort": 0, "bindAddress": HOST, "kvConfigPath": str(data / "kvConfig.json")},
+    )
+    with running([*pocketmq, "namesrv", "-c", str(namesrv_file)], POCKETMQ_UP) as up:
+        namesrv = dict(ADDRESS.findall(up.group()))["namesrv"]
+        own = {
+            "listenPort": 0,
+            "bindAddress": HOST,
+            "namesrvAddr": namesrv,
+            "storePathRootDir": str(data / "store"),
+        }
+        broker_file = _write(data / "broker.yaml", {**own, **settings})
+        with running([*pocketmq, "broker", "-c", str(broker_file)], POCKETMQ_UP) as up:
+            yield Cluster(namesrv, dict(ADDRESS.findall(up.group())))
+
+
+def _write(file: Path, settings: Mapping[str, object]) -> Path:
+    file.write_text(yaml.safe_dump(dict(settings)))
+    return file

@@ -2,7 +2,8 @@
 
 ``POCKETMQ_INTEROP_NAMESRV=host:port`` points the tests at a cluster that already runs (with
 automatic topic creation on) instead of starting this project's own; Apache's own server passes them
-too, which shows that they ask for nothing but RocketMQ's behaviour.
+too, which shows that they ask for nothing but RocketMQ's behaviour. It needs BROKER_SETTINGS, and
+what Apache has off: ``enablePropertyFilter``, ``recallMessageEnable``, ``traceTopicEnable``.
 ``POCKETMQ_INTEROP_CLIENT=4.9.8`` chooses another version of Apache's client.
 """
 
@@ -16,11 +17,14 @@ from typing import Any
 import pytest
 from interop import maven
 from interop.apache_servers import apache_cluster
-from interop.clusters import Cluster, pocketmq_cluster
+from interop.clusters import Cluster, configured_cluster
 from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
 
 RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"
 OTHER_CLIENT = "POCKETMQ_INTEROP_CLIENT"
+
+# Short delays, so that retries come soon.
+BROKER_SETTINGS = {"messageDelayLevel": "1s 1s 1s 2s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s"}
 
 RunProbe = Callable[..., Any]
 
@@ -40,7 +44,7 @@ def cluster(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Itera
     if namesrv := os.environ.get(RUNNING_CLUSTER):
         yield Cluster(namesrv)
         return
-    with pocketmq_cluster(tmp_path_factory.mktemp("pocketmq-data")) as started:
+    with configured_cluster(tmp_path_factory.mktemp("pocketmq"), BROKER_SETTINGS) as started:
         yield started
 
 

@@ -1,9 +1,12 @@
 package pocketmq.interop;
 
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** Started clients of every kind the probe uses, set up alike. */
@@ -11,6 +14,17 @@ final class Clients {
 
   /** A healthy cluster on loopback answers in milliseconds; what takes this long is a failure. */
   static final int CALL_TIMEOUT_MS = 10_000;
+
+  /** The probe runs many consumers at once, each of which would start 20 threads. */
+  private static final int CONSUME_THREADS = 4;
+
+  /**
+   * Instead of 30 s. A consumer whose rebalance meets its own heartbeat does not send the one that
+   * tells of the new version of its subscription, and every pull is refused until the next.
+   */
+  private static final int BEAT_MS = 1000;
+
+  private static final AtomicInteger COUNT = new AtomicInteger();
 
   private Clients() {}
 
@@ -47,10 +61,26 @@ final class Clients {
     return consumer;
   }
 
+  /** Not started: what is subscribed and who listens must be set before. */
+  static DefaultMQPushConsumer pushConsumer(Options options, String group) {
+    return prepared(new DefaultMQPushConsumer(group), options);
+  }
+
+  static DefaultMQPushConsumer prepared(DefaultMQPushConsumer consumer, Options options) {
+    prepare(consumer, options, "push");
+    consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+    consumer.setConsumeThreadMin(CONSUME_THREADS);
+    consumer.setConsumeThreadMax(CONSUME_THREADS);
+    return consumer;
+  }
+
   /** Gives each client an instance name of its own, so that none shares connections. */
-  private static void prepare(ClientConfig config, Options options, String role) {
+  static void prepare(ClientConfig config, Options options, String role) {
     config.setNamesrvAddr(options.namesrv());
-    config.setInstanceName("interop-" + role + "-" + ProcessHandle.current().pid());
+    long pid = ProcessHandle.current().pid();
+    config.setInstanceName("interop-" + role + "-" + pid + "-" + COUNT.incrementAndGet());
     config.setVipChannelEnabled(false);
+    config.setHeartbeatBrokerInterval(BEAT_MS);
+    config.setPollNameServerInterval(BEAT_MS);
   }
 }

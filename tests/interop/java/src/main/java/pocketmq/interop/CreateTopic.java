@@ -31,21 +31,27 @@ final class CreateTopic {
             options.number("perm", 6));
     DefaultMQAdminExt admin = Clients.admin(options);
     try {
-      List<String> masters = new ArrayList<>();
-      for (var broker : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
-        masters.add(broker.getBrokerAddrs().get(0L));
-      }
-      for (String address : masters) {
-        admin.createAndUpdateTopicConfig(address, config);
-      }
-      Await.until(
-          "route of " + config.getTopicName() + " on " + masters,
-          ROUTE_TIMEOUT_MS,
-          () -> shows(route(admin, config.getTopicName()), config, masters.size()));
+      List<String> masters = create(admin, config);
       return new Created(config.getTopicName(), masters, route(admin, config.getTopicName()));
     } finally {
       admin.shutdown();
     }
+  }
+
+  /** Returns the masters' addresses when the route shows the topic as it is wanted. */
+  static List<String> create(DefaultMQAdminExt admin, TopicConfig config) throws Exception {
+    List<String> masters = new ArrayList<>();
+    for (var broker : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+      masters.add(broker.getBrokerAddrs().get(0L));
+    }
+    for (String address : masters) {
+      admin.createAndUpdateTopicConfig(address, config);
+    }
+    Await.until(
+        "route of " + config.getTopicName() + " on " + masters,
+        ROUTE_TIMEOUT_MS,
+        () -> shows(route(admin, config.getTopicName()), config, masters.size()));
+    return masters;
   }
 
   /** The queue data of a topic's route; empty while the name server does not know the topic. */

@@ -59,7 +59,7 @@ final class LitePull {
     consumer.start();
   }
 
-  private static List<Views.Received> poll(DefaultLitePullConsumer consumer, int expected)
+  static List<Views.Received> poll(DefaultLitePullConsumer consumer, int expected)
       throws Exception {
     List<Views.Received> messages = new ArrayList<>();
     Await.until(

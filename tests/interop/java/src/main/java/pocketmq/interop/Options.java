@@ -30,6 +30,14 @@ final class Options {
     return options;
   }
 
+  /** The same options with one of them set. */
+  Options with(String name, String value) {
+    Options changed = new Options();
+    changed.values.putAll(values);
+    changed.values.put(name, value);
+    return changed;
+  }
+
   String text(String name) {
     String value = values.get(name);
     if (value == null) {
@@ -57,5 +65,9 @@ final class Options {
 
   String topic() {
     return text("topic");
+  }
+
+  String group() {
+    return text("group");
   }
 }

@@ -25,16 +25,24 @@ public final class Probe {
   static final int EXIT_USAGE = 2;
   static final int EXIT_DEADLINE = 3;
 
-  private static final Map<String, Command> COMMANDS =
-      new TreeMap<>(
-          Map.of(
-              "create-topic", CreateTopic::run,
-              "inspect", Inspect::run,
-              "send", Send::run,
-              "pull", Pull::run,
-              "lite-pull", LitePull::run,
-              "produce-known", KnownMessages::produce,
-              "consume-known", KnownMessages::consume));
+  private static final Map<String, Command> COMMANDS = new TreeMap<>();
+
+  static {
+    COMMANDS.put("create-topic", CreateTopic::run);
+    COMMANDS.put("inspect", Inspect::run);
+    COMMANDS.put("send", Send::run);
+    COMMANDS.put("pull", Pull::run);
+    COMMANDS.put("lite-pull", LitePull::run);
+    COMMANDS.put("produce-known", KnownMessages::produce);
+    COMMANDS.put("consume-known", KnownMessages::consume);
+    COMMANDS.put("together", Together::run);
+    COMMANDS.put("clustering", Clustering::run);
+    COMMANDS.put("retries", Retries::run);
+    COMMANDS.put("broadcasting", Broadcasting::run);
+    COMMANDS.put("filters", Filters::run);
+    COMMANDS.put("start-positions", StartPositions::run);
+    COMMANDS.put("namespaces", Namespaces::run);
+  }
 
   private Probe() {}
 
@@ -43,12 +51,8 @@ public final class Probe {
     // The client and its logging may write to System.out; stdout must hold the document alone.
     PrintStream document = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     System.setOut(System.err);
-    Command command = arguments.length == 0 ? null : COMMANDS.get(arguments[0]);
-    if (command == null) {
-      String commands = String.join("|", COMMANDS.keySet());
-      exit(EXIT_USAGE, "usage: Probe " + commands + " [--name value]...");
-    }
     try {
+      Command command = command(arguments.length == 0 ? "" : arguments[0]);
       Options options = Options.parse(arguments);
       startDeadline(options.number("deadline-s", 60));
       Object seen = command.run(options);
@@ -62,6 +66,15 @@ public final class Probe {
       failure.printStackTrace();
       exit(EXIT_FAILED, arguments[0] + " failed: " + failure);
     }
+  }
+
+  static Command command(String name) {
+    Command command = COMMANDS.get(name);
+    if (command == null) {
+      String commands = String.join("|", COMMANDS.keySet());
+      throw new Options.UsageException("usage: Probe " + commands + " [--name value]...");
+    }
+    return command;
   }
 
   /** Ends the process if it outlives the deadline, with the stacks that show where it waited. */

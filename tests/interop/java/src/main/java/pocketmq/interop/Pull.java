@@ -8,6 +8,7 @@ import java.util.TreeMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -94,6 +95,20 @@ final class Pull {
           return stored >= expected;
         });
     return queues;
+  }
+
+  /** Waits until the name servers know a topic that somebody else creates. */
+  static void awaitTopic(DefaultMQPullConsumer consumer, String topic) throws Exception {
+    Await.until(
+        "route of " + topic,
+        EXPECT_TIMEOUT_MS,
+        () -> {
+          try {
+            return !consumer.fetchSubscribeMessageQueues(topic).isEmpty();
+          } catch (MQClientException unknown) {
+            return false;
+          }
+        });
   }
 
   /** All messages of a queue; the answer to each pull is added to {@code answers}. */

@@ -1,0 +1,41 @@
+package pocketmq.interop;
+
+import java.lang.reflect.Method;
+import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.message.Message;
+
+/** What only the 5.x client can do, called by name: one source compiles against 4.9.x too. */
+final class Since5 {
+
+  private Since5() {}
+
+  static void setNamespaceV2(ClientConfig config, String namespace) throws Exception {
+    call(config, "setNamespaceV2", String.class, namespace);
+  }
+
+  /** {@code setter}: setDelayTimeMs, setDelayTimeSec or setDeliverTimeMs. */
+  static void setTimer(Message message, String setter, long value) throws Exception {
+    call(message, setter, long.class, value);
+  }
+
+  static String recallHandle(SendResult result) throws Exception {
+    return (String) result.getClass().getMethod("getRecallHandle").invoke(result);
+  }
+
+  /** Returns the id of the message that was recalled. */
+  static String recall(DefaultMQProducer producer, String topic, String handle) throws Throwable {
+    Method recall = producer.getClass().getMethod("recallMessage", String.class, String.class);
+    try {
+      return (String) recall.invoke(producer, topic, handle);
+    } catch (java.lang.reflect.InvocationTargetException refused) {
+      throw refused.getCause();
+    }
+  }
+
+  private static void call(Object target, String name, Class<?> type, Object value)
+      throws Exception {
+    target.getClass().getMethod(name, type).invoke(target, value);
+  }
+}
