@@ -44,6 +44,8 @@ BARS = (
     Bar("sync64", "msgs_per_s", "64 synchronous senders, rate", 1.5, True),
     Bar("sync1", "msgs_per_s", "1 synchronous sender, rate", 1.2, True),
     Bar("batch16", "msgs_per_s", "batches of 16, rate", 1.0, True),
+    Bar("e2e", "msgs_per_s", "sending while consuming, sent", 1.3, True),
+    Bar("e2e", "consumed_per_s", "sending while consuming, consumed", 1.3, True),
     Bar("sync64", "server_cpu_us_per_msg", "64 senders, server CPU a message", 0.5, False),
     Bar("sync1", "server_cpu_us_per_msg", "1 sender, server CPU a message", 0.5, False),
     Bar("batch16", "server_cpu_us_per_msg", "batches, server CPU a message", 1.0, False),
@@ -88,7 +90,7 @@ def against_rocketmq(reference: Path, given: argparse.Namespace, work: Path) -> 
     rocketmq = f"{reference / 'cluster.sh'} {work} 1 2g {NAMESRV_PORT} {BROKER_PORT}"
     console.print(f"load generator: {given.rounds} rounds of {given.seconds} s a row …")
     subprocess.run(
-        [sys.executable, reference / "load.py", "--lib", jars, "--rows", "sync64,sync1,batch16",
+        [sys.executable, reference / "load.py", "--lib", jars, "--rows", "sync64,sync1,batch16,e2e",
          "--seconds", str(given.seconds), "--rounds", str(given.rounds),
          "--warm", str(given.warm), "--namesrv", f"127.0.0.1:{NAMESRV_PORT}",
          "--json", figures,
@@ -115,7 +117,7 @@ def compare(bar: Bar, measured: dict[str, Any]) -> Line:
 
 def figure(kind: str, value: float) -> str:
     """A figure with its unit."""
-    unit = {"msgs_per_s": " msg/s", "server_cpu_us_per_msg": " µs", "server_pss_mb": " MB",
+    unit = {"msgs_per_s": " msg/s", "consumed_per_s": " msg/s", "server_cpu_us_per_msg": " µs", "server_pss_mb": " MB",
             "start_s": " s"}[kind]  # fmt: skip
     digits = 2 if kind == "start_s" else 1 if value < 100 else 0
     return f"{value:,.{digits}f}{unit}"
@@ -146,6 +148,27 @@ def idle(work: Path, seconds: int) -> Line:
         "idle cluster, share of a core", f"{percent:.2f} %", "", "", f"≤ {IDLE_BAR_PERCENT:g} %",
         "yes" if percent <= IDLE_BAR_PERCENT else "NO",
     )  # fmt: skip
+
+
+def own_client() -> list[Line]:
+    """This project's own client, in a process of its own."""
+    console.print("our own client …")
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / "client.py"], stdout=subprocess.PIPE, text=True,
+        check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    return [
+        Line(what, f"{found[name]:,} {unit}", "", "", f"{'≥' if at_least else '≤'} {limit:,} {unit}",
+             "yes" if (found[name] >= limit if at_least else found[name] <= limit) else "NO")
+        for what, name, unit, limit, at_least in (
+            ("our producer, 64 awaited sends under way", "sends_per_s", "msg/s", 20_000, True),
+            ("our push consumer, a backlog", "consumed_per_s", "msg/s", 30_000, True),
+            ("end-to-end latency at 1,000 msg/s, median", "latency_median_ms", "ms", 2, False),
+            ("10,000 idle long polls, memory of each", "idle_poll_kb", "KB", 3, False),
+            ("10,000 idle long polls, share of a core", "idle_cpu_percent", "%", 2, False),
+        )
+    ]  # fmt: skip
 
 
 def spark_ingest(rows: int, runs: int) -> list[Line]:
@@ -226,6 +249,7 @@ def main() -> int:
         else:
             console.print(f"{given.reference} is not there: RocketMQ is left out", style="yellow")
         lines.append(idle(work, given.idle_seconds))
+    lines += own_client()
     lines += spark_ingest(given.spark_rows, given.spark_runs)
     write_results(lines, given)
     return 1 if any(line.holds == "NO" for line in lines) else 0

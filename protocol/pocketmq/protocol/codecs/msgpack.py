@@ -21,8 +21,11 @@ _pack = msgpack.Packer().pack
 FIELDS_MAX = 1024
 """Fields of one header; no request has more than thirty."""
 
-SIZE_MAX = 256 * 1024
-"""Bytes of one header; what it unpacks to may take thirty times as much."""
+_PARTS = 7
+# Without these limits a header of one-byte items would unpack to many times its size.
+_LIMITS = {"max_array_len": _PARTS, "max_map_len": FIELDS_MAX, "max_ext_len": 0, "max_bin_len": 0}
+_SMALL = 64 * 1024
+"""Bytes of a header that may unpack to many times as much: nearly all are much smaller."""
 
 
 class _Parts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -42,13 +45,14 @@ def decode(header: bytes, body: bytes) -> Command:
     """Reads a msgpack header.
 
     Raises:
-        FrameError: it is not an array of the seven parts, or too large.
+        FrameError: it is not an array of the seven parts.
     """
-    if len(header) > SIZE_MAX:
-        raise FrameError(f"the msgpack header has {len(header)} bytes, allowed are {SIZE_MAX}")
     try:
-        parts = _DECODER.decode(header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        if len(header) <= _SMALL:
+            parts = _DECODER.decode(header)
+        else:
+            parts = msgspec.convert(msgpack.unpackb(header, **_LIMITS), _Parts)
+    except (ValueError, msgpack.UnpackException, RecursionError) as e:
         raise FrameError(f"the msgpack header cannot be read: {e}") from e
     fields = parts.fields
     if len(fields) > FIELDS_MAX:

@@ -35,6 +35,13 @@ def test_numbers_stay_numbers() -> None:
     assert parts == [14, 3, 513, 7, 0, None, fields]
 
 
+def test_the_answer_to_a_large_batch_is_read() -> None:
+    ids = ",".join(["7F0000010000000000000000000000AB"] * 40_000)
+    packed = plain_msgpack.packb([0, 3, 513, 7, 1, None, {"msgId": ids, "queueId": 3}])
+    read = msgpack.decode(packed, b"")
+    assert (read.opaque, read.fields) == (7, {"msgId": ids, "queueId": 3})
+
+
 def test_text_where_a_number_is_due_is_read_too() -> None:
     packed = plain_msgpack.packb(
         [14, 3, 513, 7, 0, None, {"consumerGroup": 5, "queueId": "3", "topic": "T", "x": None}]
