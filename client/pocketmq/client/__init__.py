@@ -32,11 +32,13 @@ from pocketmq.client.rebalance import (
 )
 from pocketmq.client.results import (
     ConsumeResult,
+    OrderlyResult,
     PullResult,
     PullStatus,
     RetryLater,
     SendResult,
     SendStatus,
+    SuspendQueue,
 )
 from pocketmq.client.selectors import ByMachineRoom, ByRandom, by_hash, by_random
 from pocketmq.protocol.filters import FilterSyntaxError
@@ -55,6 +57,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "Message",
     "MessageQueue",
     "MessageSelector",
+    "OrderlyResult",
     "PullResult",
     "PullStatus",
     "QueueLag",
@@ -63,6 +66,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "RetryLater",
     "SendResult",
     "SendStatus",
+    "SuspendQueue",
     # choosing queues and brokers
     "ROCKETMQ_4_TABLE",
     "ROCKETMQ_5_TABLE",

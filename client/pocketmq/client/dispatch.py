@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.results import RETRY_ALL, ConsumeResult, RetryLater
@@ -78,6 +78,12 @@ class LocalRetry:
         self._on_put_back(queue)
 
 
+class Raised(NamedTuple):
+    """A listener's outcome when it gave no result."""
+
+    error: BaseException
+
+
 class AtWork:
     """A batch that the listener has now, and since when (seconds of the clock)."""
 
@@ -115,6 +121,7 @@ class Dispatcher:
         consume_timeout_ms: float = 0,
     ) -> None:
         self._clock, self._on_failure = clock, on_failure
+        self._worker_count = 0
         self._consume_timeout_s = consume_timeout_ms / 1000
         self._concurrency, self._batch_max = concurrency, batch_max
         self._on_finished = on_finished
@@ -141,11 +148,30 @@ class Dispatcher:
 
     def start(self) -> None:
         """Starts the workers."""
-        for number in range(self._concurrency):
-            self._tasks.spawn(self._work(), f"listener {number}")
+        self._hire()
         if self._consume_timeout_s:
             period_s = self._consume_timeout_s / OVERDUE_CHECKS
             self._tasks.spawn(repeat(self._clock, period_s, self._check_overdue), "consume timeout")
+
+    def _hire(self) -> None:
+        while self._worker_count < self._concurrency:
+            self._worker_count += 1
+            self._tasks.spawn(self._work(), f"listener {self._worker_count}")
+
+    def resize(self, concurrency: int) -> None:
+        """Changes how many batches are handled at once; what is at work goes on.
+
+        Args:
+            concurrency: at least 1.
+        """
+        if self._threads is not None and concurrency > self._concurrency:
+            self._threads.shutdown(wait=False)  # it lets what is at work end
+            self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
+        self._concurrency = concurrency
+        if self._worker_count and not self._is_stopping:
+            self._hire()
+            for _ in range(self._worker_count - concurrency):
+                self._wake_one()
 
     def offer(self, queue: ProcessQueue) -> None:
         """Tells that a queue may have something to hand out."""
@@ -170,21 +196,26 @@ class Dispatcher:
         self._is_stopping = True
         self._ready.clear()
 
-    async def close(self, timeout_s: float, clock: Clock) -> None:
+    async def close(self, timeout_s: float, clock: Clock) -> list[ProcessQueue]:
         """Hands nothing more out, waits for what is at work, and ends the workers. Idempotent.
 
         Args:
             timeout_s: after so long, what is still at work is cancelled and counts as unfinished.
             clock: by which that is measured.
+
+        Returns:
+            The queues of batches that nothing can stop: they are at work in threads.
         """
         self.stop()
         if not self._quiet.is_set():
             timer = clock.call_later(timeout_s, self._quiet.set)
             await self._quiet.wait()
             timer.cancel()
+        in_threads = [] if self._threads is None else [work.queue for work in self._at_work]
         await self._tasks.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+        return in_threads
 
     def _wake_one(self) -> None:
         while self._idle:
@@ -202,6 +233,13 @@ class Dispatcher:
                 idle: asyncio.Future[None] = loop.create_future()
                 self._idle.append(idle)
                 await idle
+                if self._worker_count > self._concurrency:
+                    break
+            if self._worker_count > self._concurrency:
+                self._worker_count -= 1
+                if ready:
+                    self._wake_one()  # what this one was woken for is another's now
+                return
             queue = ready.popleft()
             queue.is_ready = False
             if self._is_stopping or not queue.can_hand_out:
@@ -220,15 +258,11 @@ class Dispatcher:
         self._at_work.add(work)
         self._quiet.clear()
         try:
-            answer = await self._ask_listener(queue, batch)
-            if answer is None:
-                if self._logged:
-                    self._recovered(batch)
-                queue.finish(batch)
-            elif queue.dropped:
-                return  # another member has it, or will
+            result = await self._ask_listener(batch)
+            if result is None or result is ConsumeResult.SUCCESS:
+                self._handled(queue, batch)
             else:
-                await self._not_handled(queue, batch, answer)
+                await self._not_handled(queue, batch, result)
             self._on_finished(queue)
             self.offer(queue)
         finally:
@@ -236,41 +270,38 @@ class Dispatcher:
             if not self._at_work:
                 self._quiet.set()
 
-    async def _ask_listener(
-        self, queue: ProcessQueue, batch: list[ReceivedMessage]
-    ) -> RetryLater | None:
-        """What comes again of a batch; None when it was handled."""
-        error: BaseException | None = None
-        result: object = None
+    async def _ask_listener(self, batch: list[ReceivedMessage]) -> object:
+        """What the listener says of a batch, or `Raised`."""
         try:
-            result = await self._listener(batch)
+            result: object = await self._listener(batch)
         except asyncio.CancelledError as e:
             if self._is_stopping:
                 raise
-            error = e  # the listener cancelled something of its own; this worker goes on
+            return Raised(e)  # the listener cancelled something of its own; this worker goes on
         except Exception as e:  # noqa: BLE001 (the border to the application)
-            error = e
-        if error is None and (result is None or result is ConsumeResult.SUCCESS):
-            return None
-        if error is not None or result is ConsumeResult.RETRY:
-            answer = RETRY_ALL
-        elif isinstance(result, RetryLater):
-            answer = result
-        else:
-            return None
-        failed = batch[max(0, answer.ack_index + 1) :]
-        if not failed:
-            return None
-        if not queue.dropped:
-            self._log_once(queue, failed, error)
-        return answer
+            return Raised(e)
+        return result
+
+    def _handled(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
+        if self._logged:
+            self._recovered(batch)
+        queue.finish(batch)
 
     async def _not_handled(
-        self, queue: ProcessQueue, batch: list[ReceivedMessage], answer: RetryLater
+        self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], result: object
     ) -> None:
-        handled_count = max(0, answer.ack_index + 1)
+        """Deals with any result that is not plain success."""
+        answer = _retry_of(result)
+        handled_count = len(batch) if answer is None else max(0, answer.ack_index + 1)
+        failed = batch[handled_count:]
+        if answer is None or not failed:
+            self._handled(queue, batch)
+            return
+        if queue.dropped:
+            return  # another member has it, or will
+        self._log_once(queue, failed, result.error if isinstance(result, Raised) else None)
         queue.finish_part(batch[:handled_count])
-        left = await self._give_away(queue, batch[handled_count:], answer.delay_level)
+        left = await self._give_away(queue, failed, answer.delay_level)
         if left:
             self._retry.failed(queue, left)
         else:
@@ -333,6 +364,13 @@ class Dispatcher:
     def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:
         for message in batch:
             self._logged.pop(message.msg_id, None)
+
+
+def _retry_of(result: object) -> RetryLater | None:
+    """What comes again, by a listener's result; None for nothing."""
+    if isinstance(result, RetryLater):
+        return result
+    return RETRY_ALL if isinstance(result, Raised) or result is ConsumeResult.RETRY else None
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

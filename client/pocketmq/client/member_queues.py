@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pocketmq.client.assignment import Assignment, Share
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.offsets import GroupOffsets
+from pocketmq.client.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_loop import QueueLoop
@@ -30,6 +32,9 @@ RETRY_ROUTE_LOOKS_MAX = 3
 A broker creates it when it first hears of the group; an older PocketMQ never does.
 """
 
+LOCK_RETRY_PAUSE_MS = 500
+"""How soon queues are shared out again when another member had not released one, as in RocketMQ."""
+
 
 class MemberQueues:
     """Keeps a member's queues in line with its share of the group (`RebalancePushImpl`).
@@ -41,6 +46,7 @@ class MemberQueues:
         instance: the connections, routes and heartbeats; it must be running.
         offsets: where the group stands.
         assignment: works out the member's share.
+        locks: of the share, what the member may work on now.
         puller: asks the brokers.
         offer: called when a queue has something to hand out.
     """
@@ -53,21 +59,26 @@ class MemberQueues:
         instance: ClientInstance,
         offsets: GroupOffsets,
         assignment: Assignment,
+        locks: Locks,
         puller: Puller,
         offer: Callable[[ProcessQueue], object],
     ) -> None:
         self._group, self._retry_topic = group, retry_topic(group)
         self._subscriptions, self._settings, self._instance = subscriptions, settings, instance
         self._offsets, self._puller = offsets, puller
-        self._offer = offer
+        self._locks, self._offer = locks, offer
         self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         self._loops: dict[MessageQueue, QueueLoop] = {}
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._rebalancing = Rebalancing(
             subscriptions, assignment, instance, settings.rebalance_interval_ms, self._take
         )
         self._tasks = Tasks()
+        self._renewal = Tasks()
         self._is_paused = False
+        self._is_stopped = False
+        self._is_giving_up = False
 
     @property
     def own(self) -> list[MessageQueue]:
@@ -88,19 +99,33 @@ class MemberQueues:
         await self.check()
         await self._rebalancing.once()
         clock, persist_s = self._instance.clock, self._settings.persist_interval_ms / 1000
+        if self._settings.orderly:
+            self._renewal.spawn(
+                repeat(clock, RENEWAL_PERIOD_S, self._renew_locks, first_s=FIRST_RENEWAL_S),
+                f"locks {self._group}",
+            )
         self._tasks.spawn(self._rebalancing.run(), f"rebalance {self._group}")
         self._tasks.spawn(repeat(clock, persist_s, self.persist), f"offsets {self._group}")
 
     async def stop(self) -> None:
         """Pulls nothing more and leaves the queues as they are. Idempotent."""
+        self._is_stopped = True
         await self._tasks.close()
         self._pulls.clear()
 
-    async def close(self) -> None:
-        """Stores the offsets of what was finished, and gives all queues up. Idempotent."""
+    async def close(self, kept: Iterable[ProcessQueue] = ()) -> None:
+        """Stores the offsets of what was finished, and gives all queues up. Idempotent.
+
+        Args:
+            kept: queues that no other member may have yet; their locks expire.
+        """
         await self.stop()
-        await self.persist()
+        await self._renewal.close()
+        await self._store([*self._leaving.values(), *self._own_messages()])
+        kept_queues = {messages.queue for messages in kept}
+        await self._locks.release(q for q in self._locks.taken if q not in kept_queues)
         self._loops.clear()
+        self._leaving.clear()
 
     def pause(self) -> None:
         """Begins no further pulls. Idempotent."""
@@ -113,6 +138,13 @@ class MemberQueues:
         self._is_paused = False
         for loop in self._loops.values():
             loop.resume()
+
+    def limit_batches(self, concurrency: int) -> None:
+        """Sets how many batches of one queue may be at work at once; 0 for any number."""
+        self._locks.concurrency = concurrency
+        for loop in self._loops.values():
+            loop.messages.concurrency = concurrency
+            self._offer(loop.messages)
 
     # -- what others tell ---------------------------------------------------------------------
 
@@ -132,9 +164,12 @@ class MemberQueues:
 
     def finished(self, messages: ProcessQueue) -> None:
         """A batch was finished: its queue may go on pulling."""
-        loop = self._loops.get(messages.queue)
+        queue = messages.queue
+        loop = self._loops.get(queue)
         if loop is not None:
             loop.finished(messages)
+        elif queue in self._leaving and not self._is_giving_up and not self._is_stopped:
+            self._tasks.spawn(self._let_go([messages]), f"release {queue}")
 
     def sent_back(self) -> None:
         """A broker took a message back: now at the latest there is a retry topic."""
@@ -164,10 +199,34 @@ class MemberQueues:
         wanted = {queue for share in shares.values() for queue in share.queues or ()}
         lost = [q for q in self._loops if q not in wanted and q.topic not in kept_topics]
         await self._lose(lost)
-        gained = sorted(wanted - self._loops.keys())
+        missing = wanted - self._loops.keys()
+        gained = await self._locks.take(sorted(missing - self._leaving.keys()))
         outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
+        if lost or gained:
+            self._share_out_thresholds()
         pending = {t for t, share in shares.items() if not share.is_settled}
-        return all(outcomes) and not self._worth_another_look(pending)
+        lacks_locks = len(gained) < len(missing)
+        if lacks_locks:
+            soon_s = LOCK_RETRY_PAUSE_MS / 1000
+            self._instance.clock.call_later(soon_s, self._rebalancing.due)
+        return all(outcomes) and not lacks_locks and not self._worth_another_look(pending)
+
+    def _share_out_thresholds(self) -> None:
+        """Limits each queue by its topic's thresholds (`RebalancePushImpl#messageQueueChanged`)."""
+        settings = self._settings
+        counts = Counter(queue.topic for queue in self._loops)
+        for queue, loop in self._loops.items():
+            count_max, size_max = (
+                for_queue if for_topic == -1 else max(1, for_topic // counts[queue.topic])
+                for for_queue, for_topic in (
+                    (settings.pull_threshold_for_queue, settings.pull_threshold_for_topic),
+                    (
+                        settings.pull_threshold_size_for_queue,
+                        settings.pull_threshold_size_for_topic,
+                    ),
+                )
+            )
+            loop.limit(count_max, size_max)
 
     def _worth_another_look(self, pending: set[str]) -> bool:
         """Whether the topics that could not be shared out may be found soon."""
@@ -180,18 +239,49 @@ class MemberQueues:
         return bool(pending)
 
     async def _lose(self, queues: Iterable[MessageQueue]) -> None:
-        stored: list[tuple[MessageQueue, int]] = []
+        lost = [self._drop(queue) for queue in queues]
+        if not lost:
+            return
+        log.info("group %s: gives up %s", self._group, ", ".join(str(m.queue) for m in lost))
+        self._is_giving_up = True  # so that no later offset is stored before these
+        try:
+            await self._store(lost)
+        finally:
+            self._is_giving_up = False
+        await self._let_go([m for m in lost if not m.is_busy])
+
+    def _drop(self, queue: MessageQueue) -> ProcessQueue:
+        """Ends the work on a queue; a batch that the listener has may keep it a while longer."""
+        messages = self._loops.pop(queue).messages
+        messages.dropped = True
+        self._pulls.pop(queue).cancel()
+        self._puller.forget(queue)
+        self._leaving[queue] = messages
+        return messages
+
+    async def _let_go(self, ended: Iterable[ProcessQueue]) -> None:
+        """Nothing is at work any more in queues that were lost: now others may have them."""
+        ended = list(ended)
+        await self._store(ended)
+        queues = [messages.queue for messages in ended]
         for queue in queues:
-            loop = self._loops.pop(queue)
-            loop.messages.dropped = True
-            self._pulls.pop(queue).cancel()
-            self._puller.forget(queue)
-            stored.append((queue, loop.messages.commit_offset))
-        if stored:
-            log.info("group %s: gives up %s", self._group, ", ".join(str(q) for q, _ in stored))
-            await self._offsets.store(stored)
-        for queue, _ in stored:
             self._offsets.forget(queue)
+        await self._locks.release(queues)
+        for queue in queues:
+            self._leaving.pop(queue, None)
+
+    async def _renew_locks(self) -> None:
+        # What is being given up is not renewed: a batch that never ends must not keep it for ever.
+        lost = [q for q in await self._locks.renew(list(self._loops)) if q in self._loops]
+        if lost:
+            log.warning(
+                "group %s: the locks of %s were lost", self._group, ", ".join(map(str, lost))
+            )
+            dropped = [self._drop(queue) for queue in lost]
+            await self._let_go([m for m in dropped if not m.is_busy])
+            self._rebalancing.due()
+        for loop in self._loops.values():
+            self._offer(loop.messages)
 
     async def _gain(self, queue: MessageQueue) -> bool:
         subscription = self._subscriptions.get(queue.topic)
@@ -199,8 +289,10 @@ class MemberQueues:
             offset = await self._offsets.load(queue)
         except OperatingError as e:
             log.warning("group %s: the offset of %s is not known: %s", self._group, queue, e)
+            await self._locks.release([queue])
             return False
         if subscription is None:
+            await self._locks.release([queue])
             return True
         loop = QueueLoop(
             queue,
@@ -210,6 +302,7 @@ class MemberQueues:
             self._settings,
             self._instance.clock,
             self._offer,
+            self._locks.process_queue,
             is_retry=queue.topic == self._retry_topic,
         )
         log.info("group %s: takes %s from offset %d", self._group, queue, offset)
@@ -221,6 +314,10 @@ class MemberQueues:
 
     async def persist(self) -> None:
         """Stores the offsets that changed."""
-        await self._offsets.store(
-            [(queue, loop.messages.commit_offset) for queue, loop in self._loops.items()]
-        )
+        await self._store(self._own_messages())
+
+    def _own_messages(self) -> list[ProcessQueue]:
+        return [loop.messages for loop in self._loops.values()]
+
+    async def _store(self, queues: Iterable[ProcessQueue]) -> None:
+        await self._offsets.store([(m.queue, m.commit_offset) for m in queues if m.may_commit])

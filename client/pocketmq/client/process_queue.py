@@ -72,6 +72,16 @@ class ProcessQueue:
             and (not self.concurrency or self.at_work < self.concurrency)
         )
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the queue's next owner must wait for a batch: where order is asked for only."""
+        return False
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether `commit_offset` may be stored: where order is asked for, the owner's only."""
+        return True
+
     def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
         """Adds what was pulled; what was there before is left out.
 

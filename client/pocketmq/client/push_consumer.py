@@ -19,6 +19,8 @@ from pocketmq.client.local_offsets import LocalOffsets, default_path
 from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.offsets import GroupOffsets, RemoteOffsets, StartPoint
+from pocketmq.client.order_locks import Locks, NoLocks, OrderLocks, OwnLocks
+from pocketmq.client.orderly import SUSPEND_MS_MAX, SUSPEND_MS_MIN, OrderlyDispatcher
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_offsets import QueueOffsets
@@ -44,6 +46,9 @@ log = logging.getLogger("pocketmq.client")
 DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 """Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
 
+CONCURRENCY_MAX = 32_767
+"""RocketMQ's bound of consumeThreadMax is 1,000, and of a pool's size at run time this."""
+
 
 class PushConsumer:
     """Gives messages to a listener (`client/consumer/DefaultMQPushConsumer`)::
@@ -68,11 +73,19 @@ class PushConsumer:
     their offsets, `concurrency` batches at a time; ``concurrency=1`` (or ``queue_concurrency=1``
     for each queue) handles them strictly one after the other.
 
-    Messages that the listener does not handle (it raises, or returns `ConsumeResult.RETRY` or a
-    `RetryLater`) go back to the broker and come again after 10 s, 30 s, 1 min and so on, to any
-    member; after `max_reconsume_times` of that they are put into the topic ``%DLQ%<group>``. They
-    carry the topic they were first sent to, and `reconsume_times`. While no broker takes them they
-    are handed out again by this member, and their offset is not passed.
+    With ``orderly=True`` the messages of a queue are handled one batch after the other by one
+    member at a time, whatever happens to members and brokers: a queue is locked in its broker, and
+    whoever loses it lets the batch end that is at work before the next owner begins. A batch that
+    fails is repeated after `suspend_current_queue_time_ms`, before anything else of its queue, for
+    ever or `max_reconsume_times` times; then its messages go to ``%DLQ%<group>``. Listeners may
+    also return an `OrderlyResult` or `SuspendQueue`; of a `RetryLater`, `ack_index` counts, and a
+    negative delay level.
+
+    Otherwise, messages that the listener does not handle (it raises, or returns
+    `ConsumeResult.RETRY` or a `RetryLater`) go back to the broker and come again after 10 s, 30 s,
+    1 min and so on, to any member; after `max_reconsume_times` of that they are put into the topic
+    ``%DLQ%<group>``. They carry the topic they were first sent to, and `reconsume_times`. While no
+    broker takes them they are handed out again by this member, and their offset is not passed.
 
     Args:
         group: the consumer group, whose members share the queues.
@@ -114,6 +127,7 @@ class PushConsumer:
             now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
         )
         self._listener, self._allocate = listener, allocate
+        self._concurrency = self.settings.concurrency
         self._stream: MessageStream | None = None
         self._subscriptions: dict[str, Subscription] = {}
         if not self._is_broadcasting:
@@ -212,7 +226,7 @@ class PushConsumer:
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
-        clock, timeout_ms = instance.clock, instance.settings.call_timeout_ms
+        timeout_ms = instance.settings.call_timeout_ms
         offsets = await self._open_offsets(timeout_ms)
         instance.groups.add_consumer(self)
         self._is_running = True
@@ -229,16 +243,7 @@ class PushConsumer:
         listener = self._listener
         if listener is None:
             listener = self._stream = MessageStream()
-        self._dispatcher = Dispatcher(
-            listener,
-            clock,
-            concurrency=settings.concurrency,
-            batch_max=settings.consume_message_batch_max_size,
-            retry_delay_ms=settings.retry_delay_ms,
-            on_finished=self._finished,
-            on_failure=self._drop if self._is_broadcasting else self._failed,
-            consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
-        )
+        self._dispatcher = self._new_dispatcher(listener)
         self._queues = MemberQueues(
             self.group,
             self._subscriptions,
@@ -246,6 +251,7 @@ class PushConsumer:
             instance,
             offsets,
             assignment,
+            self._new_locks(),
             Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms),
             self._dispatcher.offer,
         )
@@ -253,6 +259,39 @@ class PushConsumer:
             self.pause()
         self._dispatcher.start()
         await self._queues.start()
+
+    def _new_dispatcher(self, listener: Listener) -> Dispatcher:
+        settings, clock = self.settings, self.instance.clock
+        if settings.orderly:
+            return OrderlyDispatcher(
+                listener,
+                clock,
+                concurrency=self._concurrency,
+                batch_max=settings.consume_message_batch_max_size,
+                suspend_ms=settings.suspend_current_queue_time_ms,
+                times_max=settings.max_reconsume_times,
+                auto_commit=settings.auto_commit,
+                on_finished=self._finished,
+                give_up=self._drop if self._is_broadcasting else self._send_back.give_up,
+            )
+        return Dispatcher(
+            listener,
+            clock,
+            concurrency=self._concurrency,
+            batch_max=settings.consume_message_batch_max_size,
+            retry_delay_ms=settings.retry_delay_ms,
+            on_finished=self._finished,
+            on_failure=self._drop if self._is_broadcasting else self._failed,
+            consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
+        )
+
+    def _new_locks(self) -> Locks:
+        if not self.settings.orderly:
+            return NoLocks(self._queue_concurrency)
+        instance = self.instance
+        return (OwnLocks if self._is_broadcasting else OrderLocks)(
+            self.group, instance.client_id, instance.pool, instance.routes, instance.clock
+        )
 
     async def _open_offsets(self, timeout_ms: float) -> GroupOffsets:
         instance = self.instance
@@ -280,9 +319,10 @@ class PushConsumer:
         self._dispatcher.stop()
         if self._stream is not None:
             self._stream.close()
-        await self._dispatcher.close(self.settings.close_timeout_ms / 1000, instance.clock)
+        timeout_s = self.settings.close_timeout_ms / 1000
+        in_threads = await self._dispatcher.close(timeout_s, instance.clock)
         if self._queues is not None:
-            await self._queues.close()
+            await self._queues.close(in_threads)
             self._queues = None
         instance.groups.consumers.pop(self.group, None)
         await instance.heartbeats.unregister(consumer_group=self.group)
@@ -312,6 +352,29 @@ class PushConsumer:
         if self._queues is not None:
             self._queues.resume()
             self._dispatcher.resume()
+
+    @property
+    def concurrency(self) -> int:
+        """How many batches are handled at the same time; may be changed at any time.
+
+        (consumeThreadMin, consumeThreadMax and `updateCorePoolSize`: a coroutine costs nothing
+        while it does not run, so one number serves for all three.)
+        """
+        return self._concurrency
+
+    @concurrency.setter
+    def concurrency(self, concurrency: int) -> None:
+        _check_concurrency(concurrency)
+        self._concurrency = concurrency
+        if self._queues is not None:
+            self._dispatcher.resize(concurrency)
+            if not self.settings.orderly:
+                self._queues.limit_batches(self._queue_concurrency)
+
+    @property
+    def _queue_concurrency(self) -> int:
+        # With one handler in all, a failed batch that waits must hold up its queue too.
+        return 1 if self._concurrency == 1 else self.settings.queue_concurrency
 
     def __aiter__(self) -> Self:
         return self
@@ -377,14 +440,33 @@ class PushConsumer:
         return ()
 
 
+def _check_concurrency(concurrency: int) -> None:
+    if not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise ConfigError(f"concurrency={concurrency} is not within 1 and {CONCURRENCY_MAX}")
+
+
+def _check_orderly(settings: PushSettings, *, is_iterated: bool) -> None:
+    suspend_ms = settings.suspend_current_queue_time_ms
+    if not SUSPEND_MS_MIN <= suspend_ms <= SUSPEND_MS_MAX:
+        raise ConfigError(
+            f"suspend_current_queue_time_ms={suspend_ms} is not within {SUSPEND_MS_MIN} and "
+            f"{SUSPEND_MS_MAX}"
+        )
+    if not settings.auto_commit and (is_iterated or not settings.orderly):
+        raise ConfigError(
+            "auto_commit=False is for orderly listeners, which answer OrderlyResult.COMMIT"
+        )
+
+
 def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
     """Makes sure that the settings go together.
 
     Raises:
         ConfigError: they do not.
     """
-    if settings.concurrency < 1 or settings.consume_message_batch_max_size < 1:
-        raise ConfigError("concurrency and consume_message_batch_max_size must be at least 1")
+    _check_concurrency(settings.concurrency)
+    if settings.consume_message_batch_max_size < 1:
+        raise ConfigError("consume_message_batch_max_size must be at least 1")
     if settings.message_model not in (CLUSTERING, BROADCASTING):
         raise ConfigError(
             f"message_model={settings.message_model!r} is none of {CLUSTERING}, {BROADCASTING}"
@@ -394,6 +476,10 @@ def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
             "max_reconsume_times must be -1 (the default) or more, and consume_timeout_ms not "
             "negative"
         )
+    for name in ("pull_threshold_for_topic", "pull_threshold_size_for_topic"):
+        if getattr(settings, name) != -1 and getattr(settings, name) < 1:
+            raise ConfigError(f"{name} must be at least 1, or -1 for no limit")
+    _check_orderly(settings, is_iterated=is_iterated)
     if is_iterated and settings.consume_message_batch_max_size != 1:
         raise ConfigError(
             "consume_message_batch_max_size is for listeners: without one, messages come singly"

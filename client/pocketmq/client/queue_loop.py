@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 
 from pocketmq.client.process_queue import ProcessQueue
@@ -34,6 +35,7 @@ class QueueLoop:
         settings: limits and pauses.
         clock: for the pauses.
         offer: called when the queue has something to hand out.
+        process_queue: makes the place for the messages, from a queue and an offset.
         is_retry: it is of the group's retry topic: the listener sees the topics that the messages
             were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
     """
@@ -47,6 +49,7 @@ class QueueLoop:
         settings: PushSettings,
         clock: Clock,
         offer: Callable[[ProcessQueue], object],
+        process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
         *,
         is_retry: bool = False,
     ) -> None:
@@ -55,15 +58,13 @@ class QueueLoop:
         self._commits = settings.message_model != BROADCASTING
         self.subscription = subscription
         self._puller, self._settings, self._clock, self._offer = puller, settings, clock, offer
+        self._process_queue = process_queue
+        self._count_max = settings.pull_threshold_for_queue
+        self._size_max = settings.pull_threshold_size_for_queue
+        self._span_max = math.inf if settings.orderly else settings.consume_concurrently_max_span
         self._room: asyncio.Future[None] | None = None
         self._is_failing = False
-        self.messages = self._process_queue(queue, offset)
-
-    def _process_queue(self, queue: MessageQueue, offset: int) -> ProcessQueue:
-        settings = self._settings
-        # With one handler in all, a failed batch that waits must hold up its queue too.
-        concurrency = 1 if settings.concurrency == 1 else settings.queue_concurrency
-        return ProcessQueue(queue, offset, concurrency)
+        self.messages = process_queue(queue, offset)
 
     async def run(self) -> None:
         """Pulls until it is cancelled."""
@@ -78,7 +79,7 @@ class QueueLoop:
                     self.subscription,
                     max_messages=settings.pull_batch_size,
                     hold_ms=settings.pull_hold_ms,
-                    commit_offset=messages.commit_offset if self._commits else None,
+                    commit_offset=self._commit_offset,
                 )
             except PocketMQError as e:
                 await self._clock.sleep(self._pause_after(e))
@@ -87,6 +88,11 @@ class QueueLoop:
             self._take(result)
             if settings.pull_interval_ms:
                 await self._clock.sleep(settings.pull_interval_ms / 1000)
+
+    @property
+    def _commit_offset(self) -> int | None:
+        messages = self.messages
+        return messages.commit_offset if self._commits and messages.may_commit else None
 
     def _take(self, result: PullResult) -> None:
         messages = self.messages
@@ -130,13 +136,18 @@ class QueueLoop:
     @property
     def has_room(self) -> bool:
         """Whether more may be pulled (`DefaultMQPushConsumerImpl#pullMessage`)."""
-        messages, settings = self.messages, self._settings
+        messages = self.messages
         return (
             not self._is_paused
-            and messages.count < settings.pull_threshold_for_queue
-            and messages.size < settings.pull_threshold_size_for_queue
-            and messages.span <= settings.consume_concurrently_max_span
+            and messages.count < self._count_max
+            and messages.size < self._size_max
+            and messages.span <= self._span_max
         )
+
+    def limit(self, count_max: int, size_max: int) -> None:
+        """Sets how many messages, and how many bytes, may wait in this process."""
+        self._count_max, self._size_max = count_max, size_max
+        self._look_for_room()
 
     async def _wait_for_room(self) -> None:
         while not self.has_room:
@@ -147,6 +158,8 @@ class QueueLoop:
         """A batch was finished: perhaps there is room again."""
         if messages is self.messages:
             self._look_for_room()
+        else:
+            self._offer(self.messages)  # in order, they had to wait for the older batch
 
     def pause(self) -> None:
         """Begins no further pull. Idempotent."""

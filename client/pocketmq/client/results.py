@@ -110,3 +110,31 @@ class RetryLater(msgspec.Struct, frozen=True):
 
 
 RETRY_ALL = RetryLater()
+
+
+class OrderlyResult(Enum):
+    """What an orderly listener says of a batch (`ConsumeOrderlyStatus`).
+
+    None counts as success, an exception as `SUSPEND`.
+    """
+
+    SUCCESS = "success"
+    """Handled; with ``auto_commit=False`` not committed yet."""
+    COMMIT = "commit"
+    """Handled, and committed with all before it."""
+    SUSPEND = "suspend"
+    """The batch comes again, before anything else of its queue, after a pause."""
+    ROLLBACK = "rollback"
+    """All that was handled since the last commit comes again, and this batch, after a pause."""
+
+
+class SuspendQueue(msgspec.Struct, frozen=True):
+    """An orderly listener's answer that says how long its queue rests before the batch comes again.
+
+    Attributes:
+        suspend_ms: the pause, 10 ms to 30 s; -1 for suspend_current_queue_time_ms.
+        is_rollback: all that was handled since the last commit comes again too.
+    """
+
+    suspend_ms: int = -1
+    is_rollback: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.instance import ClientInstance
@@ -89,12 +89,31 @@ class SendBack:
         Returns:
             Those that no broker took, to be handed out again here.
         """
-        taken = await asyncio.gather(*(self._is_taken(m, delay_level) for m in messages))
+        taken = await asyncio.gather(
+            *(self._is_taken(self.send(m, delay_level), m) for m in messages)
+        )
         return [m for m, is_taken in zip(messages, taken, strict=True) if not is_taken]
 
-    async def _is_taken(self, message: ReceivedMessage, delay_level: int) -> bool:
+    async def give_up(
+        self, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> list[ReceivedMessage]:
+        """Sends messages to the dead letters (`ConsumeMessageOrderlyService#sendMessageBack`).
+
+        They go to the retry topic with more repetitions than are allowed: any broker then puts
+        them among the dead letters.
+
+        Args:
+            messages: of one batch, in order.
+            delay_level: a negative one means that there were not too many repetitions yet.
+
+        Returns:
+            Those that no broker took.
+        """
+        return [m for m in messages if not await self._is_taken(self._send_anew(m, delay_level), m)]
+
+    async def _is_taken(self, sending: Awaitable[None], message: ReceivedMessage) -> bool:
         try:
-            await self.send(message, delay_level)
+            await sending
         except UnsupportedRequestError:
             return False  # an older PocketMQ, which has neither retry topics nor delays
         except PocketMQError as e:

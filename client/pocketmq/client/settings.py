@@ -101,6 +101,13 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             group that run on one machine need an instance_name or a path each.
         concurrency: batches that are handled at the same time (consumeThreadMax); 1 handles
             everything strictly one after the other.
+        orderly: the messages of a queue are handled strictly one batch after the other, by one
+            member at a time, which locks the queue in its broker; one that fails is repeated
+            before anything else of its queue (MessageListenerOrderly).
+        suspend_current_queue_time_ms: with `orderly`, how long a queue rests before a batch that
+            failed is repeated; 10 ms to 30 s.
+        auto_commit: with `orderly`, what was handled is finished. Otherwise that is so when the
+            listener says `OrderlyResult.COMMIT`; until then it counts as waiting in this process.
         queue_concurrency: of these, batches of one queue; 1 keeps the order of each queue while
             several queues are handled at once. 0 for no limit of its own.
         consume_message_batch_max_size: messages that a listener gets at once.
@@ -114,16 +121,20 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             30 minutes before the start.
         max_reconsume_times: how often a message comes again that the listener did not handle,
             before it goes to the dead-letter topic ``%DLQ%<group>`` (maxReconsumeTimes); -1 for
-            RocketMQ's 16.
+            RocketMQ's 16, and with `orderly` for ever.
         consume_timeout_ms: a batch that is at work for longer is sent back with level 3, so that
-            its queue goes on (consumeTimeout); 0 for never.
+            its queue goes on (consumeTimeout); 0 for never. Not with `orderly`.
         retry_delay_ms: pause before messages are tried again that could not be sent back.
         rebalance_interval_ms: how often queues are shared out anew without an occasion.
         persist_interval_ms: how often offsets are stored in the brokers.
         pull_threshold_for_queue: messages of one queue that may wait in this process.
         pull_threshold_size_for_queue: the same in bytes of stored records.
+        pull_threshold_for_topic: messages of one topic that may wait in this process, shared out
+            evenly over those of its queues that are this member's, instead of
+            `pull_threshold_for_queue`; -1 for no such limit.
+        pull_threshold_size_for_topic: the same in bytes of stored records.
         consume_concurrently_max_span: how far the first and the last unfinished offset of a queue
-            may lie apart.
+            may lie apart; not with `orderly`.
         close_timeout_ms: how long a close waits for handlers that are at work.
     """
 
@@ -131,6 +142,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     local_offsets_path: str | None = None
     concurrency: int = 20
     queue_concurrency: int = 0
+    orderly: bool = False
+    suspend_current_queue_time_ms: int = 1_000
+    auto_commit: bool = True
     consume_message_batch_max_size: int = 1
     pull_batch_size: int = 32
     pull_interval_ms: int = 0
@@ -146,6 +160,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     persist_interval_ms: int = 5_000
     pull_threshold_for_queue: int = 1_000
     pull_threshold_size_for_queue: int = 100 * MEBIBYTE
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
     consume_concurrently_max_span: int = 2_000
     close_timeout_ms: int = 30_000
 

@@ -14,10 +14,11 @@ EXPORTED = {
     "AllocateNearby", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
     "ByMachineRoom", "ByRandom", "ClientInstance", "ClosedError", "ConsumeResult", "FaultTable",
     "FilterSyntaxError", "Message", "MessageQueue", "MessageSelector", "NoNameServerError",
-    "NoPermissionRouteError", "OffsetFileError", "Producer", "PullConsumer", "PullResult",
-    "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag", "QueueStats", "ROCKETMQ_4_TABLE",
-    "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater", "RouteError", "SendFailedError",
-    "SendResult", "SendStatus", "SendTimeoutError", "UnknownTopicError",
+    "NoPermissionRouteError", "OffsetFileError", "OrderlyResult", "Producer", "PullConsumer",
+    "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag", "QueueStats",
+    "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater", "RouteError",
+    "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError", "SuspendQueue",
+    "UnknownTopicError",
     "allocate_averagely", "allocate_by_circle", "by_hash", "by_random",
 }  # fmt: skip
 

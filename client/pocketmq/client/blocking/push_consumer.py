@@ -64,6 +64,15 @@ class PushConsumer(Blocking[push_consumer.PushConsumer]):
         """Goes on after `pause`."""
         self._call(self._twin.resume)
 
+    @property
+    def concurrency(self) -> int:
+        """How many batches are handled at the same time; may be changed at any time."""
+        return self._call(lambda: self._twin.concurrency)
+
+    @concurrency.setter
+    def concurrency(self, concurrency: int) -> None:
+        self._call(setattr, self._twin, "concurrency", concurrency)
+
     def __iter__(self) -> Self:
         return self
 
