@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash bench clean
+.PHONY: demo test check style types imports interop crash churn bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ interop: $(STAMP)
 
 crash: $(STAMP)
 	$(BIN)/python -m pytest tests/crash --crash-rounds=25
+
+churn: $(STAMP)
+	$(BIN)/python -m pytest tests/integration/test_churn.py --churn-rounds=50
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py

@@ -22,6 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--crash-rounds", type=int, default=2, help="how often each crash test kills a broker"
     )
+    parser.addoption(
+        "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +41,13 @@ def seed(request: pytest.FixtureRequest) -> int:
     """The seed of this run."""
     value: int = request.config.option.seed
     return value
+
+
+@pytest.fixture
+def churn_rounds(request: pytest.FixtureRequest) -> int:
+    """How many rounds of churn there are."""
+    count: int = request.config.option.churn_rounds
+    return count
 
 
 @pytest.fixture
