@@ -88,6 +88,20 @@ def test_lines_sent_through_a_pipe_are_consumed_in_order_by_key(cluster: Cluster
     assert sum(row["messages"] for row in stats) == 20
 
 
+def test_messages_are_chosen_by_their_properties(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    for price in (5, 50, 500):
+        ok("send", "CliSql", str(price), "-p", f"price={price}", *names)
+    take = ("consume", "CliSql", "--from-beginning", "--timeout", "20", *names)
+    assert ok(*take, "--count", "1", "--sql", "price BETWEEN 10 AND 100") == "50\n"
+    wrong = pocketmq(*take, "--sql", "price >")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "character 8" in wrong.stderr
+    both = pocketmq(*take, "--sql", "price > 1", "--tag", "t")
+    assert both.returncode == 2
+    assert "not both" in both.stderr
+
+
 def test_a_group_goes_on_where_it_stopped(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     ok("send", "CliGroup", "--sharding-key", "k", *names, stdin="one\ntwo\nthree")

@@ -143,6 +143,7 @@ CATCH_ALL = {
     Path("transport/pocketmq/transport/response_table.py"),
     Path("transport/pocketmq/transport/tasks.py"),
     Path("client/pocketmq/client/dispatch.py"),
+    Path("client/pocketmq/client/queue_listeners.py"),
     Path("spark/pocketmq/spark/sending_thread.py"),
 }
 

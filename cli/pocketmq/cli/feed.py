@@ -25,6 +25,7 @@ from pocketmq.transport.tasks import Tasks
 
 if TYPE_CHECKING:
     from pocketmq.client import MessageQueue, PullConsumer
+    from pocketmq.client.message_selector import Expression
     from pocketmq.protocol.message import ReceivedMessage
 
 HOLD_MS = 10_000
@@ -50,12 +51,12 @@ class TopicFeed:
     Args:
         consumer: pulls, and commits for its group.
         clock: for all waiting.
-        expression: tags that are wanted.
+        expression: which messages are wanted: tags, or a `MessageSelector`.
         commits: whether offsets are committed.
     """
 
     def __init__(
-        self, consumer: PullConsumer, clock: Clock, *, expression: str, commits: bool
+        self, consumer: PullConsumer, clock: Clock, *, expression: Expression, commits: bool
     ) -> None:
         self._consumer, self._clock = consumer, clock
         self._expression, self._commits = expression, commits

@@ -20,6 +20,7 @@ from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
+    from pocketmq.client.message_selector import Expression
     from pocketmq.protocol.message import Message, ReceivedMessage
 
 SEND_COLUMNS = ("status", "msgId", "broker", "queue", "offset")
@@ -89,7 +90,10 @@ def consume(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="From the oldest message on.")
     ] = False,
-    tag: Annotated[str, typer.Option(help="Only these: 'TagA || TagB'.")] = "*",
+    tag: Annotated[str | None, typer.Option(help="Only these: 'TagA || TagB'.")] = None,
+    sql: Annotated[
+        str | None, typer.Option(help='Only what fulfils a SQL92 condition: "a > 5 AND b IS NULL".')
+    ] = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="table: bodies only; json: one object a line.")
@@ -100,6 +104,7 @@ def consume(
     Without a group every message is shown to everybody, and nothing is committed. A broker that
     goes away is waited for. The exit code is 1 if fewer than --count messages came.
     """
+    expression = _expression_of(tag, sql)
 
     async def main() -> int:
         from pocketmq.client import PullConsumer
@@ -107,7 +112,7 @@ def consume(
         clock, seen = SystemClock(), 0
         async with (
             PullConsumer(group or "pocketmq_cli", namesrv) as consumer,
-            TopicFeed(consumer, clock, expression=tag, commits=group is not None) as feed,
+            TopicFeed(consumer, clock, expression=expression, commits=group is not None) as feed,
         ):
             await feed.start(topic, from_beginning=from_beginning)
             while not count or seen < count:
@@ -124,6 +129,20 @@ def consume(
     if count and seen < count:
         note(f"only {seen} of {count} messages came within {timeout:g} s of each other")
         raise typer.Exit(EXIT_FAILED)
+
+
+def _expression_of(tag: str | None, sql: str | None) -> Expression:
+    """What --tag or --sql ask for."""
+    if sql is None:
+        return tag or "*"
+    if tag is not None:
+        raise typer.BadParameter("give --tag or --sql, not both: TAGS is a property, too")
+    from pocketmq.client import FilterSyntaxError, MessageSelector
+
+    try:
+        return MessageSelector.by_sql(sql)
+    except FilterSyntaxError as e:
+        raise typer.BadParameter(f"--sql: {e}") from e
 
 
 def _print_message(message: ReceivedMessage, output: Format) -> None:

@@ -12,12 +12,14 @@ from pocketmq.client.errors import (
     OffsetFileError,
     QueueChoiceError,
     RouteError,
+    SeekError,
     SendFailedError,
     SendTimeoutError,
     UnknownTopicError,
 )
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
+from pocketmq.client.lite_pull_consumer import LitePullConsumer
 from pocketmq.client.message_selector import MessageSelector
 from pocketmq.client.producer import Producer
 from pocketmq.client.pull_consumer import PullConsumer
@@ -48,6 +50,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use
     "Admin",
     "ClientInstance",
+    "LitePullConsumer",
     "Producer",
     "PullConsumer",
     "PushConsumer",
@@ -92,6 +95,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "OffsetFileError",
     "QueueChoiceError",
     "RouteError",
+    "SeekError",
     "SendFailedError",
     "SendTimeoutError",
     "UnknownTopicError",

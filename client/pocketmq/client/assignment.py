@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from typing_extensions import Self
+
+from pocketmq.client.instance import ClientInstance
 from pocketmq.client.rebalance import AllocateStrategy
 from pocketmq.client.routes import RouteCache
 from pocketmq.protocol.bodies.clients import ConsumerIdList
@@ -29,6 +32,16 @@ class Share(NamedTuple):
     queues: tuple[MessageQueue, ...] | None
     is_settled: bool
     total: tuple[MessageQueue, ...] = ()
+
+
+class Sharing(Protocol):
+    """Works out the member's share of each topic."""
+
+    async def queues_of(self, topic: str) -> list[MessageQueue] | None:
+        """All queues of a topic, sorted; None when they cannot be told now."""
+
+    async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
+        """Those of a topic's queues that are this member's now."""
 
 
 class Assignment:
@@ -56,6 +69,19 @@ class Assignment:
         self._group, self._client_id, self._strategy = group, client_id, strategy
         self._pool, self._routes, self._random = pool, routes, random
         self._timeout_ms = timeout_ms
+
+    @classmethod
+    def of_member(cls, group: str, instance: ClientInstance, strategy: AllocateStrategy) -> Self:
+        """For a member on an instance, which must be running."""
+        return cls(
+            group,
+            instance.client_id,
+            strategy,
+            instance.pool,
+            instance.routes,
+            instance.random,
+            instance.settings.call_timeout_ms,
+        )
 
     async def queues_of(self, topic: str) -> list[MessageQueue] | None:
         """All queues of a topic, sorted; None when they cannot be told now."""
@@ -100,3 +126,29 @@ class WholeTopics(Assignment):
     async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
         """All of the topic's queues."""
         return Share(None if queues is None else tuple(queues), bool(queues), tuple(queues or ()))
+
+
+class GivenQueues:
+    """The application says itself which queues are this member's; until then they are shared.
+
+    Args:
+        otherwise: how they are shared.
+
+    Attributes:
+        queues: those that it named last; None if it has not.
+    """
+
+    def __init__(self, otherwise: Assignment) -> None:
+        self._otherwise = otherwise
+        self.queues: tuple[MessageQueue, ...] | None = None
+
+    async def queues_of(self, topic: str) -> list[MessageQueue] | None:
+        """All queues of a topic, sorted; None when they cannot be told now."""
+        return await self._otherwise.queues_of(topic)
+
+    async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
+        """Those of the topic's queues that were named, whether they exist or not."""
+        if self.queues is None:
+            return await self._otherwise.share_of(topic, queues)
+        own = tuple(queue for queue in self.queues if queue.topic == topic)
+        return Share(own, True, tuple(queues or ()))

@@ -4,6 +4,7 @@
 
     UsageError
     ├── ClosedError              the producer, consumer or instance is closed or was not started
+    ├── SeekError                an offset that the queue does not have
     ├── QueueChoiceError         a selector or caller named a queue that the topic does not have
     └── BatchContentError        messages that cannot travel in one batch
     OperatingError
@@ -26,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
+from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
     from pocketmq.client.results import SendResult
@@ -40,6 +42,20 @@ class ClosedError(UsageError):
 
     def __str__(self) -> str:
         return f"the {self.what} is not running: use it inside `async with`"
+
+
+class SeekError(UsageError):
+    """A consumer was to go on at an offset that the queue does not have."""
+
+    def __init__(self, queue: MessageQueue, offset: int, low: int, high: int) -> None:
+        super().__init__(queue, offset, low, high)
+        self.queue, self.offset, self.low, self.high = queue, offset, low, high
+
+    def __str__(self) -> str:
+        return (
+            f"seek offset illegal: {self.offset} is outside of {self.queue}, which holds "
+            f"{self.low} to {self.high}"
+        )
 
 
 class QueueChoiceError(UsageError):

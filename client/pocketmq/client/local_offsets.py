@@ -97,6 +97,10 @@ class LocalOffsets:
         stored = self._stored.get(queue)
         return await self._start_point.find(self._offsets, queue) if stored is None else stored
 
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What the file says of a queue; None without anything."""
+        return self._stored.get(queue)
+
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
         """Stores the offsets that changed; what cannot be stored now is stored the next time."""
         async with self._writing:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pocketmq.client.assignment import Assignment, Share
+from pocketmq.client.assignment import Share, Sharing
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.offsets import GroupOffsets
 from pocketmq.client.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
@@ -16,7 +16,7 @@ from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.rebalancing import Rebalancing
-from pocketmq.client.settings import PushSettings
+from pocketmq.client.settings import MemberSettings
 from pocketmq.client.subscription_check import check_subscriptions
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.errors import OperatingError
@@ -55,10 +55,10 @@ class MemberQueues:
         self,
         group: str,
         subscriptions: Mapping[str, Subscription],
-        settings: PushSettings,
+        settings: MemberSettings,
         instance: ClientInstance,
         offsets: GroupOffsets,
-        assignment: Assignment,
+        assignment: Sharing,
         locks: Locks,
         puller: Puller,
         offer: Callable[[ProcessQueue], object],
@@ -99,7 +99,7 @@ class MemberQueues:
         await self.check()
         await self._rebalancing.once()
         clock, persist_s = self._instance.clock, self._settings.persist_interval_ms / 1000
-        if self._settings.orderly:
+        if self._settings.is_ordered:
             self._renewal.spawn(
                 repeat(clock, RENEWAL_PERIOD_S, self._renew_locks, first_s=FIRST_RENEWAL_S),
                 f"locks {self._group}",
@@ -294,7 +294,16 @@ class MemberQueues:
         if subscription is None:
             await self._locks.release([queue])
             return True
-        loop = QueueLoop(
+        loop = self._make_loop(queue, offset, subscription)
+        log.info("group %s: takes %s from offset %d", self._group, queue, offset)
+        if self._is_paused:
+            loop.pause()
+        self._loops[queue] = loop
+        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+        return True
+
+    def _make_loop(self, queue: MessageQueue, offset: int, subscription: Subscription) -> QueueLoop:
+        return QueueLoop(
             queue,
             offset,
             subscription,
@@ -305,12 +314,6 @@ class MemberQueues:
             self._locks.process_queue,
             is_retry=queue.topic == self._retry_topic,
         )
-        log.info("group %s: takes %s from offset %d", self._group, queue, offset)
-        if self._is_paused:
-            loop.pause()
-        self._loops[queue] = loop
-        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
-        return True
 
     async def persist(self) -> None:
         """Stores the offsets that changed."""

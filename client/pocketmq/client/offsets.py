@@ -59,6 +59,9 @@ class GroupOffsets(Protocol):
     async def load(self, queue: MessageQueue) -> int:
         """Where to continue in a queue."""
 
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What is stored for a queue; None without anything."""
+
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
         """Stores the offsets that changed."""
 
@@ -90,6 +93,15 @@ class RemoteOffsets:
             return await self._start_point.find(self._offsets, queue)
         self._stored[queue] = stored
         return stored
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What is stored for a queue; None without anything.
+
+        Raises:
+            What `QueueOffsets` raises.
+        """
+        stored = self._stored.get(queue)
+        return await self._offsets.committed(self._group, queue) if stored is None else stored
 
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
         """Stores the offsets that changed; what cannot be stored now is stored the next time."""

@@ -7,11 +7,15 @@ from typing import Any
 
 from typing_extensions import Self
 
+from pocketmq.client.assignment import Assignment
 from pocketmq.client.errors import ClosedError
+from pocketmq.client.group_share import GroupShare
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT, Puller
+from pocketmq.client.queue_listeners import ShareListener
 from pocketmq.client.queue_offsets import QueueOffsets
+from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.results import PullResult
 from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import InstanceSettings, PullSettings, take_settings
@@ -21,6 +25,7 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     Subscription,
 )
+from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group
 from pocketmq.transport.clock import Clock
@@ -38,6 +43,7 @@ class PullConsumer:
     Args:
         group: the consumer group.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
+        allocate: how `queues_in_balance` shares queues; all members must use the same.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
         random: the source of chance.
@@ -52,6 +58,7 @@ class PullConsumer:
         group: str = DEFAULT_GROUP,
         namesrv: NamesrvList = None,
         *,
+        allocate: AllocateStrategy = allocate_averagely,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -61,6 +68,7 @@ class PullConsumer:
         self.group = group
         self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        self._allocate = allocate
         self._topics: set[str] = set()
         self._is_running = False
 
@@ -94,6 +102,8 @@ class PullConsumer:
         self._offsets = QueueOffsets(
             instance.pool, instance.routes, instance.settings.call_timeout_ms
         )
+        assignment = Assignment.of_member(self.group, instance, self._allocate)
+        self._share = GroupShare(assignment, instance, self.settings.rebalance_interval_ms)
         self._send_back = SendBack(self.group, instance, self.settings.max_reconsume_times)
         self._is_running = True
 
@@ -102,6 +112,7 @@ class PullConsumer:
         if not self._is_running:
             return
         self._is_running = False
+        await self._share.close()
         if self.settings.register:
             self.instance.groups.consumers.pop(self.group, None)
             await self.instance.heartbeats.unregister(consumer_group=self.group)
@@ -116,7 +127,9 @@ class PullConsumer:
         )
 
     def group_changed(self) -> None:
-        """Nothing: the application chooses its queues itself."""
+        """Members came or went: `queues_in_balance` changes."""
+        if self._is_running:
+            self._share.due()
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -129,6 +142,38 @@ class PullConsumer:
         self._check_running()
         self._topics.add(topic)
         return await self.instance.routes.queues_to_read(topic)
+
+    async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that are this member's, when the group shares them, sorted.
+
+        The first call tells the brokers that this member wants a share of the topic. From then on
+        the share follows the members that come and go (`fetchMessageQueuesInBalance`).
+
+        Raises:
+            UsageError: the consumer does not register, so no other member knows of it.
+        """
+        self._check_running()
+        if not self.settings.register:
+            raise UsageError("a consumer with register=False has no share of its group's queues")
+        if topic not in self._share.topics:
+            self._topics.add(topic)
+            await self._share.join(topic)
+        return self._share.own(topic)
+
+    async def listen_to_queues(self, topic: str, listener: ShareListener | None) -> None:
+        """Who is told when `queues_in_balance` changes (`registerMessageQueueListener`).
+
+        Args:
+            topic: whose queues.
+            listener: see `queue_listeners.ShareListener`; it hears of the present ones, too. None
+                to stop that.
+
+        Raises:
+            UsageError: as for `queues_in_balance`.
+        """
+        self._check_running()
+        self._share.listen(topic, listener)
+        await self.queues_in_balance(topic)
 
     async def pull(
         self,

@@ -11,8 +11,10 @@ from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.pulling import (
     PULL_COMMIT_OFFSET,
+    PULL_LITE,
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
+    LitePullMessageRequest,
     PullMessageRequest,
     PullMessageResponse,
 )
@@ -34,13 +36,23 @@ class Puller:
         routes: where queues are.
         group: the consumer group.
         timeout_ms: how long an answer may take beyond the time it is held.
+        is_lite: ask as lite pull consumers do (361), which RocketMQ's brokers serve with threads
+            of their own.
     """
 
     def __init__(
-        self, pool: ConnectionPool, routes: RouteCache, group: str, timeout_ms: float
+        self,
+        pool: ConnectionPool,
+        routes: RouteCache,
+        group: str,
+        timeout_ms: float,
+        *,
+        is_lite: bool = False,
     ) -> None:
         self._pool, self._routes, self._group = pool, routes, group
         self._timeout_ms = timeout_ms
+        self._request = LitePullMessageRequest if is_lite else PullMessageRequest
+        self._flags = PULL_SUBSCRIPTION | PULL_LITE if is_lite else PULL_SUBSCRIPTION
         self._suggested: dict[MessageQueue, int] = {}
 
     async def pull(
@@ -73,12 +85,12 @@ class Puller:
         """
         wanted_id = self._suggested.get(queue, MASTER_ID)
         address, broker_id = await self._routes.place_of(queue, wanted_id)
-        flags = PULL_SUBSCRIPTION
+        flags = self._flags
         if hold_ms > 0:
             flags |= PULL_SUSPEND
         if commit_offset is not None and self._keeps_order(address, broker_id):
             flags |= PULL_COMMIT_OFFSET
-        request = PullMessageRequest(
+        request = self._request(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,

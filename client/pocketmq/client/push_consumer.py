@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,17 +12,14 @@ from typing_extensions import Self
 from pocketmq.client.assignment import Assignment, WholeTopics
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.errors import ClosedError
-from pocketmq.client.identity import lasting_id
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
-from pocketmq.client.local_offsets import LocalOffsets, default_path
+from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.message_selector import Expression, subscription_of
-from pocketmq.client.offsets import GroupOffsets, RemoteOffsets, StartPoint
 from pocketmq.client.order_locks import Locks, NoLocks, OrderLocks, OwnLocks
 from pocketmq.client.orderly import SUSPEND_MS_MAX, SUSPEND_MS_MIN, OrderlyDispatcher
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
-from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.send_back import SendBack
@@ -31,7 +27,6 @@ from pocketmq.client.settings import InstanceSettings, PushSettings, take_settin
 from pocketmq.client.stream import MessageStream
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
-    CLUSTERING,
     SUBSCRIBE_ALL,
     ConsumerData,
     Subscription,
@@ -42,9 +37,6 @@ from pocketmq.protocol.names import check_group, check_topic, retry_topic
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.client")
-
-DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
-"""Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
 
 CONCURRENCY_MAX = 32_767
 """RocketMQ's bound of consumeThreadMax is 1,000, and of a pool's size at run time this."""
@@ -121,11 +113,7 @@ class PushConsumer:
         self._is_broadcasting = self.settings.message_model == BROADCASTING
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         now_ms = self.instance.clock.now_ms()
-        timestamp_ms = self.settings.consume_timestamp_ms
-        self._start_point = StartPoint(
-            self.settings.consume_from_where,
-            now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
-        )
+        self._start_point = start_point_of(self.settings, now_ms)
         self._listener, self._allocate = listener, allocate
         self._concurrency = self.settings.concurrency
         self._stream: MessageStream | None = None
@@ -226,18 +214,11 @@ class PushConsumer:
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
-        timeout_ms = instance.settings.call_timeout_ms
-        offsets = await self._open_offsets(timeout_ms)
+        offsets = await open_offsets(self.group, instance, settings, self._start_point)
         instance.groups.add_consumer(self)
         self._is_running = True
-        assignment = (WholeTopics if self._is_broadcasting else Assignment)(
-            self.group,
-            instance.client_id,
-            self._allocate,
-            instance.pool,
-            instance.routes,
-            instance.random,
-            timeout_ms,
+        assignment = (WholeTopics if self._is_broadcasting else Assignment).of_member(
+            self.group, instance, self._allocate
         )
         self._send_back = SendBack(self.group, instance, settings.max_reconsume_times)
         listener = self._listener
@@ -292,18 +273,6 @@ class PushConsumer:
         return (OwnLocks if self._is_broadcasting else OrderLocks)(
             self.group, instance.client_id, instance.pool, instance.routes, instance.clock
         )
-
-    async def _open_offsets(self, timeout_ms: float) -> GroupOffsets:
-        instance = self.instance
-        in_queues = QueueOffsets(instance.pool, instance.routes, timeout_ms)
-        if not self._is_broadcasting:
-            return RemoteOffsets(self.group, in_queues, self._start_point)
-        given = self.settings.local_offsets_path
-        member = lasting_id(instance.settings.instance_name)
-        path = default_path(member, self.group) if given is None else Path(given)
-        offsets = LocalOffsets(self.group, path, in_queues, self._start_point)
-        await offsets.open()
-        return offsets
 
     async def close(self) -> None:
         """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
@@ -467,10 +436,6 @@ def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
     _check_concurrency(settings.concurrency)
     if settings.consume_message_batch_max_size < 1:
         raise ConfigError("consume_message_batch_max_size must be at least 1")
-    if settings.message_model not in (CLUSTERING, BROADCASTING):
-        raise ConfigError(
-            f"message_model={settings.message_model!r} is none of {CLUSTERING}, {BROADCASTING}"
-        )
     if settings.max_reconsume_times < -1 or settings.consume_timeout_ms < 0:
         raise ConfigError(
             "max_reconsume_times must be -1 (the default) or more, and consume_timeout_ms not "

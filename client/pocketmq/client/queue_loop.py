@@ -1,4 +1,4 @@
-"""The pull loop of one queue of a push consumer."""
+"""The pull loop of one queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.results import PullResult, PullStatus
-from pocketmq.client.settings import PushSettings
+from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import BROADCASTING, Subscription
 from pocketmq.protocol.codes import ResponseCode
@@ -46,7 +46,7 @@ class QueueLoop:
         offset: int,
         subscription: Subscription,
         puller: Puller,
-        settings: PushSettings,
+        settings: MemberSettings,
         clock: Clock,
         offer: Callable[[ProcessQueue], object],
         process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
@@ -61,7 +61,7 @@ class QueueLoop:
         self._process_queue = process_queue
         self._count_max = settings.pull_threshold_for_queue
         self._size_max = settings.pull_threshold_size_for_queue
-        self._span_max = math.inf if settings.orderly else settings.consume_concurrently_max_span
+        self._span_max = math.inf if settings.is_ordered else settings.consume_concurrently_max_span
         self._room: asyncio.Future[None] | None = None
         self._is_failing = False
         self.messages = process_queue(queue, offset)

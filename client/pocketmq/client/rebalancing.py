@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from pocketmq.client.assignment import Assignment, Share
+from pocketmq.client.assignment import Share, Sharing
 from pocketmq.client.instance import ClientInstance
 from pocketmq.transport.tasks import repeat
 
@@ -29,7 +29,7 @@ class Rebalancing:
     def __init__(
         self,
         topics: Iterable[str],
-        assignment: Assignment,
+        assignment: Sharing,
         instance: ClientInstance,
         interval_ms: float,
         take: Callable[[Mapping[str, Share]], Awaitable[bool]],

@@ -80,25 +80,75 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
             (brokerSuspendMaxTimeMillis).
         max_reconsume_times: how often a message comes again that was sent back, before it goes to
             the dead-letter topic ``%DLQ%<group>``; -1 for RocketMQ's 16.
+        rebalance_interval_ms: how often `queues_in_balance` are shared out without an occasion.
         register: tell brokers of the group by heartbeats.
     """
 
     pull_timeout_ms: int = 10_000
     pull_hold_ms: int = 20_000
     max_reconsume_times: int = -1
+    rebalance_interval_ms: int = 20_000
     register: bool = True
 
 
-class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a push consumer works (`client/consumer/DefaultMQPushConsumer`).
+class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the consumers have in common whose queues are shared out and pulled for them.
 
     Attributes:
         message_model: CLUSTERING shares the messages among the group's members; with BROADCASTING
-            each member gets all of them, keeps its offsets in a file, and what its listener does
-            not handle is dropped with a warning.
+            each member gets all of them, and keeps its offsets in a file.
         local_offsets_path: of that file; by default
             ``~/.pocketmq/offsets/<ip>@<instance_name or DEFAULT>/<group>.json``. Members of a
             group that run on one machine need an instance_name or a path each.
+        pull_batch_size: messages that one pull asks for.
+        pull_interval_ms: pause between two pulls of a queue.
+        pull_hold_ms: how long a broker may hold a pull when there is nothing new.
+        pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
+        pull_retry_ms: pause after a pull that failed.
+        consume_from_where: where a group begins that has no offset yet.
+        consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
+            30 minutes before the start.
+        rebalance_interval_ms: how often queues are shared out anew without an occasion.
+        persist_interval_ms: how often offsets are stored in the brokers.
+        pull_threshold_for_queue: messages of one queue that may wait in this process.
+        pull_threshold_size_for_queue: the same in bytes of stored records.
+        pull_threshold_for_topic: messages of one topic that may wait in this process, shared out
+            evenly over those of its queues that are this member's, instead of
+            `pull_threshold_for_queue`; -1 for no such limit.
+        pull_threshold_size_for_topic: the same in bytes of stored records.
+        consume_concurrently_max_span: how far the first and the last unfinished offset of a queue
+            may lie apart; not with `orderly`.
+    """
+
+    message_model: str = CLUSTERING
+    local_offsets_path: str | None = None
+    pull_batch_size: int = 32
+    pull_interval_ms: int = 0
+    pull_hold_ms: int = 15_000
+    pull_timeout_ms: int = 15_000
+    pull_retry_ms: int = 1_000
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_timestamp_ms: int | None = None
+    rebalance_interval_ms: int = 20_000
+    persist_interval_ms: int = 5_000
+    pull_threshold_for_queue: int = 1_000
+    pull_threshold_size_for_queue: int = 100 * MEBIBYTE
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
+    consume_concurrently_max_span: int = 2_000
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the messages of a queue are handled strictly one batch after the other."""
+        return False
+
+
+class PushSettings(MemberSettings, frozen=True, kw_only=True):
+    """How a push consumer works (`client/consumer/DefaultMQPushConsumer`), and `MemberSettings`.
+
+    With BROADCASTING, what the listener does not handle is dropped with a warning.
+
+    Attributes:
         concurrency: batches that are handled at the same time (consumeThreadMax); 1 handles
             everything strictly one after the other.
         orderly: the messages of a queue are handled strictly one batch after the other, by one
@@ -111,59 +161,53 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         queue_concurrency: of these, batches of one queue; 1 keeps the order of each queue while
             several queues are handled at once. 0 for no limit of its own.
         consume_message_batch_max_size: messages that a listener gets at once.
-        pull_batch_size: messages that one pull asks for.
-        pull_interval_ms: pause between two pulls of a queue.
-        pull_hold_ms: how long a broker may hold a pull when there is nothing new.
-        pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
-        pull_retry_ms: pause after a pull that failed.
-        consume_from_where: where a group begins that has no offset yet.
-        consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
-            30 minutes before the start.
         max_reconsume_times: how often a message comes again that the listener did not handle,
             before it goes to the dead-letter topic ``%DLQ%<group>`` (maxReconsumeTimes); -1 for
             RocketMQ's 16, and with `orderly` for ever.
         consume_timeout_ms: a batch that is at work for longer is sent back with level 3, so that
             its queue goes on (consumeTimeout); 0 for never. Not with `orderly`.
         retry_delay_ms: pause before messages are tried again that could not be sent back.
-        rebalance_interval_ms: how often queues are shared out anew without an occasion.
-        persist_interval_ms: how often offsets are stored in the brokers.
-        pull_threshold_for_queue: messages of one queue that may wait in this process.
-        pull_threshold_size_for_queue: the same in bytes of stored records.
-        pull_threshold_for_topic: messages of one topic that may wait in this process, shared out
-            evenly over those of its queues that are this member's, instead of
-            `pull_threshold_for_queue`; -1 for no such limit.
-        pull_threshold_size_for_topic: the same in bytes of stored records.
-        consume_concurrently_max_span: how far the first and the last unfinished offset of a queue
-            may lie apart; not with `orderly`.
         close_timeout_ms: how long a close waits for handlers that are at work.
     """
 
-    message_model: str = CLUSTERING
-    local_offsets_path: str | None = None
     concurrency: int = 20
     queue_concurrency: int = 0
     orderly: bool = False
     suspend_current_queue_time_ms: int = 1_000
     auto_commit: bool = True
     consume_message_batch_max_size: int = 1
-    pull_batch_size: int = 32
-    pull_interval_ms: int = 0
-    pull_hold_ms: int = 15_000
-    pull_timeout_ms: int = 15_000
-    pull_retry_ms: int = 1_000
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    consume_timestamp_ms: int | None = None
     max_reconsume_times: int = -1
     consume_timeout_ms: int = 15 * 60 * 1000
     retry_delay_ms: int = 1_000
-    rebalance_interval_ms: int = 20_000
-    persist_interval_ms: int = 5_000
-    pull_threshold_for_queue: int = 1_000
-    pull_threshold_size_for_queue: int = 100 * MEBIBYTE
-    pull_threshold_for_topic: int = -1
-    pull_threshold_size_for_topic: int = -1
-    consume_concurrently_max_span: int = 2_000
     close_timeout_ms: int = 30_000
+
+    @property
+    def is_ordered(self) -> bool:
+        """As `orderly` says."""
+        return self.orderly
+
+
+class LitePullSettings(MemberSettings, frozen=True, kw_only=True):
+    """How a lite pull consumer works (`client/consumer/DefaultLitePullConsumer`).
+
+    And `MemberSettings`, with other defaults for pulls.
+
+    Attributes:
+        auto_commit: a poll says that what the polls before it gave was handled; that is stored
+            every `persist_interval_ms` (autoCommitIntervalMillis).
+        poll_timeout_ms: how long a poll waits unless it is told otherwise.
+        pull_threshold_for_all: messages of all queues together that may wait to be polled.
+        topic_metadata_check_interval_ms: how often it is looked whether the queues have changed of
+            topics that somebody listens to.
+    """
+
+    auto_commit: bool = True
+    poll_timeout_ms: int = 5_000
+    pull_batch_size: int = 10
+    pull_hold_ms: int = 20_000
+    pull_timeout_ms: int = 10_000
+    pull_threshold_for_all: int = 10_000
+    topic_metadata_check_interval_ms: int = 30_000
 
 
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)

@@ -13,12 +13,12 @@ EXPORTED = {
     "Admin", "AllocateByConfiguration", "AllocateByConsistentHash", "AllocateByMachineRoom",
     "AllocateNearby", "BatchContentError", "BatchFailedError", "BrokerDownError", "BrokerRow",
     "ByMachineRoom", "ByRandom", "ClientInstance", "ClosedError", "ConsumeResult", "FaultTable",
-    "FilterSyntaxError", "Message", "MessageQueue", "MessageSelector", "NoNameServerError",
-    "NoPermissionRouteError", "OffsetFileError", "OrderlyResult", "Producer", "PullConsumer",
-    "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag", "QueueStats",
-    "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater", "RouteError",
-    "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError", "SuspendQueue",
-    "UnknownTopicError",
+    "FilterSyntaxError", "LitePullConsumer", "Message", "MessageQueue", "MessageSelector",
+    "NoNameServerError", "NoPermissionRouteError", "OffsetFileError", "OrderlyResult", "Producer",
+    "PullConsumer", "PullResult", "PullStatus", "PushConsumer", "QueueChoiceError", "QueueLag",
+    "QueueStats", "ROCKETMQ_4_TABLE", "ROCKETMQ_5_TABLE", "ReceivedMessage", "RetryLater",
+    "RouteError", "SeekError", "SendFailedError", "SendResult", "SendStatus", "SendTimeoutError",
+    "SuspendQueue", "UnknownTopicError",
     "allocate_averagely", "allocate_by_circle", "by_hash", "by_random",
 }  # fmt: skip
 
@@ -35,7 +35,9 @@ def public(cls: type) -> set[str]:
     return {n for n in dir(cls) if not n.startswith("_")} - NOT_FOR_APPLICATIONS
 
 
-@pytest.mark.parametrize("name", ["Admin", "Producer", "PullConsumer", "PushConsumer"])
+@pytest.mark.parametrize(
+    "name", ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer"]
+)
 def test_the_blocking_client_has_the_same_names_and_parameters(name: str) -> None:
     asynchronous, blocked = getattr(pocketmq.client, name), getattr(blocking, name)
     assert public(blocked) == public(asynchronous)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from unit.client.messages import received, record
 from unit.client.peers import Cluster, Peer, code, done, ok, pulled
+from unit.transport.peers import until
 
 from pocketmq.client import (
     ClosedError,
@@ -18,7 +19,9 @@ from pocketmq.client import (
 )
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.errors import ResponseError, UnsupportedRequestError
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import ResponseError, UnsupportedRequestError, UsageError
+from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
@@ -100,6 +103,41 @@ async def test_who_cannot_send_back_hears_why(cluster: Cluster) -> None:
     broker.answers[BACK] = code(3, "what is that?")
     with pytest.raises(UnsupportedRequestError):
         await done(consumer.send_back(received(3)))
+
+
+async def test_the_group_shares_the_queues(cluster: Cluster) -> None:
+    broker, consumer = await stage(cluster)
+    cluster.topic("T", "a", queues=4)
+    await consumer.instance.routes.refresh()
+    heard: list[list[int]] = []
+
+    async def listener(topic: str, total: list[MessageQueue], own: list[MessageQueue]) -> None:
+        assert (topic, len(total)) == ("T", 4)
+        heard.append([q.queue_id for q in own])
+
+    await done(consumer.listen_to_queues("T", listener))
+    assert heard == [[0, 1, 2, 3]]
+    assert len(await done(consumer.queues_in_balance("T"))) == 4
+    cluster.members.append("zzz")
+    for connection in broker.server.connections:
+        header = ConsumerIdsChangedRequest(consumer_group="cg")
+        connection.notify(Command(header.code, header=header))
+    await until(lambda: len(heard) == 2)
+    assert heard[1] == [0, 1]
+    assert [q.queue_id for q in await done(consumer.queues_in_balance("T"))] == [0, 1]
+    await done(consumer.listen_to_queues("T", None))
+    cluster.members.remove("zzz")
+    await cluster.clock.advance(20)
+    assert len(await done(consumer.queues_in_balance("T"))) == 4
+    assert len(heard) == 2
+    await done(consumer.close())
+    consumer.group_changed()
+
+
+async def test_an_unregistered_one_has_no_share(cluster: Cluster) -> None:
+    _, consumer = await stage(cluster, register=False)
+    with pytest.raises(UsageError, match="register=False"):
+        await consumer.queues_in_balance("T")
 
 
 async def test_a_closed_one_refuses(cluster: Cluster) -> None:

@@ -8,13 +8,14 @@
         producer.send(Message("Orders", b"hello"))
 
 Each object runs its asynchronous twin on the loop of one background thread that they all share. It
-may be used by many threads at once. Listeners of a push consumer and callbacks of `send_async` run
+may be used by many threads at once. Listeners of a consumer and callbacks of `send_async` run
 in other threads than the caller's.
 """
 
 from pocketmq.client.blocking.admin import Admin
+from pocketmq.client.blocking.lite_pull_consumer import LitePullConsumer
 from pocketmq.client.blocking.producer import Producer
 from pocketmq.client.blocking.pull_consumer import PullConsumer
 from pocketmq.client.blocking.push_consumer import PushConsumer
 
-__all__ = ["Admin", "Producer", "PullConsumer", "PushConsumer"]
+__all__ = ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer"]

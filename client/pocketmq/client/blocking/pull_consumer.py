@@ -9,6 +9,7 @@ from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.instance import NamesrvList
 from pocketmq.client.message_selector import Expression
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT
+from pocketmq.client.queue_listeners import ShareListener
 from pocketmq.client.results import PullResult
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
@@ -28,6 +29,14 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be pulled from."""
         return self._run(self._twin.queues(topic))
+
+    def queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that are this member's, when the group shares them, sorted."""
+        return self._run(self._twin.queues_in_balance(topic))
+
+    def listen_to_queues(self, topic: str, listener: ShareListener | None) -> None:
+        """Who is told when `queues_in_balance` changes."""
+        self._run(self._twin.listen_to_queues(topic, listener))
 
     def pull(
         self,
