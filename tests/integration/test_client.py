@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, Inbox, without_an_event_loop
+from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import Admin, ClientInstance, Message, Producer, PushConsumer
@@ -47,13 +48,16 @@ async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS + RETRY_SCENARIOS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "scenario", SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS, ids=lambda s: s.__name__
+)
 async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:
     await scenario(namesrv)
 
 
 async def test_without_an_event_loop(namesrv: str) -> None:
     await asyncio.to_thread(without_an_event_loop, namesrv)
+    await asyncio.to_thread(polls_without_an_event_loop, namesrv)
 
 
 async def test_peers_of_this_project_find_each_other(namesrv: str) -> None:

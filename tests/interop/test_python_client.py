@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, without_an_event_loop
+from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 from interop import known_messages
 from interop.clusters import Cluster
 from interop.known_messages import KnownMessage
@@ -29,7 +30,9 @@ RunProbe = Callable[..., Any]
 NewName = Callable[[str], str]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS + RETRY_SCENARIOS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "scenario", SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS, ids=lambda s: s.__name__
+)
 async def test_on_apaches_broker(
     apache: Cluster, scenario: Callable[[str], Awaitable[None]]
 ) -> None:
@@ -38,6 +41,7 @@ async def test_on_apaches_broker(
 
 async def test_on_apaches_broker_without_an_event_loop(apache: Cluster) -> None:
     await asyncio.to_thread(without_an_event_loop, apache.namesrv)
+    await asyncio.to_thread(polls_without_an_event_loop, apache.namesrv)
 
 
 async def make_topic(namesrv: str, topic: str) -> None:

@@ -159,8 +159,14 @@ class MemberQueues:
             for queue, loop in self._loops.items():
                 if queue.topic == topic:
                     loop.subscription = subscription
+                    self._pull_anew(queue, loop)
             self._tasks.spawn(self._check_new(subscription), f"check {topic}")
         self._rebalancing.topics_changed()
+
+    def _pull_anew(self, queue: MessageQueue, loop: QueueLoop) -> None:
+        """Drops the pull under way, which a broker may hold for long and answer by old wishes."""
+        self._pulls.pop(queue).cancel()
+        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
 
     def finished(self, messages: ProcessQueue) -> None:
         """A batch was finished: its queue may go on pulling."""

@@ -237,9 +237,8 @@ class PolledQueues(MemberQueues):
         loop = self._loops.get(queue)
         if loop is None:
             return False
-        self._pulls.pop(queue).cancel()  # it may be held by the broker for long
         loop.seek(offset)
-        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+        self._pull_anew(queue, loop)
         return True
 
     def pause_some(self, queues: Iterable[MessageQueue]) -> None:

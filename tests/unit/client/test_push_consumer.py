@@ -495,3 +495,15 @@ async def test_a_group_is_there_once_in_an_instance(cluster: Cluster) -> None:
         await done(second.start())
     assert c.instance.groups.consumers == {"cg": c}
     await done(c.close())
+
+
+async def test_a_changed_subscription_does_not_wait_for_the_held_pull(cluster: Cluster) -> None:
+    """Its broker would pass over what only the new one wants."""
+    broker, _ = await stage(cluster, queues=1)
+    c = await consumer(cluster, Seen())
+    await until(lambda: broker.count(PULL) == 1)
+    c.subscribe("T", "A")
+    await until(lambda: broker.count(PULL) == 2)
+    request = broker.last(PULL).read(PullMessageRequest)
+    assert (request.subscription, request.queue_offset) == ("A", 0)
+    await done(c.close())
