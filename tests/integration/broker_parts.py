@@ -42,7 +42,7 @@ from pocketmq.protocol.requests.sending import (
 )
 from pocketmq.protocol.requests.topics import CreateTopicRequest, TopicStatsRequest
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.pool import ConnectionPool
 
 LOCALHOST = "127.0.0.1"
@@ -157,14 +157,16 @@ class Client:
 
     Attributes:
         notified: the groups whose members have changed, as 40 told.
+        handlers: what it answers the broker, by request code.
     """
 
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.broker = broker
         self.notified: list[str] = []
-        self.pool = ConnectionPool(
-            clock, {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed}
-        )
+        self.handlers: dict[int, Handler] = {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed
+        }
+        self.pool = ConnectionPool(clock, self.handlers)
 
     def _members_changed(self, command: Command, _: Connection) -> None:
         assert command.is_oneway

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
 from unit.transport.peers import until
@@ -12,11 +14,15 @@ from unit.transport.peers import until
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     ConsumerConnection,
+    ConsumerData,
     ConsumerIdList,
     GroupConfig,
+    Heartbeat,
     ProducerConnection,
     Subscription,
+    SubscriptionSide,
 )
+from pocketmq.protocol.bodies.groups import ProducerTableInfo
 from pocketmq.protocol.requests.clients import (
     ConsumerConnectionsRequest,
     ConsumerListRequest,
@@ -25,8 +31,9 @@ from pocketmq.protocol.requests.clients import (
     ProducerConnectionsRequest,
     UnregisterClientRequest,
 )
+from pocketmq.protocol.requests.groups import AllProducersRequest
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest, UpdateGroupRequest
-from pocketmq.testing.clock import VirtualClock, settle
+from pocketmq.testing.clock import START_MS, VirtualClock, settle
 
 ALL = Subscription.of_tags(TOPIC, "*", 1)
 OTHER = Subscription.of_tags("Other", "A || B", 1)
@@ -96,7 +103,7 @@ async def test_a_heartbeat_makes_group_and_retry_topic(client: Client) -> None:
 async def test_the_answer_tells_what_heartbeats_are_understood(client: Client) -> None:
     body = b'{"clientID":"c","producerDataSet":[{"groupName":"p"}],"consumerDataSet":[]}'
     answer = (await client.ask(HeartbeatRequest(), body)).read(HeartbeatResponse)
-    assert answer.is_support_heart_beat_v2 is False
+    assert answer.is_support_heart_beat_v2 is True
     assert answer.is_sub_change is True
     assert await producers(client, "p") == ["c"]
 
@@ -196,6 +203,135 @@ async def test_some_groups_are_told_nothing(stage: Stage, client: Client) -> Non
     await quiet.ask(RuntimeInfoRequest())
     await client.ask(RuntimeInfoRequest())
     assert client.notified == quiet.notified == []
+
+
+# -- heartbeats of version 2 ---------------------------------------------------------------------
+
+
+async def beat(client: Client, fingerprint: int, *subscriptions: Subscription,
+               without_sub: bool = False, client_id: str = "client-1") -> bool:  # fmt: skip
+    """Sends a heartbeat with a fingerprint; whether the subscriptions are wanted the next time."""
+    data = Heartbeat(
+        client_id=client_id,
+        consumer_data_set=[
+            ConsumerData(group_name=GROUP, subscription_data_set=list(subscriptions))
+        ],
+        heartbeat_fingerprint=fingerprint,
+        without_sub=without_sub,
+    )
+    answer = (await client.ask(HeartbeatRequest(), data.encode())).read(HeartbeatResponse)
+    assert answer.is_support_heart_beat_v2
+    assert answer.is_sub_change is not None
+    return answer.is_sub_change
+
+
+async def test_a_short_heartbeat_keeps_the_subscriptions(
+    client: Client, clock: VirtualClock
+) -> None:
+    assert not await beat(client, 7, ALL, OTHER)
+    for _ in range(5):
+        await clock.advance(30)
+        assert not await beat(client, 7, without_sub=True)
+    assert (await connections(client)).subscription_table == {TOPIC: ALL, "Other": OTHER}
+    assert await ids(client) == ["client-1"]
+    assert client.notified == [GROUP]
+
+
+async def test_a_short_heartbeat_of_a_stranger_asks_for_the_long_one(
+    stage: Stage, client: Client
+) -> None:
+    """As after a restart of the broker: RocketMQ's would never learn of the subscriptions."""
+    assert await beat(client, 7, without_sub=True)
+    assert (await connections(client)).subscription_table == {}
+    assert not await beat(client, 7, ALL)
+    assert not await beat(client, 7, without_sub=True)
+    other = stage.client(client.broker)
+    assert await beat(other, 7, without_sub=True, client_id="client-2")
+    assert await beat(client, 8, without_sub=True), "it has announced others than it had told"
+
+
+async def test_members_that_differ_go_on_with_long_heartbeats(stage: Stage, client: Client) -> None:
+    other = stage.client(client.broker)
+    assert not await beat(client, 7, ALL)
+    assert await beat(other, 8, OTHER, client_id="client-2")
+    assert await beat(client, 7, without_sub=True)
+    assert await beat(other, 8, OTHER, client_id="client-2")
+    assert not await beat(other, 8, without_sub=True, client_id="client-2")
+
+
+# -- members that subscribe differently ----------------------------------------------------------
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    return [text for text in found if "subscribe differently" in text]
+
+
+async def test_members_that_subscribe_differently_are_noticed_once(
+    stage: Stage, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    other, third = stage.client(client.broker), stage.client(client.broker)
+    await client.heartbeat(ALL)
+    await third.heartbeat(ALL, client_id="client-3")
+    assert (await connections(client)).subscription_conflict is None
+    for _ in range(3):
+        await other.heartbeat(OTHER, client_id="client-2")
+        await client.heartbeat(ALL)
+    (warning,) = warnings(caplog)
+    for word in (GROUP, "client-1", "client-2", f"{TOPIC} *", "Other A || B", "a group of its own"):
+        assert word in warning
+    table = await connections(client)
+    assert table.subscription_conflict == [
+        SubscriptionSide(
+            subscription=f"{TOPIC} *", member_count=2, client_ids=["client-1", "client-3"]
+        ),
+        SubscriptionSide(subscription="Other A || B", member_count=1, client_ids=["client-2"]),
+    ]
+    assert {c.client_id: c.subscription for c in table.connection_set} == {
+        "client-1": f"{TOPIC} *", "client-2": "Other A || B", "client-3": f"{TOPIC} *",
+    }  # fmt: skip
+
+
+async def test_a_group_that_rolls_over_agrees_in_the_end(
+    stage: Stage, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    other = stage.client(client.broker)
+    await client.heartbeat(ALL)
+    await other.heartbeat(ALL, client_id="client-2")
+    new = Subscription.of_tags(TOPIC, "New", 2)
+    await client.heartbeat(new)
+    assert (await connections(client)).subscription_conflict is not None
+    await other.heartbeat(new, client_id="client-2")
+    assert (await connections(client)).subscription_conflict is None
+    assert len(warnings(caplog)) == 1
+    assert f"the members of group {GROUP} subscribe alike again" in caplog.text
+    await other.heartbeat(ALL, client_id="client-2")
+    assert len(warnings(caplog)) == 2, "a new conflict is a new warning"
+    await other.close()
+    assert (await connections(client)).subscription_conflict is None
+
+
+async def test_members_of_one_subscription_in_other_words_agree(
+    stage: Stage, client: Client
+) -> None:
+    other = stage.client(client.broker)
+    retry = Subscription.of_tags(f"%RETRY%{GROUP}", "*", 1)
+    await client.heartbeat(Subscription.of_tags(TOPIC, "A || B", 1), retry)
+    await other.heartbeat(Subscription.of_tags(TOPIC, "B||A", 9), client_id="client-2")
+    assert (await connections(client)).subscription_conflict is None
+
+
+async def test_all_producers_are_listed(stage: Stage, client: Client) -> None:
+    other = stage.client(client.broker)
+    await client.heartbeat(group="", producer="p")
+    await other.heartbeat(group="", producer="p", client_id="client-2")
+    table = ProducerTableInfo.decode((await client.ask(AllProducersRequest())).body).data
+    assert {info.client_id for info in table["p"]} == {"client-1", "client-2"}
+    assert {(info.language, info.last_update_timestamp) for info in table["p"]} == {
+        ("PYTHON", START_MS)
+    }
 
 
 # -- who is forgotten ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Offsets of groups (14, 15), of queues (29 to 32), lag (208), and messages by their place (33)."""
+"""Offsets of groups (14, 15), of queues (29 to 32), and messages by their place (33)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage
 
 from pocketmq.broker.store.retention import Retention
-from pocketmq.protocol.bodies.topics import ConsumeStats
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.records import decode_records
@@ -24,7 +23,7 @@ from pocketmq.protocol.requests.offsets import (
     UpdateConsumerOffsetRequest,
     ViewMessageRequest,
 )
-from pocketmq.protocol.requests.topics import ConsumeStatsRequest, DeleteGroupRequest
+from pocketmq.protocol.requests.topics import DeleteGroupRequest
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 NOT_FOUND = (22, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
@@ -150,29 +149,6 @@ async def test_a_group_is_deleted_with_its_offsets_if_so_wished(client: Client) 
             assert await client.refusal(query(zero=False)) == NOT_FOUND
         else:
             assert await offset_of(client, query()) == 2
-
-
-async def test_lag_is_the_broker_s_offset_less_the_group_s(
-    client: Client, clock: VirtualClock
-) -> None:
-    for _ in range(3):
-        await client.send()
-        await clock.advance(1)
-    await client.ask(update(2))
-
-    async def stats(topic: str | None) -> dict[int, tuple[int, int, int]]:
-        answer = await client.ask(ConsumeStatsRequest(consumer_group=GROUP, topic=topic))
-        table = ConsumeStats.decode(answer.body).offset_table
-        assert {(key.broker_name, key.topic) for key in table} <= {("broker-a", TOPIC)}
-        return {
-            key.queue_id: (o.broker_offset, o.consumer_offset, o.last_timestamp)
-            for key, o in table.items()
-        }
-
-    expected = {0: (3, 2, START_MS + 1000)} | dict.fromkeys((1, 2, 3), (0, 0, 0))
-    assert await stats(None) == expected
-    assert await stats(TOPIC) == expected
-    assert await stats("Unknown") == {}
 
 
 # -- where queues begin and end -----------------------------------------------------------------

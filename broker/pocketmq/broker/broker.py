@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 
+from pocketmq.broker.client_calls import ClientCalls
 from pocketmq.broker.clients import (
     ConsumerGroup,
     ConsumerTable,
@@ -22,16 +23,20 @@ from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.handlers.admin import AdminHandlers
 from pocketmq.broker.handlers.bulk import BulkHandlers
 from pocketmq.broker.handlers.clients import ClientHandlers
+from pocketmq.broker.handlers.consumption import ConsumptionHandlers
 from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
+from pocketmq.broker.handlers.relay import RelayHandlers
+from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers, SendSettings
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.order_locks import OrderLocks
+from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.registration import Registration
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.retention import Retention
@@ -116,6 +121,7 @@ class Broker:
         self.offsets = ConsumerOffsets(store.metadata)
         stack.callback(self.offsets.save)
         self.order_locks = OrderLocks(store.metadata, clock)
+        self.progress = PullProgress(clock)
         levels = parse_delay_levels(config.message_delay_level)
         self.schedule = Schedule(levels, store, topics, self.groups)
         stack.push_async_callback(self.schedule.close)
@@ -182,7 +188,7 @@ class Broker:
         config, store, topics = self.config, self.store, self.topics
         store_host = encode_host(self._advertised_host(), port)
         pulls = PullHandlers(
-            topics, self.groups, self.offsets, self.consumers, store, self.polling,
+            topics, self.groups, self.offsets, self.consumers, store, self.progress, self.polling,
             PullSettings(
                 permission=config.broker_permission,
                 count_max=config.max_transfer_count_on_message_in_memory,
@@ -207,6 +213,7 @@ class Broker:
             self._chance,
         )  # fmt: skip
         system_names = system_topic_names(config.broker_cluster_name, config.broker_name)
+        calls = ClientCalls(self.consumers)
         families = (
             sends,
             BulkHandlers(
@@ -233,10 +240,38 @@ class Broker:
             ),
             OrderLockHandlers(self.order_locks),
             TopicHandlers(
-                config.broker_name, system_names, topics, self.offsets, store, self.polling
+                config.broker_name,
+                system_names,
+                topics,
+                self.offsets,
+                store,
+                self.progress,
+                self.polling,
             ),
-            GroupHandlers(config.broker_name, topics, self.groups, self.offsets, store),
-            AdminHandlers(config, self.clock, store, pulls, self.polling),
+            GroupHandlers(topics, self.groups, self.offsets, self.progress),
+            ConsumptionHandlers(
+                config.broker_name,
+                self.address,
+                topics,
+                self.groups,
+                self.offsets,
+                self.consumers,
+                store,
+                self.progress,
+                self.clock,
+            ),
+            ResetHandlers(
+                config.broker_name,
+                topics,
+                self.groups,
+                self.offsets,
+                store,
+                self.progress,
+                self.polling,
+                None if config.use_server_side_reset_offset else calls,
+            ),
+            RelayHandlers(config.broker_name, topics, self.groups, store, calls),
+            AdminHandlers(config, self.clock, store, self.schedule, pulls, self.polling),
         )
         table: dict[int, Handler] = {}
         for family in families:

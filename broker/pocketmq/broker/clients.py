@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from pocketmq.broker.subscriptions import Wish, Wishes, wish_of
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     ClientConnection,
     ConsumerData,
     Subscription,
+    SubscriptionSide,
 )
 from pocketmq.protocol.codes import LANGUAGE_NAMES
 from pocketmq.transport.clock import Clock
@@ -21,21 +23,39 @@ log = logging.getLogger("pocketmq.broker")
 
 
 class Member(msgspec.Struct, eq=False):
-    """One client of a group, by its connection."""
+    """One client of a group, by its connection.
+
+    Attributes:
+        client_id, language, version: as its frames say.
+        connection: to it.
+        seen_at: when its last heartbeat came, in seconds of the clock.
+        seen_ms: the same, since the epoch.
+        wish: what it subscribes to, if it has said so.
+        fingerprint: of its last heartbeat; 0 if it sends none.
+    """
 
     client_id: str
     connection: Connection
     language: int
     version: int
     seen_at: float
+    seen_ms: int = 0
+    wish: Wish | None = None
+    fingerprint: int = 0
+
+    @property
+    def language_name(self) -> str:
+        """What it is written in."""
+        return LANGUAGE_NAMES.get(self.language, "OTHER")
 
     def describe(self) -> ClientConnection:
         """As the connection lists of mqadmin show it."""
         return ClientConnection(
             client_id=self.client_id,
             client_addr=self.connection.remote_address,
-            language=LANGUAGE_NAMES.get(self.language, "OTHER"),
+            language=self.language_name,
             version=self.version,
+            subscription=None if self.wish is None else self.wish.text,
         )
 
 
@@ -71,12 +91,22 @@ class ProducerTable:
 
 
 class ConsumerGroup:
-    """The living consumers of a group, and what the last heartbeat said of it."""
+    """The living consumers of a group, and what the last heartbeat said of it.
+
+    Attributes:
+        data: the last heartbeat's.
+        members: by connection.
+        subscriptions: by topic, the last heartbeat's.
+        wishes: what each member subscribes to.
+        fingerprint: the last heartbeat's that had one.
+    """
 
     def __init__(self, data: ConsumerData) -> None:
         self.data = data
         self.members: dict[Connection, Member] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.wishes = Wishes(data.group_name)
+        self.fingerprint = 0
 
     def subscribe(self, subscriptions: list[Subscription]) -> bool:
         """Takes the subscriptions of the newest heartbeat; True if the set of topics changed.
@@ -92,6 +122,19 @@ class ConsumerGroup:
         for topic in before - now:
             del self.subscriptions[topic]
         return before != now
+
+    def conflict(self) -> list[SubscriptionSide]:
+        """Who subscribes how, if the members differ."""
+        return self.wishes.sides(self._wanted())
+
+    def change_wish(self, before: Wish | None, after: Wish | None) -> None:
+        """A member subscribes otherwise, has come or has gone."""
+        if before != after:
+            self.wishes.change(before, after)
+            self.wishes.report(self._wanted())
+
+    def _wanted(self) -> Iterator[tuple[str, Wish | None]]:
+        return ((member.client_id, member.wish) for member in self.members.values())
 
 
 class ConsumerTable:
@@ -112,23 +155,54 @@ class ConsumerTable:
     def __iter__(self) -> Iterator[tuple[str, ConsumerGroup]]:
         return iter(self._groups.items())
 
-    def heartbeat(self, data: ConsumerData, member: Member) -> None:
-        """A consumer is there, and this is what it wants."""
+    def heartbeat(
+        self, data: ConsumerData, member: Member, *, fingerprint: int = 0, without_sub: bool = False
+    ) -> bool:
+        """A consumer is there, and this is what it wants.
+
+        Args:
+            data: its group and subscriptions.
+            member: who it is.
+            fingerprint: of a heartbeat of version 2 (`ClientManageProcessor#heartBeatV2`), else 0.
+            without_sub: the subscriptions were left out, as the broker knows them.
+
+        Returns:
+            Whether its next heartbeat should bring the subscriptions: others than the group's last
+            ones were announced, or, after `without_sub`, this member's are not known. RocketMQ
+            does not see the second after a restart of the broker.
+        """
         group = self._groups.get(data.group_name)
         if group is None:
             group = self._groups[data.group_name] = ConsumerGroup(data)
-        group.data = data
-        is_new = member.connection not in group.members
+        known = group.members.get(member.connection)
+        before = None if known is None else known.wish
+        is_changed = group.fingerprint not in (0, fingerprint)
+        if without_sub:
+            is_changed |= known is None or known.fingerprint != fingerprint
+        member.fingerprint = group.fingerprint = fingerprint
+        topics_changed = False
         group.members[member.connection] = member
-        topics_changed = group.subscribe(data.subscription_data_set)
-        if (is_new or topics_changed) and data.message_model != BROADCASTING:
+        if without_sub:
+            member.wish = before
+            data.subscription_data_set = list(group.subscriptions.values())
+        else:
+            member.wish = wish_of(data)
+            if before == member.wish:
+                member.wish = before  # one copy is enough
+            topics_changed = group.subscribe(data.subscription_data_set)
+        group.data = data
+        group.change_wish(before, member.wish)
+        if (known is None or topics_changed) and data.message_model != BROADCASTING:
             self._on_members_changed(data.group_name, group)
+        return is_changed
 
     def leave(self, name: str, connection: Connection) -> None:
         """A consumer says goodbye or is gone."""
         group = self._groups.get(name)
-        if group is None or group.members.pop(connection, None) is None:
+        member = None if group is None else group.members.pop(connection, None)
+        if group is None or member is None:
             return
+        group.change_wish(member.wish, None)
         if not group.members:
             del self._groups[name]
         elif group.data.message_model != BROADCASTING:

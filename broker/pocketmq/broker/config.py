@@ -65,6 +65,8 @@ class BrokerConfig(
         max_transfer_bytes_on_bulk: of one bulk pull.
         max_held_pulls: pulls that may wait for messages together.
         channel_expired_timeout: a client without a heartbeat for so long is forgotten.
+        use_server_side_reset_offset: a reset of a group's offsets is done here and told to its
+            consumers by their next pulls; otherwise they are sent the offsets, as by old brokers.
         notify_consumer_ids_changed_enable: tell a group's members when one comes or goes.
         region_id: goes into each message's MSG_REGION.
         trace_on: tell clients that their traces are wanted.
@@ -114,6 +116,7 @@ class BrokerConfig(
     max_held_pulls: int = 100_000
 
     channel_expired_timeout: int = 120_000
+    use_server_side_reset_offset: bool = True
     notify_consumer_ids_changed_enable: bool = True
     region_id: str = "DefaultRegion"
     trace_on: bool = True

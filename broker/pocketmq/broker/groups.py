@@ -15,6 +15,11 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError, response_error
 from pocketmq.transport.clock import Clock
 
+_VERSION = "group_version"
+_FORBIDDEN = "group_forbidden"
+_READ_BIT = 1 << 2
+"""RocketMQ's number for reading in its table of what groups must not do."""
+
 log = logging.getLogger("pocketmq.broker")
 
 BUILT_IN_GROUPS = (
@@ -44,7 +49,14 @@ class GroupTable:
         self._groups = {name: GroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
             self._groups[name] = msgspec.json.decode(text, type=GroupConfig)
-        self.version = DataVersion(timestamp=clock.now_ms())
+        state = metadata.state(_VERSION)
+        self.version = (
+            msgspec.json.decode(state, type=DataVersion)
+            if state
+            else DataVersion(timestamp=clock.now_ms())
+        )
+        state = metadata.state(_FORBIDDEN)
+        self.forbidden: dict[str, dict[str, int]] = msgspec.json.decode(state) if state else {}
 
     def __iter__(self) -> Iterator[GroupConfig]:
         return iter(self._groups.values())
@@ -81,13 +93,21 @@ class GroupTable:
         self.put(config)
         return config
 
-    def put(self, config: GroupConfig) -> None:
-        """Creates or changes a group."""
-        if self._groups.get(config.group_name) == config:
+    def put(self, *configs: GroupConfig) -> None:
+        """Creates or changes groups, all or none; groups that are already so are left alone.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        changed = [c for c in configs if self._groups.get(c.group_name) != c]
+        if not changed:
             return
-        self._metadata.save_group(config.group_name, msgspec.json.encode(config).decode())
-        self._groups[config.group_name] = config
-        self.version = self.version.next(self._clock.now_ms())
+        self._metadata.save_groups(
+            [(c.group_name, msgspec.json.encode(c).decode()) for c in changed]
+        )
+        for config in changed:
+            self._groups[config.group_name] = config
+        self._changed()
 
     def remove(self, name: str) -> bool:
         """Forgets a group; False if it was not there."""
@@ -95,5 +115,38 @@ class GroupTable:
             return False
         self._metadata.remove_group(name)
         del self._groups[name]
-        self.version = self.version.next(self._clock.now_ms())
+        if name in self.forbidden:
+            self._forbid({g: topics for g, topics in self.forbidden.items() if g != name})
+        self._changed()
         return True
+
+    def _changed(self) -> None:
+        self.version = self.version.next(self._clock.now_ms())
+        self._metadata.set_state(_VERSION, msgspec.json.encode(self.version).decode())
+
+    # -- topics that a group must not read (`SubscriptionGroupManager#updateForbidden`) ---------
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether nobody has forbidden the group to read the topic."""
+        return not self.forbidden or topic not in self.forbidden.get(group, ())
+
+    def set_readable(self, group: str, topic: str, *, readable: bool) -> None:
+        """Allows or forbids a group to read a topic.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        if readable == self.may_read(group, topic):
+            return
+        topics = dict(self.forbidden.get(group, {}))
+        if readable:
+            topics.pop(topic, None)
+        else:
+            topics[topic] = _READ_BIT
+        table = {**self.forbidden, group: topics}
+        self._forbid({g: t for g, t in table.items() if t})
+        self._changed()
+
+    def _forbid(self, table: dict[str, dict[str, int]]) -> None:
+        self._metadata.set_state(_FORBIDDEN, msgspec.json.encode(table).decode())
+        self.forbidden = table

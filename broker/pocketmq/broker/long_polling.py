@@ -105,6 +105,12 @@ class LongPolling:
             if pull in held and pull.wake():
                 self._remove(pull)
 
+    def look_again(self, topic: str, queue_id: int) -> None:
+        """Wakes all pulls of a queue: there may be news other than messages."""
+        for pull in list(self._held.get((topic, queue_id), ())):
+            if pull.wake():
+                self._remove(pull)
+
     def release_all(self) -> None:
         """Answers every held pull: the broker stops."""
         for held in list(self._held.values()):

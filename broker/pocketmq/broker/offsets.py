@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.topics import QUEUE_NUMS_MAX
@@ -22,12 +23,18 @@ class ConsumerOffsets:
 
     Args:
         metadata: where they are kept.
+
+    Attributes:
+        resets: offsets to which a group was put from outside and of which its consumer does not
+            know yet, by group, topic and queue. Its next pull tells it; until then what it commits
+            is of before and does not count (`ConsumerOffsetManager#assignResetOffset`).
     """
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._unsaved: set[tuple[str, str, int]] = set()
+        self.resets: dict[tuple[str, str, int], int] = {}
         for group, topic, queue_id, offset in metadata.consumer_offsets():
             self._offsets.setdefault((group, topic), {})[queue_id] = offset
 
@@ -36,12 +43,23 @@ class ConsumerOffsets:
         queues = self._offsets.get((group, topic))
         return None if queues is None else queues.get(queue_id)
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Notes where a group goes on. A smaller offset than before is taken too, and logged."""
+    def __iter__(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        """(group, topic, offset by queue) of every group and topic."""
+        return ((group, topic, queues) for (group, topic), queues in self._offsets.items())
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Notes where a group goes on; False if that does not count, see `resets`.
+
+        A smaller offset than before is taken too, and logged.
+        """
+        if self.resets and (group, topic, queue_id) in self.resets:
+            log.info("group %s was reset in %s queue %d: its commit of %d does not count", group,
+                     topic, queue_id, offset)  # fmt: skip
+            return False
         queues = self._offsets.setdefault((group, topic), {})
         before = queues.get(queue_id)
         if before == offset:
-            return
+            return True
         if before is not None and offset < before:
             log.info(
                 "group %s goes back in %s queue %d from %d to %d",
@@ -53,6 +71,39 @@ class ConsumerOffsets:
             )
         queues[queue_id] = offset
         self._unsaved.add((group, topic, queue_id))
+        return True
+
+    def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Puts a group elsewhere in some queues, for good at once.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._metadata.save_consumer_offsets(
+            [(group, topic, queue_id, offset) for queue_id, offset in offsets.items()]
+        )
+        self._offsets.setdefault((group, topic), {}).update(offsets)
+        for queue_id, offset in offsets.items():
+            self.resets[group, topic, queue_id] = offset
+            self._unsaved.discard((group, topic, queue_id))
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Where a group that pulls now was put meanwhile; that is told once."""
+        return self.resets.pop((group, topic, queue_id), None)
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Puts a group where another one stands in a topic, for good at once.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        offsets = self._offsets.get((source, topic))
+        if offsets:
+            self._metadata.save_consumer_offsets(
+                [(target, topic, queue_id, offset) for queue_id, offset in offsets.items()]
+            )
+            self._offsets.setdefault((target, topic), {}).update(offsets)
+            self._unsaved -= {(target, topic, queue_id) for queue_id in offsets}
 
     def topics_of(self, group: str) -> set[str]:
         """The topics in which a group has committed."""
@@ -67,12 +118,14 @@ class ConsumerOffsets:
         for key in [key for key in self._offsets if key[1] == topic]:
             del self._offsets[key]
         self._unsaved = {entry for entry in self._unsaved if entry[1] != topic}
+        self.resets = {entry: o for entry, o in self.resets.items() if entry[1] != topic}
 
     def remove_group(self, group: str) -> None:
         """Forgets where a group stands."""
         for key in [key for key in self._offsets if key[0] == group]:
             del self._offsets[key]
         self._unsaved = {entry for entry in self._unsaved if entry[0] != group}
+        self.resets = {entry: o for entry, o in self.resets.items() if entry[0] != group}
         self._metadata.remove_consumer_offsets(group)
 
     def save(self) -> None:

@@ -63,3 +63,22 @@ def test_what_could_not_be_saved_did_not_happen(
         groups.put(GroupConfig(group_name="g", attributes={"note": "x" * 100_000}))
     assert groups.get("g") is None
     assert groups.version.counter == 0
+
+
+def test_version_and_what_is_forbidden_are_kept(
+    groups: GroupTable, metadata: Metadata, clock: VirtualClock
+) -> None:
+    groups.put(GroupConfig(group_name="g"), GroupConfig(group_name="h"))
+    assert groups.may_read("g", "T")
+    groups.set_readable("g", "T", readable=False)
+    groups.set_readable("g", "T", readable=False)
+    assert (groups.may_read("g", "T"), groups.may_read("g", "U")) == (False, True)
+    assert groups.version.counter == 2
+    again = GroupTable(metadata, clock, auto_create=False)
+    assert again.version == groups.version
+    assert not again.may_read("g", "T")
+    again.set_readable("g", "T", readable=True)
+    assert again.forbidden == {}
+    again.set_readable("g", "T", readable=False)
+    again.remove("g")
+    assert again.may_read("g", "T")

@@ -146,3 +146,19 @@ async def test_a_deleted_topic_and_a_stop_answer(clock: VirtualClock) -> None:
     polling.release_all()
     assert other.happened == ["expired"]
     assert (len(polling), clock.pending_timers) == (0, 0)
+
+
+async def test_all_pulls_of_a_queue_look_again_when_they_are_told(clock: VirtualClock) -> None:
+    polling, connection = LongPolling(clock, 10), Connection(clock, {})
+    done, waits, other = (
+        Waiting(connection),
+        Waiting(connection, 5, answers=False),
+        Waiting(connection, queue_id=1),
+    )
+    hold(polling, done)
+    hold(polling, waits)
+    hold(polling, other)
+    polling.look_again("T", 0)
+    polling.look_again("Unknown", 0)
+    assert (done.happened, waits.happened, other.happened) == (["woken"], ["woken"], [])
+    assert len(polling) == 2

@@ -90,3 +90,44 @@ def test_removed_topics_and_groups_are_not_saved_again(
 )
 def test_what_can_be_an_offset(queue_id: int, offset: int, expected: bool) -> None:
     assert is_offset(queue_id, offset) == expected
+
+
+def test_a_reset_is_saved_at_once_and_told_once(
+    offsets: ConsumerOffsets, metadata: Metadata
+) -> None:
+    offsets.commit("g", "T", 0, 5)
+    offsets.reset("g", "T", {0: 2, 1: 9})
+    assert sorted(metadata.consumer_offsets()) == [("g", "T", 0, 2), ("g", "T", 1, 9)]
+    assert not offsets.commit("g", "T", 0, 6), "its consumer does not know yet"
+    assert offsets.commit("h", "T", 0, 6)
+    assert offsets.get("g", "T", 0) == 2
+    assert offsets.take_reset("g", "T", 0) == 2
+    assert offsets.take_reset("g", "T", 0) is None
+    assert offsets.commit("g", "T", 0, 3)
+    assert offsets.get("g", "T", 0) == 3
+    offsets.remove_topic("T")
+    assert offsets.take_reset("g", "T", 1) is None
+
+
+def test_a_reset_that_could_not_be_saved_did_not_happen(
+    offsets: ConsumerOffsets, disk_full: Callable[[], None]
+) -> None:
+    offsets.commit("g", "T", 0, 5)
+    disk_full()
+    with pytest.raises(WriteFailedError):
+        offsets.reset("g" * 100, "T", dict.fromkeys(range(1000), 1))
+    assert not offsets.resets
+    assert offsets.get("g" * 100, "T", 0) is None
+
+
+def test_a_group_is_put_where_another_stands(offsets: ConsumerOffsets, metadata: Metadata) -> None:
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("g", "U", 0, 7)
+    offsets.commit("h", "T", 0, 1)
+    offsets.clone("g", "h", "T")
+    offsets.clone("nobody", "h", "T")
+    assert offsets.get("h", "T", 0) == 5
+    assert offsets.get("h", "U", 0) is None
+    assert ("h", "T", 0, 5) in metadata.consumer_offsets()
+    offsets.remove_group("h")
+    assert sorted((g, t) for g, t, _ in offsets) == [("g", "T"), ("g", "U")]

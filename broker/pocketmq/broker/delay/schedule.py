@@ -141,6 +141,14 @@ class Schedule:
         _, end_offset = queue_log.segment_end(0)
         return self._delivery(queue_log.queue_id).progress.advance() < end_offset
 
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Of each level that is used, how far it has delivered and where its queue ends."""
+        return {
+            queue_id + 1: (delivery.progress.advance(), queue_log.max_offset)
+            for queue_id, delivery in sorted(self._deliveries.items())
+            if (queue_log := self._store.find_log(names.SCHEDULE_TOPIC, queue_id)) is not None
+        }
+
     # -- progress -----------------------------------------------------------------------------
 
     def save(self) -> None:

@@ -1,13 +1,15 @@
-"""The broker itself: its figures and its settings: 26, 28."""
+"""The broker itself: its figures and its settings: 26, 28, 45."""
 
 from __future__ import annotations
 
 import msgspec
 
 from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.handlers.pull import PullHandlers
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.bodies.groups import DelayOffsets
 from pocketmq.protocol.bodies.topics import DataVersion, KVTable
 from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
 from pocketmq.protocol.command import Command
@@ -25,11 +27,13 @@ class AdminHandlers:
         config: BrokerConfig,
         clock: Clock,
         store: MessageStore,
+        schedule: Schedule,
         pulls: PullHandlers,
         polling: LongPolling,
     ) -> None:
         self._config, self._clock = config, clock
-        self._store, self._pulls, self._polling = store, pulls, polling
+        self._store, self._schedule = store, schedule
+        self._pulls, self._polling = pulls, polling
         self._started_ms = clock.now_ms()
 
     def table(self) -> dict[int, Handler]:
@@ -37,6 +41,7 @@ class AdminHandlers:
         return {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.GET_BROKER_CONFIG: self.broker_config,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
         }
 
     def runtime_info(self, _: Command, __: Connection) -> Command:
@@ -66,6 +71,8 @@ class AdminHandlers:
             "dispatchBehindBytes": 0,
             "writable": "false" if store.refusal else "true",
         }
+        for level, (offset, end) in self._schedule.offsets().items():
+            figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         if store.refusal:
             figures["refusal"] = store.refusal
         table = KVTable(table={key: str(value) for key, value in figures.items()})
@@ -79,3 +86,8 @@ class AdminHandlers:
             header=BrokerConfigResponse(version=version),
             body=settings_text(self._config).encode(),
         )
+
+    def delay_offsets(self, _: Command, __: Connection) -> Command:
+        """45: how far each delay level that is used has delivered."""
+        offsets = {level: offset for level, (offset, _) in self._schedule.offsets().items()}
+        return Command(ResponseCode.SUCCESS, body=DelayOffsets(offset_table=offsets).encode())

@@ -13,6 +13,7 @@ from pocketmq.protocol.bodies.clients import (
     Heartbeat,
     ProducerConnection,
 )
+from pocketmq.protocol.bodies.groups import ProducerInfo, ProducerTableInfo
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import GroupMissingError, response_error
@@ -55,11 +56,13 @@ class ClientHandlers:
             RequestCode.CHECK_CLIENT_CONFIG: self.check_client_config,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
     def heartbeat(self, command: Command, connection: Connection) -> Command:
-        """34: full heartbeats, as every client sends them first."""
+        """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out."""
         data = Heartbeat.decode(command.body)
+        fingerprint = data.heartbeat_fingerprint
 
         def member() -> Member:
             return Member(
@@ -68,8 +71,10 @@ class ClientHandlers:
                 command.language,
                 command.version,
                 self._clock.monotonic(),
+                self._clock.now_ms(),
             )
 
+        is_changed = not fingerprint
         for consumer in data.consumer_data_set:
             try:
                 group = self._groups.find(consumer.group_name)
@@ -79,12 +84,17 @@ class ClientHandlers:
                 self._topics.create_for_group(
                     retry_topic(consumer.group_name), group.retry_queue_nums
                 )
-            self._consumers.heartbeat(consumer, member())
+            is_changed |= self._consumers.heartbeat(
+                consumer,
+                member(),
+                fingerprint=fingerprint,
+                without_sub=bool(fingerprint) and data.without_sub,
+            )
         for producer in data.producer_data_set:
             self._producers.heartbeat(producer.group_name, member())
         return Command(
             ResponseCode.SUCCESS,
-            header=HeartbeatResponse(is_support_heart_beat_v2=False, is_sub_change=True),
+            header=HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed),
         )
 
     def unregister(self, command: Command, connection: Connection) -> Command:
@@ -134,6 +144,7 @@ class ClientHandlers:
             consume_type=group.data.consume_type,
             message_model=group.data.message_model,
             consume_from_where=group.data.consume_from_where,
+            subscription_conflict=group.conflict() or None,
         )
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
@@ -148,3 +159,20 @@ class ClientHandlers:
             )
         body = ProducerConnection(connection_set=[member.describe() for member in members])
         return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def all_producers(self, _: Command, __: Connection) -> Command:
+        """328."""
+        table = {
+            group: [
+                ProducerInfo(
+                    client_id=member.client_id,
+                    remote_ip=member.connection.remote_address,
+                    language=member.language_name,
+                    version=member.version,
+                    last_update_timestamp=member.seen_ms,
+                )
+                for member in members
+            ]
+            for group, members in self._producers
+        }
+        return Command(ResponseCode.SUCCESS, body=ProducerTableInfo(data=table).encode())

@@ -81,10 +81,11 @@ class OffsetHandlers:
                 f"there is no offset {request.commit_offset} in queue {request.queue_id} of any "
                 f"topic",
             )
-        self._offsets.commit(
+        taken = self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
-        return Command(ResponseCode.SUCCESS, header=NoFields())
+        remark = None if taken else "Offset has been previously reset"
+        return Command(ResponseCode.SUCCESS, remark=remark, header=NoFields())
 
     def search_offset(self, command: Command, _: Connection) -> Command:
         """29: LOWER is the first message not before the time, UPPER the last one not after it."""

@@ -11,6 +11,7 @@ from pocketmq.broker.filters import EVERYTHING, Selection, selection_of
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets, is_offset
+from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.store import MessageStore
@@ -113,6 +114,7 @@ class PullHandlers:
 
     Args:
         topics, groups, offsets, consumers, store: of the broker.
+        progress: is told what was pulled.
         polling: where pulls are held.
         settings: their limits.
     """
@@ -124,12 +126,13 @@ class PullHandlers:
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         store: MessageStore,
+        progress: PullProgress,
         polling: LongPolling,
         settings: PullSettings,
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self._settings = settings
+        self._progress, self._settings = progress, settings
         self.found_count = self.missed_count = self.transferred_size = 0
 
     def table(self) -> dict[int, Handler]:
@@ -219,6 +222,13 @@ class PullHandlers:
             raise no_permission(f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
             raise queue_illegal(request.queue_id, topic, "read", peer)
+        if self._groups.forbidden and not self._groups.may_read(
+            request.consumer_group, request.topic
+        ):
+            raise no_permission(
+                f"the consumer group[{request.consumer_group}] is forbidden for topic"
+                f"[{request.topic}]: an administrator has forbidden it (updateGroupForbidden)"
+            )
         if not request.sys_flag & PULL_SUBSCRIPTION:
             self._check_membership(request, group)
         return group, topic
@@ -262,6 +272,10 @@ class PullHandlers:
 
     def find(self, pull: _Pull) -> Found:
         """What there is for a pull now."""
+        if self._offsets.resets:
+            reset = self._offsets.take_reset(pull.group.group_name, pull.topic_name, pull.queue_id)
+            if reset is not None:
+                return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset)
         offset = pull.offset
         queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
         if queue_log is None or queue_log.max_offset == 0:
@@ -276,6 +290,9 @@ class PullHandlers:
         if offset > high:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
         part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
+        self._progress.note(
+            pull.group.group_name, pull.topic_name, pull.queue_id, part.next_offset, part.records
+        )
         if not part.records:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset

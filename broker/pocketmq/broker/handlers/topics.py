@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
+from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
@@ -38,7 +39,7 @@ class TopicHandlers:
     Args:
         broker_name: for the statistics' keys.
         system_names: topics that cannot be changed or deleted.
-        topics, offsets, store, polling: of the broker.
+        topics, offsets, store, progress, polling: of the broker.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class TopicHandlers:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         store: MessageStore,
+        progress: PullProgress,
         polling: LongPolling,
     ) -> None:
         self._broker_name, self._system_names = broker_name, system_names
         self._topics, self._offsets = topics, offsets
-        self._store, self._polling = store, polling
+        self._store, self._progress, self._polling = store, progress, polling
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -152,6 +154,7 @@ class TopicHandlers:
         self._check_name(request.topic)  # a path must never get as far as the store
         self._topics.remove(request.topic)
         self._offsets.remove_topic(request.topic)
+        self._progress.remove_topic(request.topic)
         self._polling.release_topic(request.topic)
         self._store.delete_topic(request.topic)
         return Command(ResponseCode.SUCCESS)

@@ -191,9 +191,9 @@ class Metadata:
         """Group settings as JSON text by name."""
         return dict(self._db.execute("SELECT name, config FROM groups"))
 
-    def save_group(self, name: str, config: str) -> None:
-        """Keeps a group's settings."""
-        self._write("INSERT OR REPLACE INTO groups VALUES (?, ?)", (name, config))
+    def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
+        """Keeps group settings."""
+        self._transaction("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
 
     def remove_group(self, name: str) -> None:
         """Forgets a group's settings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from msgspec import field
@@ -113,6 +114,33 @@ class ProducerTableInfo(Body, kw_only=True):
     data: dict[str, list[ProducerInfo]] = field(default_factory=dict)
 
 
+class QueueOffset(Body, kw_only=True):
+    """A queue and an offset in it."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+    offset: int
+
+
+class ResetOffsetList(Body, kw_only=True):
+    """The same as `ResetOffsets` for clients in C++ (`body/ResetOffsetBodyForC`)."""
+
+    offset_table: list[QueueOffset] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, offsets: Mapping[QueueKey, int]) -> ResetOffsetList:
+        """The list for a table."""
+        return cls(
+            offset_table=[
+                QueueOffset(
+                    broker_name=k.broker_name, queue_id=k.queue_id, topic=k.topic, offset=offset
+                )
+                for k, offset in offsets.items()
+            ]
+        )
+
+
 class ResetOffsets(Body, kw_only=True):
     """The offset that a group was given in each queue (`body/ResetOffsetBody`)."""
 
@@ -132,15 +160,8 @@ class ResetOffsets(Body, kw_only=True):
         return cls(offset_table=_by_queue(wire.offset_table))
 
 
-class _QueueOffset(Body, kw_only=True):
-    broker_name: str
-    queue_id: int
-    topic: str
-    offset: int
-
-
 class _WireResetOffsets(Body, kw_only=True):
-    offset_table: dict[str, int] | list[_QueueOffset] = field(default_factory=dict)
+    offset_table: dict[str, int] | list[QueueOffset] = field(default_factory=dict)
 
 
 class ConsumerStatus(Body, kw_only=True):

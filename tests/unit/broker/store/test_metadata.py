@@ -40,7 +40,7 @@ def test_everything_is_there_after_a_reopen(metadata: Metadata, path: Path) -> N
     assert metadata.add_queue_log("T", 4) == 2
     metadata.save_checkpoints([(1, Checkpoint(10, 2, 99))])
     metadata.save_topics([("T", "{}"), ("U", "{}")])
-    metadata.save_group("g", "{1}")
+    metadata.save_groups([("g", "{1}")])
     metadata.save_consumer_offsets([("g", "T", 3, 7), ("g", "T", 4, 0), ("h", "T", 3, 1)])
     metadata.set_state("key", "value")
     other = Metadata(path)
@@ -66,7 +66,7 @@ def test_removing_a_topic_takes_its_offsets_along(metadata: Metadata) -> None:
     assert metadata.consumer_offsets() == [("g", "U", 0, 8)]
     metadata.remove_consumer_offsets("g")
     assert metadata.consumer_offsets() == []
-    metadata.save_group("g", "{}")
+    metadata.save_groups([("g", "{}")])
     metadata.remove_group("g")
     assert metadata.groups() == {}
 

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pocketmq.broker.pull_progress import PullProgress
+from pocketmq.testing.clock import VirtualClock
+
+
+async def test_offsets_and_rates_are_kept_by_group_topic_and_queue(clock: VirtualClock) -> None:
+    progress = PullProgress(clock)
+    assert (progress.offset("g", "T", 0), progress.per_second("g", "T")) == (0, 0.0)
+    for second in range(1, 21):
+        progress.note("g", "T", 0, second * 10, 10)
+        await clock.advance(1)
+    progress.note("g", "U", 3, 5, 5)
+    assert progress.offset("g", "T", 0) == 200
+    assert progress.offset("g", "T", 1) == 0
+    assert progress.offset("g", "U", 3) == 5
+    assert progress.per_second("g", "T") == 10
+    await clock.advance(100)
+    assert progress.per_second("g", "T") == 0
+    assert progress.offset("g", "T", 0) == 200
+
+
+async def test_queues_groups_and_topics_are_forgotten(clock: VirtualClock) -> None:
+    progress = PullProgress(clock)
+    for group in ("g", "h"):
+        for topic in ("T", "U"):
+            progress.note(group, topic, 0, 7, 7)
+    progress.forget_queue("g", "T", 0)
+    progress.forget_queue("g", "unknown", 0)
+    assert (progress.offset("g", "T", 0), progress.offset("g", "U", 0)) == (0, 7)
+    progress.remove_group("g")
+    assert (progress.offset("g", "U", 0), progress.offset("h", "U", 0)) == (0, 7)
+    progress.remove_topic("U")
+    assert (progress.offset("h", "U", 0), progress.offset("h", "T", 0)) == (0, 7)
