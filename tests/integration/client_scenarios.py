@@ -208,7 +208,7 @@ async def topics_are_administered(namesrv: str) -> None:
         assert group in await admin.groups()
         settings = await admin.group_config(group, addresses[0])
         settings.retry_max_times = 3
-        await admin.update_group(settings, broker_addr=addresses[0])
+        await admin.create_group(settings, broker_addr=addresses[0])
         assert (await admin.group_config(group, addresses[0])).retry_max_times == 3
         # Without clean_offset Apache's broker (5.5.0, groups created on first use) keeps the group.
         await admin.delete_group(group, clean_offset=True, broker_addr=addresses[0])

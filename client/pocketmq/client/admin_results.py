@@ -36,17 +36,38 @@ class QueueLag(msgspec.Struct, frozen=True):
         broker_offset: of the message that comes next.
         consumer_offset: where the group continues.
         last_timestamp_ms: when the last message before `consumer_offset` was stored.
+        pull_offset: up to where its consumers have pulled.
     """
 
     queue: MessageQueue
     broker_offset: int
     consumer_offset: int
     last_timestamp_ms: int
+    pull_offset: int = 0
 
     @property
     def lag(self) -> int:
         """How many messages the group has not finished."""
         return self.broker_offset - self.consumer_offset
+
+    @property
+    def inflight(self) -> int:
+        """How many of them its consumers have pulled; PullOffset less ConsumerOffset."""
+        return max(self.pull_offset - self.consumer_offset, 0)
+
+
+class QueueReset(msgspec.Struct, frozen=True):
+    """A group put elsewhere in one queue.
+
+    Attributes:
+        queue: which.
+        before: where it stood.
+        after: where it goes on.
+    """
+
+    queue: MessageQueue
+    before: int
+    after: int
 
 
 class BrokerRow(msgspec.Struct, frozen=True):

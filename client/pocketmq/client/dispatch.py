@@ -10,8 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from pocketmq.client.figures import ConsumeFigures
 from pocketmq.client.process_queue import ProcessQueue
-from pocketmq.client.results import RETRY_ALL, ConsumeResult, RetryLater
+from pocketmq.client.results import (
+    RETRY_ALL,
+    ConsumeResult,
+    OrderlyResult,
+    RetryLater,
+    SuspendQueue,
+)
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.tasks import Tasks, repeat
@@ -106,6 +113,9 @@ class Dispatcher:
         on_failure: the failure rule.
         consume_timeout_ms: after so long a batch at work falls under the failure rule as well; 0
             for never. The listener is not interrupted; its late success counts for nothing more.
+
+    Attributes:
+        figures: how much was handled of late.
     """
 
     def __init__(
@@ -121,6 +131,7 @@ class Dispatcher:
         consume_timeout_ms: float = 0,
     ) -> None:
         self._clock, self._on_failure = clock, on_failure
+        self.figures = ConsumeFigures(clock)
         self._worker_count = 0
         self._consume_timeout_s = consume_timeout_ms / 1000
         self._concurrency, self._batch_max = concurrency, batch_max
@@ -255,11 +266,16 @@ class Dispatcher:
 
     async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
         work = AtWork(queue, batch, self._clock.monotonic())
+        queue.last_taken_s = work.since_s
         self._at_work.add(work)
         self._quiet.clear()
         try:
             result = await self._ask_listener(batch)
-            if result is None or result is ConsumeResult.SUCCESS:
+            spent_s = self._clock.monotonic() - work.since_s
+            is_plain_success = result is None or result is ConsumeResult.SUCCESS
+            is_success = is_plain_success or not comes_again(result)
+            self.figures.handled(queue.queue.topic, len(batch), spent_s, is_success=is_success)
+            if is_plain_success:
                 self._handled(queue, batch)
             else:
                 await self._not_handled(queue, batch, result)
@@ -269,6 +285,10 @@ class Dispatcher:
             self._at_work.discard(work)
             if not self._at_work:
                 self._quiet.set()
+
+    async def handle_directly(self, message: ReceivedMessage) -> object:
+        """What the listener says of a message that comes from no queue, or `Raised`."""
+        return await self._ask_listener([message])
 
     async def _ask_listener(self, batch: list[ReceivedMessage]) -> object:
         """What the listener says of a batch, or `Raised`."""
@@ -364,6 +384,15 @@ class Dispatcher:
     def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:
         for message in batch:
             self._logged.pop(message.msg_id, None)
+
+
+def comes_again(result: object) -> bool:
+    """Whether a listener's result leaves something of the batch unhandled."""
+    return isinstance(result, (Raised, RetryLater, SuspendQueue)) or result in (
+        ConsumeResult.RETRY,
+        OrderlyResult.SUSPEND,
+        OrderlyResult.ROLLBACK,
+    )
 
 
 def _retry_of(result: object) -> RetryLater | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from pocketmq.client.routes import RouteCache
 from pocketmq.client.settings import InstanceSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat, ProducerData
+from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
+from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.errors import OperatingError, UsageError
+from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.requests.clients import HeartbeatRequest, UnregisterClientRequest
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
@@ -32,12 +35,39 @@ class ConsumerMember(Protocol):
         """Called when a broker says that members came or went."""
 
 
+class Inspection(Protocol):
+    """A consumer that can be looked into and moved from outside."""
+
+    def running_info(self) -> RunningInfo:
+        """How it fares."""
+
+    def offsets_of(self, topic: str) -> dict[QueueKey, int]:
+        """Where it stands in the queues of a topic that it has."""
+
+    async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
+        """Has its listener handle a message that comes from no queue of its own."""
+
+    async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on elsewhere."""
+
+
 class Groups:
-    """The producer and consumer groups of one instance; each may be there once."""
+    """The producer and consumer groups of one instance; each may be there once.
+
+    Attributes:
+        consumers: by group.
+        inspections: of those that can tell how they fare, by group.
+    """
 
     def __init__(self) -> None:
         self.producers: set[str] = set()
         self.consumers: dict[str, ConsumerMember] = {}
+        self.inspections: dict[str, Inspection] = {}
+
+    def remove_consumer(self, group: str) -> None:
+        """A consumer leaves."""
+        self.consumers.pop(group, None)
+        self.inspections.pop(group, None)
 
     def add_producer(self, group: str) -> None:
         """Adds a producer group.

@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import Self
 
 from pocketmq.client.addresses import namesrv_addresses
+from pocketmq.client.broker_requests import BrokerRequests
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.heartbeat import Groups, Heartbeats
 from pocketmq.client.identity import UniqueKeys, client_id
@@ -61,7 +62,8 @@ class ClientInstance:
         self.unique_keys = UniqueKeys(self.clock.now_ms, self.random)
         self.groups = Groups()
         self.handlers: dict[int, Handler] = {
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._group_changed
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._group_changed,
+            **BrokerRequests(self.groups, self._addresses).table(),
         }
         self._stack: AsyncExitStack | None = None
 

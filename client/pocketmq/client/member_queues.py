@@ -85,6 +85,11 @@ class MemberQueues:
         """The queues of the subscribed topics that are this member's now, sorted."""
         return sorted(q for q in self._loops if q.topic != self._retry_topic)
 
+    @property
+    def loops(self) -> Mapping[MessageQueue, QueueLoop]:
+        """The pull loops of all queues that are this member's now."""
+        return self._loops
+
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -182,6 +187,20 @@ class MemberQueues:
         if not self._retry_looks_left:
             self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
             self._rebalancing.due()
+
+    async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on elsewhere in those of the queues that are this member's.
+
+        What is at work is handled once more, if it lies behind the new offset.
+        """
+        for queue, offset in offsets.items():
+            loop = self._loops.get(queue)
+            if loop is not None:
+                log.info("group %s: %s is put to offset %d", self._group, queue, offset)
+                self._pulls.pop(queue).cancel()
+                loop.move(offset)
+                self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+        await self.persist()
 
     # -- sharing out --------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class ProcessQueue:
         "concurrency",
         "dropped",
         "is_ready",
+        "last_taken_s",
         "next_offset",
         "queue",
         "size",
@@ -43,6 +44,8 @@ class ProcessQueue:
         """Batches handed out and not finished."""
         self.size = 0
         """Bytes of the stored records of all messages that are not finished."""
+        self.last_taken_s = 0.0
+        """When the last batch was handed out, in seconds of the clock; 0 for never."""
         self._waiting: deque[ReceivedMessage] = deque()
         self._offsets: deque[int] = deque()
         self._finished: set[int] = set()
@@ -51,6 +54,12 @@ class ProcessQueue:
     def count(self) -> int:
         """Messages pulled and not finished."""
         return len(self._offsets) - len(self._finished)
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The first and the last offset here; None if there is no message."""
+        offsets = self._offsets
+        return (offsets[0], offsets[-1]) if offsets else None
 
     @property
     def span(self) -> int:

@@ -114,7 +114,7 @@ class PullConsumer:
         self._is_running = False
         await self._share.close()
         if self.settings.register:
-            self.instance.groups.consumers.pop(self.group, None)
+            self.instance.groups.remove_consumer(self.group)
             await self.instance.heartbeats.unregister(consumer_group=self.group)
         await self._use.leave()
 

@@ -12,6 +12,7 @@ from typing_extensions import Self
 from pocketmq.client.assignment import Assignment, WholeTopics
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.errors import ClosedError
+from pocketmq.client.inspection import PushInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
@@ -236,6 +237,9 @@ class PushConsumer:
             Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms),
             self._dispatcher.offer,
         )
+        instance.groups.inspections[self.group] = PushInspection(
+            self, settings, self._queues, self._dispatcher, instance.clock
+        )
         if self._is_paused:
             self.pause()
         self._dispatcher.start()
@@ -293,7 +297,7 @@ class PushConsumer:
         if self._queues is not None:
             await self._queues.close(in_threads)
             self._queues = None
-        instance.groups.consumers.pop(self.group, None)
+        instance.groups.remove_consumer(self.group)
         await instance.heartbeats.unregister(consumer_group=self.group)
         for topic in self._subscriptions:
             instance.routes.unsubscribe(topic)

@@ -17,6 +17,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import PocketMQError, ResponseError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.transport.clock import Clock
+from pocketmq.transport.rates import Window
 
 log = logging.getLogger("pocketmq.client")
 
@@ -38,6 +39,10 @@ class QueueLoop:
         process_queue: makes the place for the messages, from a queue and an offset.
         is_retry: it is of the group's retry topic: the listener sees the topics that the messages
             were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
+
+    Attributes:
+        last_pull_s: when the last pull began, in seconds of the clock; 0 for never.
+        pulled: messages that pulls brought in the last minute, and how long those took in seconds.
     """
 
     def __init__(
@@ -64,6 +69,8 @@ class QueueLoop:
         self._span_max = math.inf if settings.is_ordered else settings.consume_concurrently_max_span
         self._room: asyncio.Future[None] | None = None
         self._is_failing = False
+        self.last_pull_s = 0.0
+        self.pulled = Window(clock.monotonic())
         self.messages = process_queue(queue, offset)
 
     async def run(self) -> None:
@@ -72,6 +79,7 @@ class QueueLoop:
         while True:
             await self._wait_for_room()
             messages = self.messages
+            self.last_pull_s = begun_s = self._clock.monotonic()
             try:
                 result = await self._puller.pull(
                     messages.queue,
@@ -85,6 +93,9 @@ class QueueLoop:
                 await self._clock.sleep(self._pause_after(e))
                 continue
             self._is_failing = False
+            if result.messages:
+                now_s = self._clock.monotonic()
+                self.pulled.add(now_s, len(result.messages), now_s - begun_s)
             self._take(result)
             if settings.pull_interval_ms:
                 await self._clock.sleep(settings.pull_interval_ms / 1000)
@@ -97,7 +108,7 @@ class QueueLoop:
     def _take(self, result: PullResult) -> None:
         messages = self.messages
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            self._move(result)
+            self._go_where_told(result)
         else:
             if self._is_retry:
                 for message in result.messages:
@@ -105,22 +116,29 @@ class QueueLoop:
             messages.put(result.messages, result.next_offset)
             self._offer(messages)
 
-    def _move(self, result: PullResult) -> None:
-        """The offset lies outside the queue: begin anew where the broker says.
-
-        What is still at work is of the old offsets; its end does not count any more.
-        """
+    def _go_where_told(self, result: PullResult) -> None:
         old = self.messages
-        log.warning(
-            "%s: offset %d is outside of %d to %d, going on at %d",
-            old.queue,
-            old.next_offset,
-            result.min_offset,
-            result.max_offset,
-            result.next_offset,
-        )
-        old.dropped = True
-        self.messages = self._process_queue(old.queue, result.next_offset)
+        if result.min_offset <= old.next_offset <= result.max_offset:
+            log.info("%s: the group was put to offset %d", old.queue, result.next_offset)
+        else:
+            log.warning(
+                "%s: offset %d is outside of %d to %d, going on at %d",
+                old.queue,
+                old.next_offset,
+                result.min_offset,
+                result.max_offset,
+                result.next_offset,
+            )
+        self.move(result.next_offset)
+
+    def move(self, offset: int) -> None:
+        """Begins anew elsewhere.
+
+        What is still at work is of the old offsets; its end does not count any more. A pull that is
+        under way must have been cancelled.
+        """
+        self.messages.dropped = True
+        self.messages = self._process_queue(self.messages.queue, offset)
 
     def _pause_after(self, error: PocketMQError) -> float:
         if isinstance(error, ResponseError) and error.code == ResponseCode.FLOW_CONTROL:

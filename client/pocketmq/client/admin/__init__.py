@@ -6,12 +6,13 @@ from pocketmq.client.admin.brokers import BrokerAdmin
 from pocketmq.client.admin.groups import GroupAdmin
 from pocketmq.client.admin.kv_config import KVConfigAdmin
 from pocketmq.client.admin.messages import MessageAdmin
+from pocketmq.client.admin.offsets import OffsetAdmin
 from pocketmq.client.admin.topics import QUEUES_DEFAULT, TopicAdmin
 
 __all__ = ["QUEUES_DEFAULT", "Admin"]
 
 
-class Admin(TopicAdmin, GroupAdmin, BrokerAdmin, MessageAdmin, KVConfigAdmin):
+class Admin(TopicAdmin, GroupAdmin, OffsetAdmin, BrokerAdmin, MessageAdmin, KVConfigAdmin):
     """Administers a cluster (`tools/admin/DefaultMQAdminExtImpl`)::
 
         async with Admin("127.0.0.1:9876") as admin:

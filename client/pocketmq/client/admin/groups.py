@@ -1,12 +1,11 @@
-"""Subscription groups: settings, members, and where they stand."""
+"""Subscription groups: settings, members, and what members tell of themselves."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from pocketmq.client.admin.calls import AdminCalls, queue_of
-from pocketmq.client.admin_results import QueueLag
+from pocketmq.client.admin.calls import AdminCalls
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.protocol.bodies.clients import (
     ConsumerConnection,
@@ -14,54 +13,124 @@ from pocketmq.protocol.bodies.clients import (
     GroupConfigTable,
     ProducerConnection,
 )
-from pocketmq.protocol.bodies.topics import ConsumeStats
-from pocketmq.protocol.errors import NotFoundError
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.names import check_group, retry_topic
+from pocketmq.protocol.bodies.groups import (
+    ConsumeDirectlyResult,
+    ConsumerStatus,
+    GroupList,
+    RunningInfo,
+)
+from pocketmq.protocol.bodies.topics import QueueKey, TopicList
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import GroupMissingError, NotFoundError, ResponseError
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.names import check_group, dlq_topic, retry_topic
+from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.clients import (
     ConsumerConnectionsRequest,
     ProducerConnectionsRequest,
 )
+from pocketmq.protocol.requests.groups import (
+    ConsumeDirectlyRequest,
+    ConsumerStatusRequest,
+    GroupTopicsRequest,
+    RunningInfoRequest,
+    TopicGroupsRequest,
+)
+from pocketmq.protocol.requests.nameserver import DeleteTopicInNamesrvRequest
+from pocketmq.protocol.requests.offsets import ViewMessageRequest
 from pocketmq.protocol.requests.topics import (
     AllGroupConfigRequest,
-    ConsumeStatsRequest,
     DeleteGroupRequest,
+    DeleteTopicRequest,
     UpdateGroupRequest,
 )
+
+RELAYED_CALL_TIMEOUT_MS = 15_000
+"""A broker waits up to 10 s for the consumer that it asks."""
 
 
 class GroupAdmin(AdminCalls):
     """What `Admin` does with groups."""
 
-    async def groups(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all subscription groups, sorted."""
-        names: set[str] = set()
-        for address in await self._brokers(cluster, None):
-            answer = await self._ask(address, AllGroupConfigRequest())
-            names |= GroupConfigTable.decode(answer.body).subscription_group_table.keys()
-        return sorted(names)
+    # -- settings -----------------------------------------------------------------------------
 
-    async def group_config(self, group: str, broker_addr: str) -> GroupConfig:
-        """A group's settings on one broker.
+    async def create_group(
+        self,
+        group: str | GroupConfig,
+        *,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a group, or sets all its settings anew.
+
+        Args:
+            group: its settings; a name alone for RocketMQ's defaults.
+            cluster, broker_addr: where.
+
+        Returns:
+            The addresses of the brokers that have it now.
 
         Raises:
-            NotFoundError: the broker does not have it.
+            IllegalNameError: the name is illegal.
         """
-        answer = await self._ask(broker_addr, AllGroupConfigRequest())
-        config = GroupConfigTable.decode(answer.body).subscription_group_table.get(group)
-        if config is None:
-            raise NotFoundError(22, f"there is no group {group}", broker_addr)
-        return config
-
-    async def update_group(
-        self, config: GroupConfig, *, cluster: str | None = None, broker_addr: str | None = None
-    ) -> list[str]:
-        """Creates a group, or sets all its settings anew; returns the brokers' addresses."""
+        config = group if isinstance(group, GroupConfig) else GroupConfig(group_name=group)
         check_group(config.group_name)
         addresses = await self._brokers(cluster, broker_addr)
-        body = config.encode()
-        await asyncio.gather(*(self._ask(a, UpdateGroupRequest(), body) for a in addresses))
+        await asyncio.gather(*(self._put_group(a, config) for a in addresses))
         return addresses
+
+    async def update_group(
+        self,
+        group: str,
+        *,
+        consume_enable: bool | None = None,
+        consume_broadcast_enable: bool | None = None,
+        consume_message_orderly: bool | None = None,
+        retry_queue_nums: int | None = None,
+        retry_max_times: int | None = None,
+        notify_consumer_ids_changed_enable: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a group's settings, on every broker that has it.
+
+        Args:
+            group: its name.
+            consume_enable: False refuses its pulls.
+            consume_broadcast_enable: False refuses pulls of members that broadcast.
+            consume_message_orderly: it consumes in order (a note for people and proxies).
+            retry_queue_nums: queues of its retry topic; 0 for no retries.
+            retry_max_times: retries before a message goes to the dead letters.
+            notify_consumer_ids_changed_enable: tell its members when one comes or goes.
+            attributes: ``+name`` sets and ``-name`` removes.
+            cluster, broker_addr: where; by default in the only cluster that there is.
+
+        Returns:
+            The addresses of the brokers that were changed.
+
+        Raises:
+            GroupMissingError: no broker has it.
+        """
+        given = {
+            "consume_enable": consume_enable,
+            "consume_broadcast_enable": consume_broadcast_enable,
+            "consume_message_orderly": consume_message_orderly,
+            "retry_queue_nums": retry_queue_nums,
+            "retry_max_times": retry_max_times,
+            "notify_consumer_ids_changed_enable": notify_consumer_ids_changed_enable,
+        }
+        configs = await self.group_configs(group, cluster=cluster, broker_addr=broker_addr)
+        for address, config in configs.items():
+            for name, value in given.items():
+                if value is not None:
+                    setattr(config, name, value)
+            config.attributes = dict(attributes or {})
+            await self._put_group(address, config)
+        return list(configs)
+
+    async def _put_group(self, address: str, config: GroupConfig) -> None:
+        await self._ask(address, UpdateGroupRequest(), config.encode())
 
     async def delete_group(
         self,
@@ -71,47 +140,186 @@ class GroupAdmin(AdminCalls):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> None:
-        """Deletes a group and, with `clean_offset`, where it stood."""
-        request = DeleteGroupRequest(group_name=group, clean_offset=clean_offset)
-        for address in await self._brokers(cluster, broker_addr):
-            await self._ask(address, request)
+        """Deletes a group with its retry and dead-letter topics.
 
-    async def consume_stats(self, group: str, topic: str | None = None) -> list[QueueLag]:
-        """Where a group stands in each queue, sorted by topic, broker and queue.
+        Members that run make it anew where groups are created on first use.
 
         Args:
-            group: the consumer group.
-            topic: only this topic.
+            group: its name.
+            clean_offset: forget where it stood, too.
+            cluster: where; by default in the only cluster that there is.
+            broker_addr: on this broker alone; its topics stay then, as with mqadmin.
+
+        Raises:
+            GroupMissingError: no broker has it.
         """
-        request = ConsumeStatsRequest(consumer_group=group, topic=topic)
-        rows: list[QueueLag] = []
-        for address in await self._group_brokers(group, topic):
-            answer = await self._ask(address, request)
-            rows += [
-                QueueLag(queue_of(k), o.broker_offset, o.consumer_offset, o.last_timestamp)
-                for k, o in ConsumeStats.decode(answer.body).offset_table.items()
-            ]
-        return sorted(rows, key=lambda row: row.queue)
+        await self.group_configs(group, cluster=cluster, broker_addr=broker_addr)
+        addresses = await self._brokers(cluster, broker_addr)
+        request = DeleteGroupRequest(group_name=group, clean_offset=clean_offset)
+        for address in addresses:
+            await self._ask(address, request)
+        if broker_addr is None:
+            for topic in (retry_topic(group), dlq_topic(group)):
+                for address in addresses:
+                    await self._ask(address, DeleteTopicRequest(topic=topic))
+                await self._link.ask_all(
+                    DeleteTopicInNamesrvRequest(topic=topic, cluster_name=cluster)
+                )
+
+    async def groups(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all subscription groups, sorted."""
+        names: set[str] = set()
+        for address in await self._brokers(cluster, None):
+            names |= (await self._group_table(address)).keys()
+        return sorted(names)
+
+    async def group_config(self, group: str, broker_addr: str) -> GroupConfig:
+        """A group's settings on one broker.
+
+        Raises:
+            NotFoundError: the broker does not have it.
+        """
+        config = (await self._group_table(broker_addr)).get(group)
+        if config is None:
+            raise NotFoundError(22, f"there is no group {group}", broker_addr)
+        return config
+
+    async def group_configs(
+        self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, GroupConfig]:
+        """A group's settings by the address of each broker that has it.
+
+        Raises:
+            GroupMissingError: no broker has it.
+        """
+        out = {}
+        for address in await self._brokers(cluster, broker_addr):
+            config = (await self._group_table(address)).get(group)
+            if config is not None:
+                out[address] = config
+        if not out:
+            raise GroupMissingError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"there is no group {group}: create it, or let a consumer start that uses it",
+            )
+        return out
+
+    async def _group_table(self, address: str) -> dict[str, GroupConfig]:
+        # An Apache broker makes the group that it is asked for by name, but not for this list.
+        answer = await self._ask(address, AllGroupConfigRequest())
+        return GroupConfigTable.decode(answer.body).subscription_group_table
+
+    # -- who consumes what --------------------------------------------------------------------
+
+    async def topic_groups(self, topic: str) -> list[str]:
+        """The groups that consume a topic or have done so, sorted.
+
+        Raises:
+            UnknownTopicError: no broker has it.
+        """
+        names: set[str] = set()
+        for address in await self._topic_masters(topic):
+            answer = await self._ask(address, TopicGroupsRequest(topic=topic))
+            names |= set(GroupList.decode(answer.body).group_list)
+        return sorted(names)
+
+    async def group_topics(self, group: str, *, cluster: str | None = None) -> list[str]:
+        """The topics in which a group has offsets, sorted."""
+        names: set[str] = set()
+        for address in await self._brokers(cluster, None):
+            answer = await self._ask(address, GroupTopicsRequest(group=group))
+            names |= set(TopicList.decode(answer.body).topic_list)
+        return sorted(names)
 
     async def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
         """Who consumes as a group, and what; code 206 when nobody does."""
         request = ConsumerConnectionsRequest(consumer_group=group)
         return ConsumerConnection.decode((await self._ask(broker_addr, request)).body)
 
+    async def consumers(
+        self, group: str, *, cluster: str | None = None
+    ) -> dict[str, ConsumerConnection]:
+        """Who consumes as a group, by the address of each broker that has members of it."""
+        out = {}
+        for address in await self._brokers(cluster, None):
+            try:
+                out[address] = await self.consumer_connections(group, address)
+            except ResponseError as e:
+                if e.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                    raise
+        return out
+
     async def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
         """Who produces as a group; code 1 when nobody does."""
         request = ProducerConnectionsRequest(producer_group=group)
         return ProducerConnection.decode((await self._ask(broker_addr, request)).body)
 
-    async def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores where a group that does not run continues."""
-        await self._offsets.commit(group, queue, offset)
+    # -- what consumers tell ------------------------------------------------------------------
 
-    async def _group_brokers(self, group: str, topic: str | None) -> Sequence[str]:
-        """The brokers of a topic, or of the group's retry topic, or all of them."""
+    async def running_info(
+        self, group: str, client_id: str, *, stacks: bool = False
+    ) -> RunningInfo:
+        """How a consumer fares, as it tells itself.
+
+        Args:
+            group: its group.
+            client_id: who.
+            stacks: what its threads (and tasks) are doing, too.
+
+        Raises:
+            ResponseError: 206, it is connected to no broker; 207, it does not answer.
+        """
+        for address, members in (await self.consumers(group)).items():
+            if any(member.client_id == client_id for member in members.connection_set):
+                request = RunningInfoRequest(
+                    consumer_group=group, client_id=client_id, jstack_enable=stacks
+                )
+                answer = await self._pool.ask(address, request, RELAYED_CALL_TIMEOUT_MS)
+                return RunningInfo.decode(answer.body)
+        raise ResponseError(
+            ResponseCode.CONSUMER_NOT_ONLINE,
+            f"no consumer {client_id} of group {group} is connected to any broker",
+        )
+
+    async def consume_directly(
+        self, group: str, client_id: str, offset_msg_id: str
+    ) -> ConsumeDirectlyResult:
+        """Has one consumer handle one message, beside its queues; no offset changes.
+
+        Raises:
+            UsageError: it is no offset message id.
+            ResponseError: 1, there is no such message, or no such consumer on the message's broker;
+                207, it does not answer.
+        """
+        place = parse_offset_msg_id(offset_msg_id)
+        found = await self._ask(place.store_host, ViewMessageRequest(offset=place.physical_offset))
+        record = next(decode_records(found.body))
+        request = ConsumeDirectlyRequest(
+            consumer_group=group, client_id=client_id, msg_id=offset_msg_id, topic=record.topic
+        )
+        answer = await self._pool.ask(place.store_host, request, RELAYED_CALL_TIMEOUT_MS)
+        return ConsumeDirectlyResult.decode(answer.body)
+
+    async def consumer_status(
+        self, group: str, topic: str, *, client_id: str | None = None
+    ) -> dict[str, dict[QueueKey, int]]:
+        """Where consumers say they stand in a topic, by client id and queue.
+
+        What they have not committed yet is counted; brokers know only of what is committed.
+        """
+        out: dict[str, dict[QueueKey, int]] = {}
+        request = ConsumerStatusRequest(topic=topic, group=group, client_addr=client_id)
         try:
-            return await self._topic_masters(topic or retry_topic(group))
+            addresses = await self._topic_masters(topic)
         except UnknownTopicError:
-            if topic is not None:
-                raise
-            return await self._brokers(None, None)
+            return out
+        for address in addresses:
+            try:
+                answer = await self._pool.ask(address, request, RELAYED_CALL_TIMEOUT_MS)
+            except ResponseError as e:
+                if e.code != ResponseCode.SYSTEM_ERROR:
+                    raise
+                continue  # nobody of the group is there
+            for name, offsets in ConsumerStatus.decode(answer.body).consumer_table.items():
+                out.setdefault(name, {}).update(offsets)
+        return out

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pocketmq.client import admin
-from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueStats
+from pocketmq.client.admin.offsets import End
+from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueStats
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.instance import NamesrvList
 from pocketmq.protocol.bodies.clients import ConsumerConnection, GroupConfig, ProducerConnection
+from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
-from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 
@@ -125,11 +128,50 @@ class Admin(Blocking[admin.Admin]):
         """A group's settings on one broker."""
         return self._run(self._twin.group_config(group, broker_addr))
 
-    def update_group(
-        self, config: GroupConfig, *, cluster: str | None = None, broker_addr: str | None = None
+    def create_group(
+        self,
+        group: str | GroupConfig,
+        *,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
     ) -> list[str]:
         """Creates a group, or sets all its settings anew."""
-        return self._run(self._twin.update_group(config, cluster=cluster, broker_addr=broker_addr))
+        return self._run(self._twin.create_group(group, cluster=cluster, broker_addr=broker_addr))
+
+    def update_group(
+        self,
+        group: str,
+        *,
+        consume_enable: bool | None = None,
+        consume_broadcast_enable: bool | None = None,
+        consume_message_orderly: bool | None = None,
+        retry_queue_nums: int | None = None,
+        retry_max_times: int | None = None,
+        notify_consumer_ids_changed_enable: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a group's settings."""
+        update = self._twin.update_group(
+            group,
+            consume_enable=consume_enable,
+            consume_broadcast_enable=consume_broadcast_enable,
+            consume_message_orderly=consume_message_orderly,
+            retry_queue_nums=retry_queue_nums,
+            retry_max_times=retry_max_times,
+            notify_consumer_ids_changed_enable=notify_consumer_ids_changed_enable,
+            attributes=attributes,
+            cluster=cluster,
+            broker_addr=broker_addr,
+        )
+        return self._run(update)
+
+    def group_configs(
+        self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, GroupConfig]:
+        """A group's settings by the address of each broker that has it."""
+        return self._run(self._twin.group_configs(group, cluster=cluster, broker_addr=broker_addr))
 
     def delete_group(
         self,
@@ -139,7 +181,7 @@ class Admin(Blocking[admin.Admin]):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> None:
-        """Deletes a group and, with `clean_offset`, where it stood."""
+        """Deletes a group with its retry and dead-letter topics."""
         delete = self._twin.delete_group(
             group, clean_offset=clean_offset, cluster=cluster, broker_addr=broker_addr
         )
@@ -152,6 +194,63 @@ class Admin(Blocking[admin.Admin]):
     def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
         """Who consumes as a group, and what."""
         return self._run(self._twin.consumer_connections(group, broker_addr))
+
+    def consumers(self, group: str, *, cluster: str | None = None) -> dict[str, ConsumerConnection]:
+        """Who consumes as a group, by broker address."""
+        return self._run(self._twin.consumers(group, cluster=cluster))
+
+    def topic_groups(self, topic: str) -> list[str]:
+        """The groups that consume a topic or have done so, sorted."""
+        return self._run(self._twin.topic_groups(topic))
+
+    def group_topics(self, group: str, *, cluster: str | None = None) -> list[str]:
+        """The topics in which a group has offsets, sorted."""
+        return self._run(self._twin.group_topics(group, cluster=cluster))
+
+    def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
+        """How a consumer fares, as it tells itself."""
+        return self._run(self._twin.running_info(group, client_id, stacks=stacks))
+
+    def consume_directly(
+        self, group: str, client_id: str, offset_msg_id: str
+    ) -> ConsumeDirectlyResult:
+        """Has one consumer handle one message, beside its queues."""
+        return self._run(self._twin.consume_directly(group, client_id, offset_msg_id))
+
+    def consumer_status(
+        self, group: str, topic: str, *, client_id: str | None = None
+    ) -> dict[str, dict[QueueKey, int]]:
+        """Where consumers say they stand in a topic."""
+        return self._run(self._twin.consumer_status(group, topic, client_id=client_id))
+
+    def reset_offsets(
+        self,
+        group: str,
+        topic: str,
+        *,
+        to: End | None = None,
+        offset: int | None = None,
+        timestamp_ms: int | None = None,
+        queues: Collection[MessageQueue] | None = None,
+        dry_run: bool = False,
+    ) -> list[QueueReset]:
+        """Puts a group elsewhere in a topic."""
+        reset = self._twin.reset_offsets(
+            group,
+            topic,
+            to=to,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            queues=queues,
+            dry_run=dry_run,
+        )
+        return self._run(reset)
+
+    def clone_offsets(
+        self, source: str, target: str, topic: str | None = None, *, cluster: str | None = None
+    ) -> None:
+        """Puts a group where another one stands."""
+        self._run(self._twin.clone_offsets(source, target, topic, cluster=cluster))
 
     def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
         """Who produces as a group."""

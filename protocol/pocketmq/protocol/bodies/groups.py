@@ -16,6 +16,8 @@ ValueT = TypeVar("ValueT")
 
 CR_SUCCESS = "CR_SUCCESS"
 CR_LATER = "CR_LATER"
+CR_COMMIT = "CR_COMMIT"
+CR_ROLLBACK = "CR_ROLLBACK"
 CR_THROW_EXCEPTION = "CR_THROW_EXCEPTION"
 """What a listener made of a message that it was given directly (`body/CMResult`)."""
 

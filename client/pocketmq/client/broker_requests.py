@@ -1,0 +1,132 @@
+"""What brokers ask of a client, and tell it (`client/impl/ClientRemotingProcessor`)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+
+from pocketmq.client.heartbeat import Groups, Inspection
+from pocketmq.protocol.bodies.groups import (
+    PROP_CLIENT_VERSION,
+    PROP_CONSUME_TYPE,
+    PROP_NAMESERVER_ADDR,
+    ConsumerStatus,
+    ResetOffsets,
+    RunningInfo,
+)
+from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import ContentError, ResponseError, response_error
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.requests.groups import (
+    ClientResetOffsetRequest,
+    ClientStatusRequest,
+    ConsumeDirectlyRequest,
+    RunningInfoRequest,
+)
+from pocketmq.transport.connection import Connection, Handler
+
+
+class BrokerRequests:
+    """Answers for the consumers of an instance: 220, 221, 307, 309.
+
+    Args:
+        groups: the consumers.
+        namesrv: the name servers' addresses, which the running info shows.
+    """
+
+    def __init__(self, groups: Groups, namesrv: Sequence[str]) -> None:
+        self._groups, self._namesrv = groups, namesrv
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+        }
+
+    async def reset_offsets(self, command: Command, _: Connection) -> None:
+        """220, one-way: brokers that do not keep resets until the next pull send it."""
+        request = command.read(ClientResetOffsetRequest)
+        inspection = self._groups.inspections.get(request.group)
+        if inspection is None:
+            return
+        table = ResetOffsets.decode(command.body).offset_table
+        await inspection.move(
+            {
+                MessageQueue(key.topic, key.broker_name, key.queue_id): offset
+                for key, offset in table.items()
+                if key.topic == request.topic
+            }
+        )
+
+    def status(self, command: Command, _: Connection) -> Command:
+        """221; nothing for a group that is not here, or pulls by itself."""
+        request = command.read(ClientStatusRequest)
+        inspection = self._groups.inspections.get(request.group)
+        offsets = {} if inspection is None else inspection.offsets_of(request.topic)
+        body = ConsumerStatus(message_queue_table=offsets)
+        return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def running_info(self, command: Command, _: Connection) -> Command:
+        """307."""
+        request = command.read(RunningInfoRequest)
+        member = self._groups.consumers.get(request.consumer_group)
+        if member is None:
+            raise _not_here(request.consumer_group)
+        data = member.describe()
+        inspection = self._groups.inspections.get(request.consumer_group)
+        if inspection is None:
+            info = RunningInfo(subscription_set=data.subscription_data_set)
+        else:
+            info = inspection.running_info()
+        info.properties |= {
+            PROP_NAMESERVER_ADDR: ";".join(self._namesrv) + ";",
+            PROP_CONSUME_TYPE: data.consume_type,
+            PROP_CLIENT_VERSION: Version.V5_5_0.name,
+        }
+        if request.jstack_enable:
+            info.jstack = _stacks()
+        return Command(ResponseCode.SUCCESS, body=info.encode())
+
+    async def consume_directly(self, command: Command, _: Connection) -> Command:
+        """309."""
+        request = command.read(ConsumeDirectlyRequest)
+        inspection = self._inspection(request.consumer_group)
+        message = next(decode_records(command.body, request.broker_name or ""), None)
+        if message is None:
+            raise ContentError("no message came along that could be handled")
+        result = await inspection.handle_directly(message)
+        return Command(ResponseCode.SUCCESS, body=result.encode())
+
+    def _inspection(self, group: str) -> Inspection:
+        inspection = self._groups.inspections.get(group)
+        if inspection is None:
+            raise _not_here(group)
+        return inspection
+
+
+def _not_here(group: str) -> ResponseError:
+    return response_error(
+        ResponseCode.SYSTEM_ERROR,
+        f"The Consumer Group <{group}> not exist in this consumer",
+    )
+
+
+def _stacks() -> str:
+    """What the tasks of the loop and the threads are doing, as Java's jstack shows it."""
+    parts = []
+    for task in asyncio.all_tasks():
+        frames = [line for f in task.get_stack() for line in traceback.format_stack(f, limit=1)]
+        parts.append(f"task {task.get_name()}\n{''.join(frames)}")
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        stack = "".join(traceback.format_stack(frame))
+        parts.append(f"thread {names.get(ident, ident)}\n{stack}")
+    return "\n".join(parts)
