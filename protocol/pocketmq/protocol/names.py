@@ -22,6 +22,7 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC = "BenchmarkTest"
+REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -61,6 +62,11 @@ def retry_topic(group: str) -> str:
 def dlq_topic(group: str) -> str:
     """The topic that holds what a group gave up on."""
     return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic that the replies to a cluster's requests go to."""
+    return cluster + REPLY_TOPIC_SUFFIX
 
 
 def is_system_topic(topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sending messages: 10, 310, 320, and PocketMQ's bulk append."""
+"""Sending messages and replies: 10, 310, 320, 324 to 326, and PocketMQ's bulk append."""
 
 from __future__ import annotations
 
@@ -75,6 +75,39 @@ class SendBatchRequest(SendMessageV2Request, kw_only=True):
     """A client batch of messages for one queue, 320."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_BATCH_MESSAGE
+
+
+class SendReplyLongRequest(SendMessageRequest, kw_only=True):
+    """The reply to a request, for whoever sent that: the long-name form, 324."""
+
+    code: ClassVar[RequestCode] = RequestCode.SEND_REPLY_MESSAGE
+
+
+class SendReplyRequest(SendMessageV2Request, kw_only=True):
+    """The same with one-letter names on the wire, 325."""
+
+    code: ClassVar[RequestCode] = RequestCode.SEND_REPLY_MESSAGE_V2
+
+
+class PushReplyRequest(RequestHeader, kw_only=True):
+    """Broker to client: here is the reply to a request of yours, 326."""
+
+    code: ClassVar[RequestCode] = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+
+    producer_group: str
+    topic: str
+    default_topic: str = ""
+    default_topic_queue_nums: int = 0
+    queue_id: int
+    sys_flag: int = 0
+    born_timestamp: int
+    flag: int = 0
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    store_host: str
+    store_timestamp: int
 
 
 class SendMessageResponse(Header, kw_only=True):
