@@ -29,6 +29,7 @@ from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.relay import RelayHandlers
+from pocketmq.broker.handlers.replies import ReplyHandlers, ReplySettings
 from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers, SendSettings
@@ -239,6 +240,18 @@ class Broker:
                 sql_enabled=config.enable_property_filter,
             ),
             OrderLockHandlers(self.order_locks),
+            ReplyHandlers(
+                sends,
+                self.producers,
+                store,
+                self.clock,
+                ReplySettings(
+                    address=self.address,
+                    region=config.region_id,
+                    trace_on=config.trace_on,
+                    are_stored=config.store_reply_message_enable,
+                ),
+            ),
             TopicHandlers(
                 config.broker_name,
                 system_names,
@@ -294,6 +307,7 @@ class Broker:
                 config.broker_name,
                 auto_create=config.auto_create_topic_enable,
                 default_queue_nums=config.default_topic_queue_nums,
+                trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else "",
             )
             if topic.topic_name not in self.topics
         ]

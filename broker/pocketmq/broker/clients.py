@@ -64,18 +64,28 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Connection, Member]] = {}
+        self._by_client: dict[str, Connection] = {}
 
     def heartbeat(self, group: str, member: Member) -> None:
         """A producer is there."""
         self._groups.setdefault(group, {})[member.connection] = member
+        self._by_client[member.client_id] = member.connection
 
     def leave(self, group: str, connection: Connection) -> None:
         """A producer says goodbye."""
-        members = self._groups.get(group)
-        if members is not None:
-            members.pop(connection, None)
-            if not members:
-                del self._groups[group]
+        members = self._groups.get(group, {})
+        member = members.pop(connection, None)
+        if member is None:
+            return
+        if not members:
+            del self._groups[group]
+        is_gone = not any(connection in others for others in self._groups.values())
+        if is_gone and self._by_client.get(member.client_id) is connection:
+            del self._by_client[member.client_id]
+
+    def connection_of(self, client_id: str) -> Connection | None:
+        """How a living producer is reached, by its client's id."""
+        return self._by_client.get(client_id)
 
     def leave_all(self, connection: Connection) -> None:
         """A connection is gone."""

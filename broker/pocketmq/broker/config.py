@@ -11,6 +11,7 @@ from pocketmq.broker.delay.levels import DELAY_LEVELS_DEFAULT, parse_delay_level
 from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
+from pocketmq.protocol.names import TRACE_TOPIC
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
@@ -70,6 +71,10 @@ class BrokerConfig(
         notify_consumer_ids_changed_enable: tell a group's members when one comes or goes.
         region_id: goes into each message's MSG_REGION.
         trace_on: tell clients that their traces are wanted.
+        trace_topic_enable: have the topic of traces from the start; else the first trace makes it
+            like any topic.
+        msg_trace_topic_name: of that topic.
+        store_reply_message_enable: keep the replies to requests, besides delivering them.
         connection_idle_timeout, write_buffer_max, connections_max: limits of connections.
     """
 
@@ -120,6 +125,9 @@ class BrokerConfig(
     notify_consumer_ids_changed_enable: bool = True
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = TRACE_TOPIC
+    store_reply_message_enable: bool = True
 
     connection_idle_timeout: int = 120_000
     write_buffer_max: int = 64 * MIB

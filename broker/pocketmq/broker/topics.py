@@ -125,7 +125,12 @@ class TopicTable:
 
 
 def system_topics(
-    cluster: str, broker: str, *, auto_create: bool, default_queue_nums: int
+    cluster: str,
+    broker: str,
+    *,
+    auto_create: bool,
+    default_queue_nums: int,
+    trace_topic: str = "",
 ) -> list[TopicConfig]:
     """The topics that every broker has from the start (behaviour.md §2)."""
 
@@ -143,10 +148,12 @@ def system_topics(
         topic(names.SCHEDULE_TOPIC, 18),
         topic(names.HALF_TOPIC, 1),
         topic(names.OP_HALF_TOPIC, 1),
-        topic(f"{cluster}_REPLY_TOPIC", 1),
+        topic(names.reply_topic(cluster), 1),
     ]
     if auto_create:
         topics.append(topic(names.AUTO_CREATE_TOPIC, default_queue_nums, _RWX))
+    if trace_topic:
+        topics.append(topic(trace_topic, 1))
     return topics
 
 

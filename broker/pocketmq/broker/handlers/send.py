@@ -174,8 +174,12 @@ class SendHandlers:
             raise topic_unknown_on_send(name, self._settings.cluster)
         return topic
 
-    def _log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
-        """Everything that must hold before a message may be stored, and where it goes."""
+    def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
+        """Everything that must hold before a message may be stored, and where it goes.
+
+        Raises:
+            ResponseError: it may not.
+        """
         if not self._settings.permission & flags.PERM_WRITE:
             raise no_permission(
                 f"the broker takes no messages: its brokerPermission is {self._settings.permission}"
@@ -247,7 +251,7 @@ class SendHandlers:
         self._check_body(command.body)
         if request.topic.startswith(names.RETRY_PREFIX):
             self._give_up_exhausted(command, request)
-        queue_log = self._log_for(request, connection.remote_address)
+        queue_log = self.log_for(request, connection.remote_address)
         topic, queue_id, store_ms, deliver_ms = request.topic, queue_log.queue_id, 0, 0
         given = request.properties or ""
         is_special = _is_special(given)
@@ -364,7 +368,7 @@ class SendHandlers:
             )
         entries = decode_batch(command.body)
         self._check_entries(command.body, entries)
-        queue_log = self._log_for(request, connection.remote_address)
+        queue_log = self.log_for(request, connection.remote_address)
         given = request.properties or ""
         if _is_special(given):
             self._check_batch_kind(request.sys_flag, given)
