@@ -41,6 +41,7 @@ from pocketmq.protocol.requests.sending import (
     SendMessageV2Request,
 )
 from pocketmq.protocol.requests.topics import CreateTopicRequest, TopicStatsRequest
+from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.pool import ConnectionPool
@@ -79,6 +80,13 @@ class Pulled(NamedTuple):
     def found(self) -> tuple[int, int]:
         """The code, and where the client goes on."""
         return self.code, self.header.next_begin_offset
+
+
+class Check(NamedTuple):
+    """A broker's question about a half message."""
+
+    header: CheckTransactionStateRequest
+    message: ReceivedMessage
 
 
 def pulled(answer: Command) -> Pulled:
@@ -158,15 +166,23 @@ class Client:
     Attributes:
         notified: the groups whose members have changed, as 40 told.
         handlers: what it answers the broker, by request code.
+        checks: the half messages that it was asked about, as 39 did.
     """
 
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.broker = broker
         self.notified: list[str] = []
+        self.checks: list[Check] = []
         self.handlers: dict[int, Handler] = {
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
+            RequestCode.CHECK_TRANSACTION_STATE: self._check,
         }
         self.pool = ConnectionPool(clock, self.handlers)
+
+    def _check(self, command: Command, _: Connection) -> None:
+        assert command.is_oneway
+        (message,) = decode_records(command.body)
+        self.checks.append(Check(command.read(CheckTransactionStateRequest), message))
 
     def _members_changed(self, command: Command, _: Connection) -> None:
         assert command.is_oneway

@@ -188,7 +188,8 @@ EXEMPT = {
     "__init__.py",
     "codecs/__init__.py",
     *(f"requests/{name}.py" for name in (
-        "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "sending", "topics"
+        "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "sending", "topics",
+        "transactions",
     )),
 }  # fmt: skip
 

@@ -34,15 +34,20 @@ from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers, SendSettings
 from pocketmq.broker.handlers.topics import TopicHandlers
+from pocketmq.broker.handlers.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.pull_progress import PullProgress
+from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics import TopicTable, system_topic_names, system_topics
+from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
+from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
@@ -126,6 +131,8 @@ class Broker:
         levels = parse_delay_levels(config.message_delay_level)
         self.schedule = Schedule(levels, store, topics, self.groups)
         stack.push_async_callback(self.schedule.close)
+        self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
+        stack.push_async_callback(self.transactions.close)
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
@@ -153,22 +160,26 @@ class Broker:
         self._create_system_topics()
         self._restore_topics()
         self.schedule.start()
-        handlers.update(self._handlers(server.port))
+        store_host = encode_host(self._advertised_host(), server.port)
+        await self.transactions.open()
+        handlers.update(self._handlers(store_host))
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
         self.registration = Registration(config, self.address, topics, clock)
         stack.push_async_callback(self.registration.close)
         stack.push_async_callback(self.registration.unregister)
-        await self._run(tasks)
+        await self._run(tasks, store_host)
         log.info("%s serves %s from %s", config.broker_name, self.address, store.directory)
 
-    async def _run(self, tasks: Tasks) -> None:
+    async def _run(self, tasks: Tasks, store_host: bytes) -> None:
         """Registers, and starts what happens by itself from now on."""
         config, clock = self.config, self.clock
-        retention = Retention(
-            self.store, config.file_reserved_time * 3_600_000, self.schedule.still_needs
-        )
+        retention = Retention(self.store, config.file_reserved_time * 3_600_000, self._still_needs)
+        if not config.broker_id:
+            checks = self._check_back(store_host)
+            period_s = config.transaction_check_interval / 1000
+            tasks.spawn(repeat(clock, period_s, checks.run), "transaction checks")
         if self.registration.servers:
             await self.registration.register()
             self.topics.on_change = self.registration.want
@@ -179,15 +190,31 @@ class Broker:
             ("checkpoint", config.flush_interval_commit_log / 1000, self.store.checkpoint),
             ("offsets", config.flush_consumer_offset_interval / 1000, self.offsets.save),
             ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
+            ("transactions", config.flush_delay_offset_interval / 1000, self.transactions.save),
             ("retention", config.clean_resource_interval / 1000, retention.run),
             ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
             ("order locks", LOCK_SCAN_PERIOD_S, self.order_locks.expire),
         ):  # fmt: skip
             tasks.spawn(repeat(clock, period_s, action), name)
 
-    def _handlers(self, port: int) -> dict[int, Handler]:
+    def _check_back(self, store_host: bytes) -> CheckBack:
+        config = self.config
+        return CheckBack(
+            self.transactions, self.producers, self.store, self.topics,
+            CheckSettings(
+                broker_name=config.broker_name,
+                store_host=store_host,
+                timeout_ms=config.transaction_time_out,
+                check_max=config.transaction_check_max,
+                reserved_ms=config.file_reserved_time * 3_600_000,
+            ),
+        )  # fmt: skip
+
+    def _still_needs(self, queue_log: QueueLog) -> bool:
+        return self.schedule.still_needs(queue_log) or self.transactions.still_needs(queue_log)
+
+    def _handlers(self, store_host: bytes) -> dict[int, Handler]:
         config, store, topics = self.config, self.store, self.topics
-        store_host = encode_host(self._advertised_host(), port)
         pulls = PullHandlers(
             topics, self.groups, self.offsets, self.consumers, store, self.progress, self.polling,
             PullSettings(
@@ -201,7 +228,7 @@ class Broker:
             ),
         )  # fmt: skip
         sends = SendHandlers(
-            topics, self.groups, store, self.schedule, self.order_locks,
+            topics, self.groups, store, self.schedule, self.transactions, self.order_locks,
             SendSettings(
                 cluster=config.broker_cluster_name,
                 region=config.region_id,
@@ -210,6 +237,7 @@ class Broker:
                 permission=config.broker_permission,
                 queue_nums_max=config.default_topic_queue_nums,
                 trace_on=config.trace_on,
+                rejects_transactions=config.reject_transaction_message,
             ),
             self._chance,
         )  # fmt: skip
@@ -230,6 +258,13 @@ class Broker:
                 store_host,
                 config.broker_permission,
                 self._chance,
+            ),
+            TransactionHandlers(
+                self.transactions,
+                store,
+                TransactionSettings(
+                    is_slave=config.broker_id != 0, timeout_ms=config.transaction_time_out
+                ),
             ),
             ClientHandlers(
                 topics,

@@ -65,6 +65,7 @@ class ProducerTable:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Connection, Member]] = {}
         self._by_client: dict[str, Connection] = {}
+        self._turns = 0
 
     def heartbeat(self, group: str, member: Member) -> None:
         """A producer is there."""
@@ -95,6 +96,12 @@ class ProducerTable:
     def members(self, group: str) -> list[Member]:
         """The living producers of a group."""
         return list(self._groups.get(group, {}).values())
+
+    def next_member(self, group: str) -> Member | None:
+        """A living producer of a group, another one each time; None if there is none."""
+        members = [m for m in self.members(group) if not m.connection.is_closing]
+        self._turns += 1
+        return members[self._turns % len(members)] if members else None
 
     def __iter__(self) -> Iterator[tuple[str, list[Member]]]:
         return ((group, list(members.values())) for group, members in self._groups.items())

@@ -56,6 +56,10 @@ class BrokerConfig(
         broker_permission: 6 read and write, 4 read only, 2 write only.
         message_delay_level: the delays of levels 1, 2, 3, …, for messages sent from then on.
         flush_delay_offset_interval: how often it is saved which of them were delivered.
+        reject_transaction_message: refuse transactional messages.
+        transaction_check_interval: how often producers are asked about transactions that are open.
+        transaction_time_out: how long after its birth a message is not asked about.
+        transaction_check_max: how often it is asked about before it is given up.
         register_name_server_period: how often it registers, 10 to 60 s.
         register_broker_timeout_mills: how long one registration may take.
         enable_property_filter: allow SQL92 filters; RocketMQ has them off.
@@ -108,6 +112,11 @@ class BrokerConfig(
 
     message_delay_level: str = DELAY_LEVELS_DEFAULT
     flush_delay_offset_interval: int = 1000
+
+    reject_transaction_message: bool = False
+    transaction_check_interval: int = 30_000
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
 
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
@@ -180,6 +189,9 @@ class BrokerConfig(
             ("diskSpaceFreeMin", self.disk_space_free_min, 0, 1 << 62),
             ("flushConsumerOffsetInterval", self.flush_consumer_offset_interval, 1, 600_000),
             ("flushDelayOffsetInterval", self.flush_delay_offset_interval, 1, 600_000),
+            ("transactionCheckInterval", self.transaction_check_interval, 1, 86_400_000),
+            ("transactionTimeOut", self.transaction_time_out, 0, 86_400_000),
+            ("transactionCheckMax", self.transaction_check_max, 1, 1_000_000),
             ("registerNameServerPeriod", self.register_name_server_period, 10_000, 60_000),
             ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 1, 100),
             ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 1, 100),

@@ -25,6 +25,8 @@ class StoredMessage(NamedTuple):
     Attributes:
         size: bytes of the record.
         reconsume_times: how often a group had the message already.
+        queue_offset, store_timestamp: where and when (milliseconds) the record was stored.
+        own_field: see `store.tags`.
     """
 
     size: int
@@ -38,14 +40,22 @@ class StoredMessage(NamedTuple):
     reconsume_times: int
     body: bytes
     properties: bytes
+    queue_offset: int
+    store_timestamp: int
+    own_field: int
 
-    def record_for(self, queue_log: QueueLog, store_timestamp: int, deliver_ms: int = 0) -> bytes:
+    @property
+    def text(self) -> str:
+        """The encoded properties as text; bytes that are no UTF-8 come through as surrogates."""
+        return self.properties.decode("utf-8", "surrogateescape")
+
+    def record_for(self, queue_log: QueueLog, store_timestamp: int, own_field: int = 0) -> bytes:
         """The message as the next record of a log.
 
         Args:
             queue_log: of the topic and queue that it is to be in.
             store_timestamp: milliseconds since the epoch.
-            deliver_ms: when it is due, for a record of the schedule topic (see `store.tags`).
+            own_field: for a record of the schedule or the half topic, see `store.tags`.
 
         Raises:
             struct.error: a number does not fit.
@@ -62,7 +72,7 @@ class StoredMessage(NamedTuple):
             store_timestamp=store_timestamp,
             store_host=self.store_host,
             reconsume_times=self.reconsume_times,
-            prepared_transaction_offset=deliver_ms,
+            prepared_transaction_offset=own_field,
             body=self.body,
             properties=self.properties,
         )
@@ -70,17 +80,19 @@ class StoredMessage(NamedTuple):
 
 def read_stored(data: bytes, position: int = 0) -> StoredMessage:
     """The record at a position, which must be a sound one."""
-    size, magic, _, _, flag, _, physical_offset, sys_flag, born_timestamp = _HEAD.unpack_from(
-        data, position
-    )
+    (
+        size, magic, _, _, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
+    ) = _HEAD.unpack_from(data, position)  # fmt: skip
     at = position + BORN_HOST_AT
     born_host_size = IPV6_HOST_SIZE if sys_flag & flags.BORN_HOST_V6 else IPV4_HOST_SIZE
     born_host = data[at : at + born_host_size]
-    at += born_host_size + _LONG.size
+    at += born_host_size
+    (store_timestamp,) = _LONG.unpack_from(data, at)
+    at += _LONG.size
     store_host_size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
     store_host = data[at : at + store_host_size]
     at += store_host_size
-    reconsume_times, _, body_size = _TAIL.unpack_from(data, at)
+    reconsume_times, own_field, body_size = _TAIL.unpack_from(data, at)
     at += _TAIL.size
     body = data[at : at + body_size]
     at += body_size
@@ -94,7 +106,7 @@ def read_stored(data: bytes, position: int = 0) -> StoredMessage:
     at += topic_size + _SHORT.size
     return StoredMessage(
         size, topic, flag, physical_offset, sys_flag, born_timestamp, born_host, store_host,
-        reconsume_times, body, data[at : position + size],
+        reconsume_times, body, data[at : position + size], queue_offset, store_timestamp, own_field,
     )  # fmt: skip
 
 

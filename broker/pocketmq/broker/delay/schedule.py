@@ -10,13 +10,13 @@ import msgspec
 from pocketmq.broker.delay.delivery import LevelDelivery
 from pocketmq.broker.delay.levels import DelayLevels
 from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.stored_message import StoredMessage, with_properties
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.bodies.topics import TopicConfig
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -53,7 +53,7 @@ class Schedule:
         self, levels: DelayLevels, store: MessageStore, topics: TopicTable, groups: GroupTable
     ) -> None:
         self._levels, self._store = levels, store
-        self._topics, self._groups = topics, groups
+        self._targets = RealTargets(store, topics, groups)
         text = store.metadata.state(_OFFSETS)
         self._saved = {} if text is None else msgspec.json.decode(text, type=dict[int, int])
         self._deliveries: dict[int, LevelDelivery] = {}
@@ -114,25 +114,11 @@ class Schedule:
     # -- delivering ---------------------------------------------------------------------------
 
     def _target(self, message: StoredMessage) -> QueueLog | None:
-        text = message.properties.decode("utf-8", "replace")
-        name = props.value_of(text, props.REAL_TOPIC)
-        queue_id = props.value_of(text, props.REAL_QUEUE_ID) or ""
-        if name is None or not (queue_id.isascii() and queue_id.isdecimal()):
-            log.error("a delayed message at %d names no topic: dropped", message.physical_offset)
+        target = self._targets.find(message.properties.decode("utf-8", "replace"))
+        if isinstance(target, str):
+            log.warning("a delayed message at %d is dropped: %s", message.physical_offset, target)
             return None
-        topic = self._topic(name)
-        if topic is None:
-            log.warning("a delayed message is dropped: its topic %s was deleted meanwhile", name)
-            return None
-        return self._store.queue_log(name, _queue_within(topic, int(queue_id)))
-
-    def _topic(self, name: str) -> TopicConfig | None:
-        topic = self._topics.get(name)
-        if topic is None and name.startswith(names.RETRY_PREFIX):
-            group = self._groups.get(name.removeprefix(names.RETRY_PREFIX))
-            if group is not None:  # it still wants its messages
-                return self._topics.create_for_group(name, max(group.retry_queue_nums, 1))
-        return topic
+        return target
 
     def still_needs(self, queue_log: QueueLog) -> bool:
         """Whether the oldest segment of a log holds messages that are not delivered yet."""
@@ -180,10 +166,3 @@ class Schedule:
         for delivery in self._deliveries.values():
             delivery.progress.advance()
         return sum(delivery.progress.waiting for delivery in self._deliveries.values())
-
-
-def _queue_within(topic: TopicConfig, queue_id: int) -> int:
-    """The queue that a message goes to, if its own has gone since it was sent."""
-    if queue_id < topic.queue_nums_max:
-        return queue_id
-    return queue_id % (topic.write_queue_nums or topic.read_queue_nums or 1)

@@ -24,6 +24,8 @@ from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.stored_message import with_properties
 from pocketmq.broker.topics import DLQ_QUEUE_NUMS, TopicTable
+from pocketmq.broker.transactions.half import asks_for_transaction, half_properties
+from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.batch import BatchEntry, decode_batch
@@ -42,11 +44,13 @@ from pocketmq.protocol.requests.sending import (
 from pocketmq.transport.connection import Connection, Handler
 
 _BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
-_LATER_PROPERTIES = (*props.TIMER_PROPERTIES, props.TRANSACTION_PREPARED)
+_LATER_PROPERTIES = props.TIMER_PROPERTIES
 _ASKS_FOR_NOTHING = (None, "0", "false")
 """Some SDKs set these on every message."""
 
-_LATER_MARKS = [f"{name}\x01".encode() for name in (props.DELAY, *_LATER_PROPERTIES)]
+_LATER_MARKS = [
+    f"{name}\x01".encode() for name in (props.DELAY, props.TRANSACTION_PREPARED, *_LATER_PROPERTIES)
+]
 
 
 def _is_special(properties: str) -> bool:
@@ -76,6 +80,7 @@ class SendSettings(msgspec.Struct, frozen=True):
         permission: of the whole broker, bits of `pocketmq.protocol.flags`.
         queue_nums_max: most queues of a topic made on its first message.
         trace_on: whether clients' traces are wanted.
+        rejects_transactions: rejectTransactionMessage.
     """
 
     cluster: str
@@ -85,13 +90,14 @@ class SendSettings(msgspec.Struct, frozen=True):
     permission: int
     queue_nums_max: int
     trace_on: bool
+    rejects_transactions: bool
 
 
 class SendHandlers:
     """Checks messages, gives them their place and answers when they are stored.
 
     Args:
-        topics, groups, store, schedule, locks: of the broker.
+        topics, groups, store, schedule, transactions, locks: of the broker.
         settings: what is checked and added.
         chance: picks a queue when the client leaves that to the broker.
     """
@@ -102,12 +108,13 @@ class SendHandlers:
         groups: GroupTable,
         store: MessageStore,
         schedule: Schedule,
+        transactions: Transactions,
         locks: OrderLocks,
         settings: SendSettings,
         chance: random.Random,
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
-        self._schedule, self._locks = schedule, locks
+        self._schedule, self._transactions, self._locks = schedule, transactions, locks
         self._settings, self._chance = settings, chance
         trace = "true" if settings.trace_on else "false"
         self._added = props.encode(
@@ -230,7 +237,34 @@ class SendHandlers:
                 "a batch cannot hold messages with the property DELAY: send delayed messages one "
                 "by one",
             )
+        if asks_for_transaction(properties):
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a batch cannot hold transactional messages (TRAN_MSG): send them one by one",
+            )
         self._check_kind(sys_flag, properties, True)
+
+    def _is_half(self, request: SendMessageRequest, properties: str, level: int) -> bool:
+        """Whether a message waits for its producer's decision; refuses what could not end well."""
+        if not asks_for_transaction(properties) or (request.reconsume_times and level > 0):
+            return False
+        if self._settings.rejects_transactions:
+            raise no_permission(
+                "the broker sending transaction message is forbidden: its "
+                "rejectTransactionMessage is true"
+            )
+        if level > 0:  # RocketMQ would take it and drop it when it is due
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a transactional message (TRAN_MSG) cannot be delayed: leave DELAY out",
+            )
+        if props.value_of(properties, props.PRODUCER_GROUP) is None:
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a transactional message must name its producer group in the property PGROUP: "
+                "nobody else can be asked about it",
+            )
+        return True
 
     def _check_kind(self, sys_flag: int, properties: str, is_special: bool) -> None:
         for name in _LATER_PROPERTIES if is_special else ():
@@ -238,10 +272,16 @@ class SendHandlers:
                 raise response_error(
                     ResponseCode.MESSAGE_ILLEGAL,
                     f"this version of the broker stores no messages with the property {name}: "
-                    f"timers and transactions are not supported yet",
+                    f"timers are not supported yet",
                 )
-        if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED:
-            raise no_permission("this version of the broker stores no transactional messages")
+        if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED and not (
+            is_special and asks_for_transaction(properties)
+        ):
+            raise response_error(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "the sysFlag says that the message is transactional, its properties do not: set "
+                "TRAN_MSG to true",
+            )
 
     # -- storing ------------------------------------------------------------------------------
 
@@ -255,9 +295,10 @@ class SendHandlers:
         topic, queue_id, store_ms, deliver_ms = request.topic, queue_log.queue_id, 0, 0
         given = request.properties or ""
         is_special = _is_special(given)
-        level = 0
+        level, sys_flag, is_half = 0, request.sys_flag, False
         if is_special:
             level = self._delay_level(request, given)
+            is_half = self._is_half(request, given, level)
         else:
             self._check_kind(request.sys_flag, given, False)
         unique, text = self._complete(given, is_special)
@@ -268,6 +309,10 @@ class SendHandlers:
                 raise unavailable(str(e)) from e
             queue_log, store_ms, deliver_ms, text = diversion
             topic = names.SCHEDULE_TOPIC
+        elif is_half:
+            text = half_properties(text, topic, queue_id, unique)
+            queue_log, topic = self._transactions.half_queue(), names.HALF_TOPIC
+            sys_flag &= ~flags.TRANSACTION_MASK
         properties = text.encode()
         if len(properties) > props.PROPERTIES_SIZE_MAX:
             raise response_error(
@@ -284,7 +329,7 @@ class SendHandlers:
                 flag=request.flag,
                 queue_offset=offset,
                 physical_offset=place,
-                sys_flag=request.sys_flag,
+                sys_flag=sys_flag,
                 born_timestamp=request.born_timestamp,
                 born_host=connection.remote_host,
                 store_timestamp=store_ms or self._store.store_time(queue_log),
@@ -314,7 +359,7 @@ class SendHandlers:
                 ),
             )
 
-        code = deliver_ms or props.tags_code(tags)
+        code = 0 if is_half else deliver_ms or props.tags_code(tags)
         queue_log.append(record, code, Waiter(stored, _wants_flush(given)))
         self._store.touch(queue_log)
 

@@ -27,7 +27,7 @@ from pocketmq.broker.store.segment import (
     physical_offset,
     read_segment,
 )
-from pocketmq.broker.store.tags import SCHEDULE_TOPIC, deliver_time, encoded_tags_code
+from pocketmq.broker.store.tags import FIELD_TOPICS, encoded_tags_code, own_field
 from pocketmq.protocol.records import (
     PHYSICAL_OFFSET_AT,
     QUEUE_OFFSET_AT,
@@ -350,8 +350,8 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
 def record_tags_code(data: bytes, position: int) -> int:
     """The tags code of the record at a position."""
     topic, properties = topic_and_properties(data, position)
-    if topic == SCHEDULE_TOPIC:
-        return deliver_time(data, position)
+    if topic in FIELD_TOPICS:
+        return own_field(data, position)
     return encoded_tags_code(properties)
 
 

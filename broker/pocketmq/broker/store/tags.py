@@ -11,8 +11,8 @@ from pocketmq.protocol.records import SYS_FLAG_AT, body_size_at
 _MARK = props.TAGS.encode() + b"\x01"
 _INT, _LONG = struct.Struct(">I"), struct.Struct(">q")
 
-SCHEDULE_TOPIC = names.SCHEDULE_TOPIC.encode()
-"""Records of this topic have the time at which they are due as their tags code."""
+FIELD_TOPICS = frozenset({names.SCHEDULE_TOPIC.encode(), names.HALF_TOPIC.encode()})
+"""Records of these topics have what `own_field` reads as their tags code."""
 
 
 def encoded_tags_code(properties: bytes) -> int:
@@ -25,12 +25,13 @@ def encoded_tags_code(properties: bytes) -> int:
     return props.tags_code(props.value_of(properties.decode("utf-8", "replace"), props.TAGS))
 
 
-def deliver_time(data: bytes, position: int) -> int:
-    """When the record of the schedule topic at a position is due, in milliseconds.
+def own_field(data: bytes, position: int) -> int:
+    """The prepared transaction offset of a record, which in the broker's own topics means more.
 
-    It stands in the field that otherwise only transactions use (prepared transaction offset):
-    computed again from the store time it would change with the broker's messageDelayLevel.
+    In the schedule topic it is when the message is due, in milliseconds: computed again from the
+    store time it would change with the broker's messageDelayLevel. In the half topic it is the
+    physical offset of the half message that the record continues; 0 for a first one.
     """
     (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
-    (time_ms,) = _LONG.unpack_from(data, position + body_size_at(sys_flag) - _LONG.size)
-    return int(time_ms)
+    (value,) = _LONG.unpack_from(data, position + body_size_at(sys_flag) - _LONG.size)
+    return int(value)

@@ -57,7 +57,7 @@ async def test_what_names_no_topic_is_dropped(
     schedule = schedule_of(store)
     schedule.start()
     await clock.advance(1)
-    assert [r.message for r in caplog.records if "names no topic: dropped" in r.message]
+    assert [r.message for r in caplog.records if "dropped: it names no topic" in r.message]
     assert not clock.pending_timers
     await schedule.close()
     again = schedule_of(store)

@@ -29,6 +29,7 @@ FAMILIES = (
     "pulling",
     "sending",
     "topics",
+    "transactions",
 )
 
 

@@ -1,0 +1,158 @@
+"""Op records: what became of half messages, written down (`TransactionalOpBatchService`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.flusher import FlushTimeoutError
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.tags import encoded_tags_code
+from pocketmq.broker.stored_message import read_stored
+from pocketmq.protocol import names
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.hosts import IPV4_HOST_SIZE
+from pocketmq.protocol.records import encode_record
+
+log = logging.getLogger("pocketmq.broker")
+
+OFFSETS_PER_RECORD_MAX = 400
+"""Of half messages; RocketMQ's transactionOpMsgMaxSize is 4,096 bytes."""
+
+READ_SIZE = 256 * 1024
+READ_RECORDS_MAX = 4096
+RETRY_MS = 1000
+"""When op records are written again that could not be written."""
+
+CUT = 100
+"""In place of an outcome: half messages from this offset on are not those that stood there."""
+
+_NOBODY = bytes(IPV4_HOST_SIZE)
+_PROPERTIES = f"{props.TAGS}\x01d\x02".encode()
+
+OnWritten = Callable[[OperatingError | None], object]
+
+
+class Ended(NamedTuple):
+    """A half message whose outcome is to be written down, and who wants to know of it."""
+
+    offset: int
+    outcome: int
+    on_written: OnWritten | None
+
+
+class Operations:
+    """Writes op records and reads them again.
+
+    As in RocketMQ a record is tagged ``d`` and lists offsets of half messages; the outcome stands
+    in the record's flag. What ends in one turn of the loop shares a record.
+
+    Args:
+        store: where they are.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._waiting: list[Ended] = []
+        self._is_due = False
+
+    @property
+    def log(self) -> QueueLog | None:
+        """Their log; None while none was written."""
+        return self._store.find_log(names.OP_HALF_TOPIC, 0)
+
+    def add(self, offset: int, outcome: int, on_written: OnWritten | None = None) -> None:
+        """Writes an outcome down, together with the others of this turn.
+
+        Args:
+            offset: of the half message.
+            outcome: `COMMITTED`, `ROLLED_BACK`, … or `CUT`.
+            on_written: told as the waiter of any append; without it a failed write is repeated
+                until it succeeds.
+        """
+        self._waiting.append(Ended(offset, outcome, on_written))
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self.write)
+
+    def write(self) -> None:
+        """Appends what waits; it is stored with the store's next commit."""
+        self._is_due = False
+        waiting, self._waiting = self._waiting, []
+        by_outcome: dict[int, list[Ended]] = defaultdict(list)
+        for ended in waiting:
+            by_outcome[ended.outcome].append(ended)
+        for outcome, group in by_outcome.items():
+            for start in range(0, len(group), OFFSETS_PER_RECORD_MAX):
+                self._append(outcome, group[start : start + OFFSETS_PER_RECORD_MAX])
+
+    def _append(self, outcome: int, group: list[Ended]) -> None:
+        def stored(error: OperatingError | None) -> None:
+            self._stored(group, error)
+
+        try:
+            queue_log = self._store.queue_log(names.OP_HALF_TOPIC, 0)
+        except StoreError as e:
+            stored(e)
+            return
+        record = encode_record(
+            topic=names.OP_HALF_TOPIC.encode(),
+            queue_id=0,
+            flag=outcome,
+            queue_offset=queue_log.next_offset,
+            physical_offset=queue_log.next_physical_offset,
+            sys_flag=0,
+            born_timestamp=self._store.clock.now_ms(),
+            born_host=_NOBODY,
+            store_timestamp=self._store.store_time(queue_log),
+            store_host=_NOBODY,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body="".join([f"{ended.offset}," for ended in group]).encode(),
+            properties=_PROPERTIES,
+        )
+        wants_flush = any(ended.on_written for ended in group)
+        queue_log.append(record, encoded_tags_code(_PROPERTIES), Waiter(stored, wants_flush))
+        self._store.touch(queue_log)
+
+    def _stored(self, group: list[Ended], error: OperatingError | None) -> None:
+        again = []
+        if isinstance(error, FlushTimeoutError):
+            error = None  # it is stored, and the disk will have it
+        for ended in group:
+            if ended.on_written is not None:
+                ended.on_written(error)
+            elif error is not None:
+                again.append(ended)
+        if again:
+            log.warning("what became of %d half messages cannot be written: %s", len(again), error)
+            self._waiting += again
+            if not self._is_due:
+                self._is_due = True
+                self._store.clock.call_later(RETRY_MS / 1000, self.write)
+
+    def replay(self, offset: int) -> Iterator[tuple[int, list[int]]]:
+        """(outcome, offsets of half messages) of each op record from an offset on."""
+        queue_log = self.log
+        if queue_log is None:
+            return
+        offset = max(offset, queue_log.min_offset)
+        while offset < queue_log.end_offset:
+            part = queue_log.read(offset, READ_RECORDS_MAX, READ_SIZE)
+            position = 0
+            while position < len(part.data):
+                record = read_stored(part.data, position)
+                position += record.size
+                try:
+                    offsets = [int(word) for word in record.body.split(b",") if word]
+                except ValueError:
+                    log.error("the op record at %d cannot be read: left out", record.queue_offset)
+                    continue
+                yield record.flag, offsets
+            offset = part.next_offset

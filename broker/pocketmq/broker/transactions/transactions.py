@@ -1,0 +1,313 @@
+"""Takes half messages and ends them, once each (`broker/transaction/queue`)."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+
+from pocketmq.broker.delay.progress import Progress
+from pocketmq.broker.real_targets import RealTargets
+from pocketmq.broker.refusals import unavailable
+from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.flusher import FlushTimeoutError
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.segment import ENTRY
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.tags import encoded_tags_code
+from pocketmq.broker.stored_message import StoredMessage
+from pocketmq.broker.transactions.half import real_message
+from pocketmq.broker.transactions.ledger import (
+    COMMITTED,
+    ENDING,
+    MOVED,
+    OPEN,
+    OUTCOMES,
+    Ledger,
+)
+from pocketmq.broker.transactions.operations import CUT, Operations
+from pocketmq.protocol import names
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+
+log = logging.getLogger("pocketmq.broker")
+
+ENTRIES_PER_READ = 16_384
+
+_PROGRESS = "transaction_progress"
+
+OnEnded = Callable[[OperatingError | None], object]
+"""Told once what became of a decision: None when it is as durable as the broker's sends are."""
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What is written down of the two logs: where the next start begins to read.
+
+    Attributes:
+        half: all half messages before this offset are over for good.
+        op: all op records before this offset are about half messages before `half`.
+    """
+
+    half: int = 0
+    op: int = 0
+
+
+class Transactions:
+    """The half messages of a broker, and what became of them.
+
+    A decision is taken once: the first one counts, wherever it comes from, and one that repeats it
+    succeeds without effect. A commit stores the real message first and then says so in an op
+    record; only a kill between the two has it come twice.
+
+    Args:
+        store: of the broker.
+        targets: find the logs of real messages.
+
+    Attributes:
+        ledger: the state of each half message.
+        copies: the newest copy of each open half message that was moved, its offset by the physical
+            offset of the original.
+    """
+
+    def __init__(self, store: MessageStore, targets: RealTargets) -> None:
+        self._store, self._targets = store, targets
+        self._operations = Operations(store)
+        text = store.metadata.state(_PROGRESS)
+        self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
+        self.ledger = Ledger(0, 0)
+        self.copies: dict[int, int] = {}
+        self._ending: dict[int, list[tuple[int, OnEnded]]] = {}
+        self._written: dict[QueueLog, int] = {}
+        self._op_steps: deque[tuple[int, int]] = deque()
+        self._progress = Progress(0)
+
+    # -- the start ----------------------------------------------------------------------------
+
+    @property
+    def half_log(self) -> QueueLog | None:
+        """The log of the half messages; None while there was none."""
+        return self._store.find_log(names.HALF_TOPIC, 0)
+
+    async def open(self) -> None:
+        """Learns from the logs what is open.
+
+        Raises:
+            StoreError: a log is damaged.
+        """
+        half = self.half_log
+        if half is None:
+            return
+        base = min(max(self._saved.half, half.min_offset), half.end_offset)
+        self.ledger = Ledger(base, half.end_offset)
+        self._progress = Progress(base)
+        cut = self._replay(half.end_offset)
+        self._find_copies(half, base)
+        if cut is not None:
+            await self._note_cut(cut)
+        if count := self.ledger.open_count():
+            log.info("%d half messages are open", count)
+
+    def _replay(self, end: int) -> int | None:
+        """Reads the op records; an offset if some are about messages that the half log lost."""
+        lost = False
+        for outcome, offsets in self._operations.replay(self._saved.op):
+            if outcome == CUT:
+                self.ledger.reopen_from(offsets[0])
+                lost = lost and end < offsets[0]
+                continue
+            for offset in offsets:
+                self.ledger.set(offset, outcome)
+                lost = lost or offset >= end
+        return end if lost else None
+
+    async def _note_cut(self, end: int) -> None:
+        """Makes sure that op records of lost half messages are not taken for those of new ones."""
+        log.warning("op records are about half messages behind %d, which were lost", end)
+        self._operations.add(end, CUT)
+        self._operations.write()
+        await self._store.drain()
+        await self._store.checkpoint()
+
+    def _find_copies(self, half: QueueLog, base: int) -> None:
+        """Finds which half messages continue others; those are over then."""
+        newest: dict[int, int] = {}
+        for offset, _, origin in _entries(half, base):
+            if origin:
+                self.ledger.set(newest.get(origin, -1), MOVED)
+                newest[origin] = offset
+        if newest:
+            for offset, place, _ in _entries(half, base):
+                if place in newest:
+                    self.ledger.set(offset, MOVED)
+        self.copies = {k: v for k, v in newest.items() if self.ledger.state(v) == OPEN}
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def half_queue(self) -> QueueLog:
+        """Where half messages go.
+
+        Raises:
+            ResponseError: 14, the log cannot be made or opened.
+        """
+        try:
+            return self._store.queue_log(names.HALF_TOPIC, 0)
+        except StoreError as e:
+            raise unavailable(str(e)) from e
+
+    def end(self, half: StoredMessage, outcome: int, on_ended: OnEnded) -> None:
+        """Commits or rolls back, unless that was done.
+
+        Args:
+            half: the half message that the producer names; it may have been moved meanwhile.
+            outcome: `COMMITTED` or `ROLLED_BACK`.
+            on_ended: told when it is done, and not at all if this raises.
+
+        Raises:
+            ResponseError: it cannot be done.
+        """
+        self.grow()
+        offset = self.copies.get(origin_of(half), half.queue_offset)
+        state = self.ledger.state(offset)
+        if state == ENDING:
+            self._ending[offset].append((outcome, on_ended))
+        elif state == outcome:
+            on_ended(None)
+        elif state != OPEN:
+            raise _over(state)
+        else:
+            if self._store.refusal is not None:
+                raise unavailable(self._store.refusal)
+            ended = partial(self._ended, offset, origin_of(half), outcome)
+            if outcome == COMMITTED:
+                self._append_real(half, ended)
+            else:
+                self._operations.add(offset, outcome, ended)
+            self.ledger.set(offset, ENDING)
+            self._ending[offset] = [(outcome, on_ended)]
+
+    def _append_real(
+        self, half: StoredMessage, ended: Callable[[OperatingError | None], object]
+    ) -> None:
+        try:
+            target = self._targets.find(half.text)
+            if isinstance(target, str):
+                raise response_error(
+                    ResponseCode.TOPIC_NOT_EXIST, f"the message cannot be committed: {target}"
+                )
+            message = real_message(half)
+            record = message.record_for(
+                target, self._store.store_time(target), half.physical_offset
+            )
+        except (StoreError, struct.error) as e:
+            raise unavailable(str(e)) from e
+
+        def stored(error: OperatingError | None) -> None:
+            if _is_stored(error):
+                self._written[target] = target.end_position
+            ended(error)
+
+        target.append(record, encoded_tags_code(message.properties), Waiter(stored, True))
+        self._store.touch(target)
+
+    def _ended(self, offset: int, origin: int, outcome: int, error: OperatingError | None) -> None:
+        waiting = self._ending.pop(offset)
+        if _is_stored(error):
+            error = None
+            self.ledger.set(offset, outcome)
+            self.copies.pop(origin, None)
+            if outcome == COMMITTED:
+                self._operations.add(offset, outcome)
+        else:
+            self.ledger.set(offset, OPEN)
+        for wanted, on_ended in waiting:
+            on_ended(_over(outcome) if error is None and wanted != outcome else error)
+
+    def grow(self) -> None:
+        """Takes notice of half messages that were stored since."""
+        half = self.half_log
+        if half is not None:
+            self.ledger.grow(half.end_offset)
+
+    def moved(self, offset: int, origin: int, copy: int) -> None:
+        """A half message was put to the end of the queue; that copy stands for it now."""
+        self.grow()
+        self.ledger.set(offset, MOVED)
+        self.copies[origin] = copy
+
+    def given_up(self, offset: int, origin: int, outcome: int) -> None:
+        """A half message is over without a decision."""
+        self.ledger.set(offset, outcome)
+        self.copies.pop(origin, None)
+        self._operations.add(offset, outcome)
+
+    # -- progress -----------------------------------------------------------------------------
+
+    def note_round(self) -> None:
+        """Notes how long the op records that exist now are needed."""
+        operations, half = self._operations.log, self.half_log
+        if operations is not None and half is not None:
+            step = (half.end_offset, operations.end_offset)
+            if not self._op_steps or self._op_steps[-1] != step:
+                self._op_steps.append(step)
+
+    def save(self) -> None:
+        """Writes down what the next start need not read again."""
+        half = self.half_log
+        if half is None:
+            return
+        before, base = self.ledger.base, self.ledger.advance()
+        if base > before:
+            written, self._written = self._written, {}
+            self._progress.note(base, {**written, half: half.end_position})
+        durable, op = self._progress.advance(), self._saved.op
+        while self._op_steps and self._op_steps[0][0] <= durable:
+            _, op = self._op_steps.popleft()
+        saved = Saved(durable, op)
+        if saved != self._saved:
+            self._store.metadata.set_state(_PROGRESS, msgspec.json.encode(saved).decode())
+            self._saved = saved
+
+    def still_needs(self, queue_log: QueueLog) -> bool:
+        """Whether the oldest segment of a log is needed to know what is open."""
+        if queue_log.topic == names.HALF_TOPIC:
+            first = self._saved.half
+        elif queue_log.topic == names.OP_HALF_TOPIC:
+            first = self._saved.op
+        else:
+            return False
+        _, end_offset = queue_log.segment_end(0)
+        return first < end_offset
+
+    async def close(self) -> None:
+        """Writes down what has become of everything."""
+        self._operations.write()
+        await self._store.drain()
+        self._operations.write()  # of what only ended now
+        await self._store.drain()
+        self.save()
+
+
+def origin_of(half: StoredMessage) -> int:
+    """The physical offset of the half message that a producer sent, by which copies are known."""
+    return half.own_field or half.physical_offset
+
+
+def _is_stored(error: OperatingError | None) -> bool:
+    return error is None or isinstance(error, FlushTimeoutError)
+
+
+def _over(state: int | None) -> ResponseError:
+    how = "over since long ago" if state is None else f"{OUTCOMES.get(state, 'over')} already"
+    return response_error(ResponseCode.SYSTEM_ERROR, f"the transaction is {how}")
+
+
+def _entries(queue_log: QueueLog, offset: int) -> Iterator[tuple[int, int, int]]:
+    """(queue offset, physical offset, tags code) of each record from an offset on."""
+    while offset < queue_log.end_offset:
+        for place, _, code in ENTRY.iter_unpack(queue_log.read_entries(offset, ENTRIES_PER_READ)):
+            yield offset, place, code
+            offset += 1
