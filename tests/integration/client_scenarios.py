@@ -15,6 +15,7 @@ import pytest
 from pocketmq.client import (
     Admin,
     ClientInstance,
+    LocalTransactionState,
     Message,
     MessageQueue,
     Producer,
@@ -25,11 +26,13 @@ from pocketmq.client import (
     RetryLater,
     SendResult,
     SendStatus,
+    TransactionProducer,
     UnknownTopicError,
     blocking,
     by_hash,
 )
 from pocketmq.protocol.errors import NotFoundError, PocketMQError, ResponseError
+from pocketmq.protocol.ids import parse_offset_msg_id
 
 HOLD_MS = 10_000
 """How long a pull may wait for a message that was just sent."""
@@ -533,7 +536,93 @@ def without_an_event_loop(namesrv: str) -> None:
             iterated_over.retry(again, delay_level=18)
             assert first.msg_id != again.msg_id
         assert list(iterated_over) == []
+        with blocking.TransactionProducer(fresh("pg"), namesrv, listener=PlainLedger()) as sender:
+            sent = sender.send_in_transaction(Message(topic, b"in one", tags="COMMIT"), "arg")
+            assert sent.local_state is LocalTransactionState.COMMIT
+            assert sender.send(Message(topic, b"on its own")).msg_id != sent.msg_id
         admin.delete_topic(topic)
+
+
+class Ledger:
+    """A transaction listener that does and says what each message's tag asks for."""
+
+    def __init__(self) -> None:
+        self.executed: list[str | None] = []
+        self.checked: list[ReceivedMessage] = []
+
+    async def execute_local_transaction(
+        self, message: Message, arg: object
+    ) -> LocalTransactionState:
+        self.executed.append(message.unique_key)
+        assert arg == message.body
+        if message.tags == "raise":
+            raise RuntimeError("the application's database is gone")
+        return LocalTransactionState[message.tags or ""]
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        self.checked.append(message)
+        return LocalTransactionState[message.properties["later"]]
+
+
+class PlainLedger:
+    """A transaction listener of plain functions."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        assert arg == "arg"
+        return LocalTransactionState.COMMIT
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        return LocalTransactionState.COMMIT
+
+
+async def transactions(namesrv: str) -> None:
+    """Committed, rolled back and unknown at first; what is open is asked about."""
+    topic, group, inbox, ledger = fresh("topic"), fresh("pg"), Inbox(), Ledger()
+    kinds = {
+        b"committed": ("COMMIT", "COMMIT"),
+        b"rolled back": ("ROLLBACK", "ROLLBACK"),
+        b"committed later": ("UNKNOWN", "COMMIT"),
+        b"rolled back later": ("UNKNOWN", "ROLLBACK"),
+        b"committed after a failure": ("raise", "COMMIT"),
+        b"large" * 10_000: ("COMMIT", "COMMIT"),
+    }
+    delivered = {body for body, (_, later) in kinds.items() if later == "COMMIT"}
+    async with (
+        Admin(namesrv) as admin,
+        PushConsumer(
+            fresh("cg"), namesrv, listener=inbox, consume_from_where=FROM_FIRST
+        ) as consumer,
+        TransactionProducer(group, namesrv, listener=ledger) as producer,
+    ):
+        await admin.create_topic(topic, 2)
+        consumer.subscribe(topic)
+        results = {}
+        for body, (tags, later) in kinds.items():
+            message = Message(topic, body, tags=tags, properties={"later": later})
+            results[body] = await producer.send_in_transaction(message, body)
+        assert results[b"committed"].local_state is LocalTransactionState.COMMIT
+        assert results[b"committed after a failure"].local_state is LocalTransactionState.UNKNOWN
+        await inbox.has(lambda messages: {m.body for m in messages} >= delivered)
+        assert {m.body for m in inbox.messages} == delivered
+        found = {m.body: m for m in inbox.messages}
+        for body, message in found.items():
+            result, kind = results[body], kinds[body]
+            assert message.msg_id == result.msg_id == result.transaction_id
+            assert message.properties["__transactionId__"] == message.msg_id
+            assert message.properties["PGROUP"] == group
+            assert message.sys_flag & 0xC == 0x8
+            assert (message.queue_id, message.tags) == (result.queue.queue_id, kind[0])
+            assert not {"TRAN_MSG", "REAL_TOPIC", "REAL_QID"} & message.properties.keys()
+            half = parse_offset_msg_id(result.offset_msg_id).physical_offset
+            assert message.prepared_transaction_offset > 0
+            if kind[0] != "COMMIT":  # its end names the copy that the broker asked about
+                assert message.prepared_transaction_offset != half
+        # On a slow machine others are asked about as well, before their ends have come.
+        asked = {b"committed later", b"rolled back later", b"committed after a failure"}
+        while not asked <= {m.body for m in ledger.checked}:
+            await asyncio.to_thread(lambda: None)
+        assert {m.topic for m in ledger.checked} == {topic}
+        assert {m.unique_key for m in ledger.checked} <= set(ledger.executed)
 
 
 SCENARIOS = [
@@ -546,6 +635,7 @@ SCENARIOS = [
     pushed_again_after_a_failure,
     broadcasts,
     iterated,
+    transactions,
 ]
 
 RETRY_SCENARIOS = [

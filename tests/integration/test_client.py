@@ -37,6 +37,8 @@ async def cluster_in(folder: Path, *names: str) -> AsyncIterator[str]:
                 namesrv_addr=namesrv.address,
                 store_path_root_dir=str(folder / name),
                 auto_create_topic_enable=True,
+                transaction_check_interval=200,
+                transaction_time_out=100,
             )
             await stack.enter_async_context(Broker(config))
         yield namesrv.address

@@ -153,6 +153,8 @@ def _broker_settings(listening: Listening, store: Path) -> dict[str, object]:
         "diskMaxUsedSpaceRatio": 95,
         "autoCreateTopicEnable": "true",
         "enablePropertyFilter": "true",
+        "transactionCheckInterval": 2000,
+        "transactionTimeOut": 1000,
     }
 
 

@@ -142,6 +142,7 @@ CATCH_ALL = {
     Path("transport/pocketmq/transport/connection.py"),
     Path("transport/pocketmq/transport/response_table.py"),
     Path("transport/pocketmq/transport/tasks.py"),
+    Path("client/pocketmq/client/application_code.py"),
     Path("client/pocketmq/client/dispatch.py"),
     Path("client/pocketmq/client/queue_listeners.py"),
     Path("spark/pocketmq/spark/sending_thread.py"),

@@ -43,6 +43,12 @@ from pocketmq.client.results import (
     SuspendQueue,
 )
 from pocketmq.client.selectors import ByMachineRoom, ByRandom, by_hash, by_random
+from pocketmq.client.transaction_producer import TransactionProducer
+from pocketmq.client.transactions import (
+    LocalTransactionState,
+    TransactionListener,
+    TransactionSendResult,
+)
 from pocketmq.protocol.filters import FilterSyntaxError
 from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
 
@@ -54,9 +60,11 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "Producer",
     "PullConsumer",
     "PushConsumer",
+    "TransactionProducer",
     # messages and results
     "BrokerRow",
     "ConsumeResult",
+    "LocalTransactionState",
     "Message",
     "MessageQueue",
     "MessageSelector",
@@ -71,6 +79,8 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "SendResult",
     "SendStatus",
     "SuspendQueue",
+    "TransactionListener",
+    "TransactionSendResult",
     # choosing queues and brokers
     "ROCKETMQ_4_TABLE",
     "ROCKETMQ_5_TABLE",

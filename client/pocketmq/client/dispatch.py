@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from pocketmq.client.application_code import call_in_thread, is_coroutine_function
 from pocketmq.client.figures import ConsumeFigures
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.results import (
@@ -148,9 +148,7 @@ class Dispatcher:
         self._logged: dict[str, None] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._listener: AsyncListener
-        if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-            getattr(listener, "__call__", None)  # noqa: B004 (an object with an async __call__)
-        ):
+        if is_coroutine_function(listener):
             self._listener = listener
         else:
             self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
@@ -357,10 +355,7 @@ class Dispatcher:
             self._on_finished(queue)
 
     async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
-        loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads, self._plain_listener, batch)
-        # A plain function may return a coroutine: lambda messages: handle(messages).
-        return await result if inspect.isawaitable(result) else result
+        return await call_in_thread(self._threads, self._plain_listener, batch)
 
     def _log_once(
         self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], error: BaseException | None

@@ -15,6 +15,8 @@ from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.requests.clients import HeartbeatRequest, UnregisterClientRequest
+from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
+from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
 
@@ -51,16 +53,27 @@ class Inspection(Protocol):
         """Goes on elsewhere."""
 
 
+class TransactionChecker(Protocol):
+    """A producer that brokers can ask about its transactions."""
+
+    def check_transaction(
+        self, header: CheckTransactionStateRequest, message: ReceivedMessage, connection: Connection
+    ) -> None:
+        """Called when a broker asks; the answer is sent later."""
+
+
 class Groups:
     """The producer and consumer groups of one instance; each may be there once.
 
     Attributes:
-        consumers: by group.
-        inspections: of those that can tell how they fare, by group.
+        producers, consumers: those that are there, by group.
+        checkers: those of the producers that can be asked about transactions, by group.
+        inspections: those of the consumers that can tell how they fare, by group.
     """
 
     def __init__(self) -> None:
         self.producers: set[str] = set()
+        self.checkers: dict[str, TransactionChecker] = {}
         self.consumers: dict[str, ConsumerMember] = {}
         self.inspections: dict[str, Inspection] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from random import Random
@@ -18,14 +19,19 @@ from pocketmq.client.identity import UniqueKeys, client_id
 from pocketmq.client.namesrv_link import NamesrvLink
 from pocketmq.client.routes import RouteCache
 from pocketmq.client.settings import InstanceSettings, take_settings
+from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
+from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.tasks import Tasks, repeat
+
+log = logging.getLogger("pocketmq.client")
 
 NamesrvList = str | Iterable[str] | None
 
@@ -64,6 +70,7 @@ class ClientInstance:
         self.handlers: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._group_changed,
             **BrokerRequests(self.groups, self._addresses).table(),
+            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
         }
         self._stack: AsyncExitStack | None = None
 
@@ -132,6 +139,21 @@ class ClientInstance:
         member = self.groups.consumers.get(group)
         if member is not None:
             member.group_changed()
+
+    def _check_transaction(self, request: Command, connection: Connection) -> None:
+        header = request.read(CheckTransactionStateRequest)
+        for message in decode_records(request.body, header.broker_name or ""):
+            group = message.properties.get(props.PRODUCER_GROUP, "")
+            checker = self.groups.checkers.get(group)
+            if checker is None:
+                log.warning(
+                    "%s asks about a transaction of group %s, of which no transactional producer "
+                    "is here",
+                    connection.remote_address,
+                    group,
+                )
+            else:
+                checker.check_transaction(header, message, connection)
 
 
 class InstanceUse:

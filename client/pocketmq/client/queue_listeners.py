@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pocketmq.client.application_code import is_coroutine_function
 from pocketmq.client.assignment import Share
 from pocketmq.client.routes import RouteCache, readable_queues
 from pocketmq.protocol.errors import OperatingError, TopicMissingError
@@ -33,9 +33,7 @@ A coroutine function runs on the loop, a plain function in a thread; what it rai
 async def tell(listener: Callable[..., Any], *args: object) -> None:
     """Calls a listener, and waits for it; an error of it ends nothing else."""
     try:
-        if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-            getattr(listener, "__call__", None)  # noqa: B004 (an object's method, not a test)
-        ):
+        if is_coroutine_function(listener):
             await listener(*args)
         else:
             await asyncio.to_thread(listener, *args)

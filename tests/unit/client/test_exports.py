@@ -27,6 +27,7 @@ EXPORTED = {
     "FaultTable",
     "FilterSyntaxError",
     "LitePullConsumer",
+    "LocalTransactionState",
     "Message",
     "MessageQueue",
     "MessageSelector",
@@ -54,6 +55,9 @@ EXPORTED = {
     "SendStatus",
     "SendTimeoutError",
     "SuspendQueue",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
     "UnknownTopicError",
     "allocate_averagely",
     "allocate_by_circle",
@@ -61,7 +65,7 @@ EXPORTED = {
     "by_random",
 }
 
-NOT_FOR_APPLICATIONS = {"describe", "group_changed", "instance"}
+NOT_FOR_APPLICATIONS = {"check_transaction", "describe", "group_changed", "instance"}
 
 
 def test_the_exported_names() -> None:
@@ -75,7 +79,15 @@ def public(cls: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer"]
+    "name",
+    [
+        "Admin",
+        "LitePullConsumer",
+        "Producer",
+        "PullConsumer",
+        "PushConsumer",
+        "TransactionProducer",
+    ],
 )
 def test_the_blocking_client_has_the_same_names_and_parameters(name: str) -> None:
     asynchronous, blocked = getattr(pocketmq.client, name), getattr(blocking, name)

@@ -15,13 +15,14 @@ from pocketmq.broker.clients import ProducerTable
 from pocketmq.broker.handlers.send import SendHandlers
 from pocketmq.broker.store.queue_log import Waiter
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.stored_message import StoredMessage, with_properties
+from pocketmq.broker.stored_message import with_properties
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError, ResponseError
 from pocketmq.protocol.hosts import encode_host, split_address
 from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.sending import (
     PushReplyRequest,
     SendMessageRequest,
@@ -172,20 +173,22 @@ class ReplyHandlers:
                 ResponseCode.MESSAGE_ILLEGAL, f"its properties have {len(properties)} bytes"
             )
         place, offset = queue_log.next_physical_offset, queue_log.next_offset
-        message = StoredMessage(
-            size=0,
-            topic=request.topic,
+        record = encode_record(
+            topic=queue_log.topic.encode(),
+            queue_id=queue_log.queue_id,
             flag=request.flag,
+            queue_offset=offset,
             physical_offset=place,
             sys_flag=request.sys_flag,
             born_timestamp=request.born_timestamp,
             born_host=connection.remote_host,
+            store_timestamp=self._store.store_time(queue_log),
             store_host=self._store_host,
             reconsume_times=request.reconsume_times or 0,
+            prepared_transaction_offset=0,
             body=command.body,
             properties=properties,
         )
-        record = message.record_for(queue_log, self._store.store_time(queue_log))
 
         def stored(error: OperatingError | None) -> None:
             msg_id = offset_msg_id(self._store_host, place)

@@ -8,7 +8,7 @@
         producer.send(Message("Orders", b"hello"))
 
 Each object runs its asynchronous twin on the loop of one background thread that they all share. It
-may be used by many threads at once. Listeners of a consumer and callbacks of `send_async` run
+may be used by many threads at once. Listeners and callbacks of `send_async` run
 in other threads than the caller's.
 """
 
@@ -17,5 +17,13 @@ from pocketmq.client.blocking.lite_pull_consumer import LitePullConsumer
 from pocketmq.client.blocking.producer import Producer
 from pocketmq.client.blocking.pull_consumer import PullConsumer
 from pocketmq.client.blocking.push_consumer import PushConsumer
+from pocketmq.client.blocking.transaction_producer import TransactionProducer
 
-__all__ = ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer"]
+__all__ = [
+    "Admin",
+    "LitePullConsumer",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "TransactionProducer",
+]
