@@ -170,8 +170,10 @@ class MemberQueues:
 
     def _pull_anew(self, queue: MessageQueue, loop: QueueLoop) -> None:
         """Drops the pull under way, which a broker may hold for long and answer by old wishes."""
-        self._pulls.pop(queue).cancel()
-        self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+        pull = self._pulls.pop(queue, None)
+        if pull is not None:  # otherwise the member is leaving
+            pull.cancel()
+            self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
 
     def finished(self, messages: ProcessQueue) -> None:
         """A batch was finished: its queue may go on pulling."""
