@@ -172,7 +172,8 @@ class PolledQueues(MemberQueues):
                 messages, batch = taken
                 self._loops[messages.queue].messages.polled(batch)
                 self._unsettled.add(messages.queue)
-                self._make_room(messages)
+                self.finished(messages)
+                self._use_room()
                 return batch
             left_s = None if end_s is None else end_s - clock.monotonic()
             if left_s is not None and left_s <= 0:
@@ -215,16 +216,18 @@ class PolledQueues(MemberQueues):
     # -- flow control -------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        held = sum(loop.messages.count for loop in self._loops.values())
-        self._was_full = held >= self._lite_settings.pull_threshold_for_all
-        return not self._was_full
+        # What a paused queue holds is bounded by its own limit, and must not stop the others.
+        held = sum(loop.messages.count for loop in self._loops.values() if not loop.is_paused)
+        is_full = held >= self._lite_settings.pull_threshold_for_all
+        self._was_full |= is_full
+        return not is_full
 
-    def _make_room(self, messages: ProcessQueue) -> None:
+    def _use_room(self) -> None:
+        """Lets all queues go on that waited for others."""
         if self._was_full and self._has_room():
+            self._was_full = False
             for loop in self._loops.values():
                 loop.finished(loop.messages)
-        else:
-            self.finished(messages)
 
     # -- single queues ------------------------------------------------------------------------
 
@@ -239,6 +242,7 @@ class PolledQueues(MemberQueues):
             return False
         loop.seek(offset)
         self._pull_anew(queue, loop)
+        self._use_room()
         return True
 
     def pause_some(self, queues: Iterable[MessageQueue]) -> None:
@@ -246,6 +250,7 @@ class PolledQueues(MemberQueues):
         for queue in queues:
             if queue in self._loops:
                 self._loops[queue].pause()
+        self._use_room()
 
     def resume_some(self, queues: Iterable[MessageQueue]) -> None:
         """Goes on with some queues."""
@@ -259,6 +264,7 @@ class PolledQueues(MemberQueues):
 
     async def _take(self, shares: Mapping[str, Share]) -> bool:
         is_settled = await super()._take(shares)
+        self._use_room()
         await self.listeners.shared(shares)
         return is_settled
 

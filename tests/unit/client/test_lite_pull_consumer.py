@@ -182,6 +182,10 @@ async def test_without_auto_commit_only_commit_says_so(cluster: Cluster) -> None
     assert commits(broker) == {0: 0}
     await done(c.commit({Q0: 7, Q1: 3}))  # the second one is not its own
     assert commits(broker) == {0: 7}
+    await done(c.seek_to_begin(Q0))
+    await cluster.clock.advance(30)
+    assert commits(broker) == {0: 7}
+    assert len(await polled(c) + await polled(c)) == 20
     await done(c.commit())
     assert commits(broker) == {0: 20}
     await polled(c)
@@ -358,6 +362,36 @@ async def test_all_queues_together_have_a_limit(cluster: Cluster) -> None:
         bodies += await polled(c)
         await settle()
     assert len(set(bodies)) == 100
+    await done(c.close())
+
+
+async def test_a_queue_that_waited_for_the_others_goes_on(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=2)
+    fill(log, 20, 0)
+    c = await consumer(cluster, pull_threshold_for_all=10)
+    await until(lambda: broker.count(PULL) == 2)
+    await settle()
+    fill(log, 1, 1)  # its next pull has to wait: the other queue fills all there is
+    await settle()
+    bodies: list[bytes] = []
+    while len(bodies) < 21:
+        bodies += await polled(c)
+        await settle()
+    log.add(1, record(1, b"last", queue_id=1))
+    assert await polled(c) == [b"last"]
+    await done(c.close())
+
+
+async def test_paused_queues_do_not_stop_the_others(cluster: Cluster) -> None:
+    broker, log = await stage(cluster, queues=2)
+    fill(log, 20, 0)
+    c = await consumer(cluster, pull_threshold_for_all=10)
+    await until(lambda: broker.count(PULL) == 2)
+    c.pause([Q0])
+    fill(log, 50, 1)
+    bodies: list[bytes] = []
+    while len(bodies) < 50:
+        bodies += await polled(c)
     await done(c.close())
 
 
