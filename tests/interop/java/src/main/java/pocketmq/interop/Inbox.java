@@ -8,7 +8,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 /** What listeners were given, in the order in which they got it. */
 final class Inbox {
 
-  private static final long TIMEOUT_MS = 60_000;
+  static final long TIMEOUT_MS = 60_000;
 
   /** {@code batch}: how many messages the listener got in the same call. */
   record Delivery(String member, int batch, long receivedAt, Views.Received message) {}

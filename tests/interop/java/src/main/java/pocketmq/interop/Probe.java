@@ -42,6 +42,16 @@ public final class Probe {
     COMMANDS.put("filters", Filters::run);
     COMMANDS.put("start-positions", StartPositions::run);
     COMMANDS.put("namespaces", Namespaces::run);
+    COMMANDS.put("orderly", Orderly::run);
+    COMMANDS.put("orderly-retries", OrderlyRetries::run);
+    COMMANDS.put("transactions", Transactions::run);
+    COMMANDS.put("delays", Delays::run);
+    COMMANDS.put("timers", Timers::run);
+    COMMANDS.put("lite-seek", LiteSeek::run);
+    COMMANDS.put("pull-block", PullBlock::run);
+    COMMANDS.put("request-reply", RequestReply::run);
+    COMMANDS.put("trace", Trace::run);
+    COMMANDS.put("operator", Operator::run);
   }
 
   private Probe() {}

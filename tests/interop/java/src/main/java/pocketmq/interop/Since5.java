@@ -1,5 +1,6 @@
 package pocketmq.interop;
 
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -25,12 +26,12 @@ final class Since5 {
   }
 
   /** Returns the id of the message that was recalled. */
-  static String recall(DefaultMQProducer producer, String topic, String handle) throws Throwable {
+  static String recall(DefaultMQProducer producer, String topic, String handle) throws Exception {
     Method recall = producer.getClass().getMethod("recallMessage", String.class, String.class);
     try {
       return (String) recall.invoke(producer, topic, handle);
-    } catch (java.lang.reflect.InvocationTargetException refused) {
-      throw refused.getCause();
+    } catch (InvocationTargetException refused) {
+      throw refused.getCause() instanceof Exception cause ? cause : refused;
     }
   }
 

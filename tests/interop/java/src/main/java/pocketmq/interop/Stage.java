@@ -35,7 +35,7 @@ final class Stage implements AutoCloseable {
     admin = Clients.admin(options);
     closing.push(admin::shutdown);
     createTopic(options.topic(), queueCount);
-    producer = Clients.producer(options);
+    producer = Clients.producer(options.with("group", options.group() + "-producer"));
     closing.push(producer::shutdown);
     queues = producer.fetchPublishMessageQueues(options.topic()).stream().sorted().toList();
   }
