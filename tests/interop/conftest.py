@@ -23,8 +23,11 @@ from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
 RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"
 OTHER_CLIENT = "POCKETMQ_INTEROP_CLIENT"
 
-# Short delays, so that retries come soon.
-BROKER_SETTINGS = {"messageDelayLevel": "1s 1s 1s 2s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s"}
+# Short times, so that retries and transaction checks come soon.
+BROKER_SETTINGS = {
+    "messageDelayLevel": "1s 1s 1s 2s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s",
+    "transactionCheckInterval": 1000,
+}
 
 RunProbe = Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""Apache's producers on this cluster: delays, message trace."""
+"""Apache's producers on this cluster: delays, requests, message trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVEL_DELAYS_MS = {"0": 0, "1": 1000, "2": 1000, "3": 1000, "4": 2000}
 @pytest.fixture(scope="module")
 def seen(java: RunProbe, new_name: NewName) -> Scenarios:
     """All scenarios of this module, played together."""
-    commands = ("delays", "trace")
+    commands = ("delays", "trace", "request-reply")
     return play(java, new_name, *commands)
 
 
@@ -29,6 +29,22 @@ def test_delayed_messages_come_when_they_are_due(seen: Scenarios) -> None:
         if level != "0":
             assert message["properties"]["DELAY"] == level
             assert message["properties"]["REAL_TOPIC"] == message["topic"]
+
+
+@pytest.mark.parametrize(("kind", "key"), [("waited", "waited"), ("calledBack", "called back")])
+def test_requests_are_answered(seen: Scenarios, kind: str, key: str) -> None:
+    exchange = seen["request-reply"]
+    reply = exchange[kind]
+    assert (reply["body"], reply["tags"]) == (f"answer to {key}", "answer")
+    [request] = by_key(exchange["requests"])[key]
+    for name in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"):
+        assert reply["properties"][name] == request["properties"][name]
+    assert reply["properties"]["MSG_TYPE"] == "reply"
+    assert int(reply["properties"]["PUSH_REPLY_TIME"]) > 0
+
+
+def test_request_without_an_answer_times_out(seen: Scenarios) -> None:
+    assert seen["request-reply"]["unanswered"] == "timeout"
 
 
 def test_producer_and_consumer_leave_traces(seen: Scenarios) -> None:
