@@ -1,4 +1,4 @@
-"""Apache's producers on this cluster: delays, requests, message trace."""
+"""Apache's producers on this cluster: delays, transactions, requests, message trace."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 # Of levels 1 to 4 in BROKER_SETTINGS.
 LEVEL_DELAYS_MS = {"0": 0, "1": 1000, "2": 1000, "3": 1000, "4": 2000}
+TRANSACTION_COMMITTED = 8
 
 
 @pytest.fixture(scope="module")
 def seen(java: RunProbe, new_name: NewName) -> Scenarios:
     """All scenarios of this module, played together."""
-    commands = ("delays", "trace", "request-reply")
+    commands = ("delays", "trace", "transactions", "request-reply")
     return play(java, new_name, *commands)
 
 
@@ -29,6 +30,44 @@ def test_delayed_messages_come_when_they_are_due(seen: Scenarios) -> None:
         if level != "0":
             assert message["properties"]["DELAY"] == level
             assert message["properties"]["REAL_TOPIC"] == message["topic"]
+
+
+def test_transactions_are_visible_once_they_are_committed(seen: Scenarios) -> None:
+    transactions = seen["transactions"]
+    assert transactions["states"] == {
+        "commit": "COMMIT_MESSAGE",
+        "rollback": "ROLLBACK_MESSAGE",
+        "check-commit": "UNKNOW",
+        "check-rollback": "UNKNOW",
+    }
+    assert {result["status"] for result in transactions["results"]} == {"SEND_OK"}
+    # While the producer knew nothing, only what it had committed was there.
+    assert transactions["visible"] == 1
+    assert [one["message"]["keys"] for one in transactions["deliveries"]] == [
+        "commit",
+        "check-commit",
+    ]
+    assert transactions["stored"] == 2
+
+
+def test_unknown_transactions_are_checked_until_they_are_known(seen: Scenarios) -> None:
+    transactions = seen["transactions"]
+    # At least one check that found nothing, and the one that decided.
+    assert transactions["checks"]["check-commit"] >= 2
+    assert transactions["checks"]["check-rollback"] >= 2
+
+
+def test_committed_transaction_is_the_message_that_was_sent(seen: Scenarios) -> None:
+    transactions = seen["transactions"]
+    sent = {result["msgId"]: result for result in transactions["results"]}
+    for delivery in transactions["deliveries"]:
+        message = delivery["message"]
+        result = sent[message["msgId"]]
+        assert result["transactionId"] == message["properties"]["__transactionId__"]
+        assert message["properties"]["TRAN_MSG"] == "true"
+        assert message["properties"]["PGROUP"]
+        assert message["sysFlag"] & TRANSACTION_COMMITTED
+        assert "REAL_TOPIC" not in message["properties"]
 
 
 @pytest.mark.parametrize(("kind", "key"), [("waited", "waited"), ("calledBack", "called back")])
