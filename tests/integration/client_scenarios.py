@@ -18,6 +18,7 @@ from pocketmq.client import (
     LocalTransactionState,
     Message,
     MessageQueue,
+    OrderlyResult,
     Producer,
     PullConsumer,
     PullStatus,
@@ -59,9 +60,10 @@ class Inbox:
         self.messages: list[ReceivedMessage] = []
         self._changed = asyncio.Event()
 
-    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+    async def __call__(self, messages: list[ReceivedMessage]) -> object:
         self.messages.extend(messages)
         self._changed.set()
+        return None
 
     async def has(self, condition: Callable[[list[ReceivedMessage]], bool]) -> None:
         """Returns when the condition holds."""
@@ -359,6 +361,99 @@ async def iterated(namesrv: str) -> None:
         await admin.delete_topic(topic)
 
 
+class OrderlyInbox(Inbox):
+    """A listener that fails every seventh message once, and notes what it handled, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._failed: set[str] = set()
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> OrderlyResult:
+        (message,) = messages
+        if message.queue_offset % 7 == 3 and message.msg_id not in self._failed:
+            self._failed.add(message.msg_id)
+            return OrderlyResult.SUSPEND
+        await super().__call__(messages)
+        return OrderlyResult.SUCCESS
+
+
+async def consumes_in_order(namesrv: str) -> None:
+    """Each queue's messages one after the other, also when one fails and when a member joins."""
+    topic, group = fresh("topic"), fresh("cg")
+    settings: dict[str, Any] = {
+        "consume_from_where": FROM_FIRST,
+        "orderly": True,
+        "suspend_current_queue_time_ms": 10,
+    }
+    inbox = OrderlyInbox()
+    async with Admin(namesrv) as admin, Producer(fresh("pg"), namesrv) as producer:
+        await admin.create_topic(topic, 4)
+        queues = await producer.queues(topic)
+        count = 20
+
+        async def send(queue: MessageQueue) -> None:
+            await producer.send(Message(topic, b"%d" % count), queue=queue)
+
+        for _ in range(count):
+            for queue in queues:
+                await send(queue)
+        async with PushConsumer(group, namesrv, listener=inbox, **settings) as first:
+            first.subscribe(topic)
+            await inbox.holds(count * len(queues))
+            assert {m.reconsume_times for m in inbox.messages if m.queue_offset % 7 == 3} == {1}
+            async with PushConsumer(group, namesrv, listener=inbox, **settings) as second:
+                second.subscribe(topic)
+                while not second.queues or len(first.queues) + len(second.queues) != len(queues):
+                    count += 1
+                    for queue in queues:
+                        await send(queue)
+                await inbox.holds(count * len(queues))
+        for queue in queues:
+            offsets = [m.queue_offset for m in inbox.messages if m.queue == queue]
+            assert offsets == list(range(count))
+        assert sum(row.lag for row in await admin.consume_stats(group, topic)) == 0
+        await admin.delete_topic(topic)
+
+
+async def gives_up_in_order(namesrv: str) -> None:
+    """After its repetitions a message goes to the dead letters, and the next one comes."""
+    topic, group = fresh("topic"), fresh("cg")
+    attempts: list[tuple[bytes, int]] = []
+    done = asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> OrderlyResult:
+        attempts.extend((m.body, m.reconsume_times) for m in messages)
+        if messages[0].body == b"poison":
+            return OrderlyResult.SUSPEND
+        done.set()
+        return OrderlyResult.SUCCESS
+
+    settings: dict[str, Any] = {
+        "consume_from_where": FROM_FIRST,
+        "orderly": True,
+        "max_reconsume_times": 2,
+        "suspend_current_queue_time_ms": 10,
+    }
+    async with (
+        Admin(namesrv) as admin,
+        Producer(fresh("pg"), namesrv) as producer,
+        PullConsumer(fresh("cg"), namesrv) as puller,
+    ):
+        await admin.create_topic(topic, 1)
+        (queue, *_) = await producer.queues(topic)
+        for body in (b"poison", b"next"):
+            await producer.send(Message(topic, body, keys="k"), queue=queue)
+        async with PushConsumer(group, namesrv, listener=listener, **settings) as consumer:
+            consumer.subscribe(topic)
+            await done.wait()
+            dead = await first_message(puller, f"%DLQ%{group}")
+        assert attempts == [(b"poison", 0), (b"poison", 1), (b"poison", 2), (b"next", 0)]
+        assert (dead.body, dead.keys) == (b"poison", ("k",))
+        assert dead.properties["RETRY_TOPIC"] == topic
+        assert sum(row.lag for row in await admin.consume_stats(group, topic)) == 0
+        await admin.delete_topic(topic)
+
+
 async def a_failed_message_takes_the_ladders_first_step(namesrv: str) -> None:
     """It comes again through the retry topic, under its own topic, and its offset is passed."""
     topic, group = fresh("topic"), fresh("cg")
@@ -636,11 +731,13 @@ SCENARIOS = [
     broadcasts,
     iterated,
     transactions,
+    consumes_in_order,
 ]
 
 RETRY_SCENARIOS = [
     a_failed_message_takes_the_ladders_first_step,
     a_poison_message_ends_among_the_dead_letters,
     a_message_that_cannot_go_back_is_sent_anew,
+    gives_up_in_order,
 ]
 """They need a broker that takes messages back."""
