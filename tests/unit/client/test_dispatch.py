@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -374,3 +375,54 @@ async def test_close_does_not_wait_for_ever(make: Make, clock: VirtualClock) -> 
     await clock.advance(30)
     await until(closing.done)
     assert queue.commit_offset == 0
+
+
+async def test_more_and_fewer_handlers_at_run_time(make: Make) -> None:
+    gate, queue = Gate(), queue_of(20)
+    dispatcher = make(gate, concurrency=2)
+    dispatcher.offer(queue)
+    await settle()
+    assert gate.begun == [0, 1]
+    dispatcher.resize(4)
+    await settle()
+    assert gate.begun == [0, 1, 2, 3]
+    dispatcher.resize(1)
+    for offset in range(3):
+        await gate.let_go(offset)
+    assert gate.begun == [0, 1, 2, 3]  # what was at work went on
+    await gate.let_go(3)
+    assert gate.begun == [0, 1, 2, 3, 4]
+    dispatcher.resize(2)
+    await settle()
+    assert gate.begun == [0, 1, 2, 3, 4, 5]
+
+
+async def test_idle_handlers_that_are_let_go_take_no_work_with_them(make: Make) -> None:
+    gate, queue = Gate(), queue_of(0)
+    dispatcher = make(gate, concurrency=5)
+    await settle()
+    dispatcher.resize(1)
+    queue.put([received(0), received(1)], 2)
+    dispatcher.offer(queue)
+    await settle()
+    assert gate.begun == [0]
+    await gate.let_go(0)
+    assert gate.begun == [0, 1]
+
+
+async def test_more_threads_at_run_time(make: Make) -> None:
+    begun: list[int] = []
+    release = threading.Event()
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        begun.append(messages[0].queue_offset)
+        release.wait()
+
+    queue = queue_of(5)
+    dispatcher = make(listener, concurrency=1)
+    dispatcher.offer(queue)
+    await until(lambda: len(begun) == 1)
+    dispatcher.resize(3)
+    await until(lambda: len(begun) == 3)
+    release.set()
+    await until(lambda: queue.commit_offset == 5)

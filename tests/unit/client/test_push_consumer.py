@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pocketmq.client.rebalance import allocate_by_circle
 from pocketmq.protocol.bodies.clients import Heartbeat
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest, UnregisterClientRequest
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
@@ -507,3 +508,74 @@ async def test_a_changed_subscription_does_not_wait_for_the_held_pull(cluster: C
     request = broker.last(PULL).read(PullMessageRequest)
     assert (request.subscription, request.queue_offset) == ("A", 0)
     await done(c.close())
+
+
+async def test_the_number_of_handlers_can_be_changed(cluster: Cluster) -> None:
+    _, log = await stage(cluster, queues=1)
+    log.add(0, *(record(i) for i in range(20)))
+    held: list[ReceivedMessage] = []
+    gate = asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        held.extend(messages)
+        await gate.wait()
+
+    c = await consumer(cluster, listener, concurrency=1)
+    await until(lambda: len(held) == 1)
+    c.concurrency = 3
+    assert c.concurrency == 3
+    await until(lambda: len(held) == 3)
+    for wrong in (0, 32_768):
+        with pytest.raises(ConfigError, match="concurrency"):
+            c.concurrency = wrong
+    gate.set()
+    await until(lambda: len(held) == 20)
+    await done(c.close())
+    c.concurrency = 2  # it holds for the next start
+
+
+@pytest.mark.parametrize(
+    "settings", [{"pull_threshold_for_topic": 128}, {"pull_threshold_size_for_topic": 128 * 93}]
+)
+async def test_flow_control_of_a_topic_is_shared_out_over_its_queues(
+    cluster: Cluster, settings: dict[str, int]
+) -> None:
+    """Records have 93 bytes; a pull brings 32 of them."""
+    broker, log = await stage(cluster, queues=2)
+    cluster.topic("%RETRY%cg", "a", queues=1)  # its queue takes nothing from the topic's share
+
+    def answer(request: Command, connection: Connection) -> Command | None:
+        is_t = request.read(PullMessageRequest).topic == "T"
+        return log.pull(request, connection) if is_t else None
+
+    broker.answers[PULL] = answer
+    for queue_id in range(2):
+        log.add(queue_id, *(record(i, queue_id=queue_id) for i in range(500)))
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        await cluster.clock.sleep(100_000)
+
+    def pulls() -> dict[int, int]:
+        requests = [r.read(PullMessageRequest) for r in broker.requests if r.code == PULL]
+        return dict(Counter(r.queue_id for r in requests if r.topic == "T"))
+
+    c = await consumer(cluster, listener, close_timeout_ms=0, concurrency=1, **settings)
+    await until(lambda: pulls() == {0: 2, 1: 2})
+    await cluster.clock.advance(5)
+    assert pulls() == {0: 2, 1: 2}
+    cluster.members.append("zzz")  # now there is one queue, which has the whole share
+    notify(broker)
+    await cluster.clock.advance(0)
+    await until(lambda: pulls() == {0: 4, 1: 2})
+    await cluster.clock.advance(5)
+    assert pulls() == {0: 4, 1: 2}
+    await done(c.close())
+
+
+async def test_topic_thresholds_must_be_positive(cluster: Cluster) -> None:
+    await stage(cluster)
+    client = cluster.client()
+    with pytest.raises(ConfigError, match="pull_threshold_for_topic"):
+        PushConsumer("cg", instance=client, pull_threshold_for_topic=0)
+    with pytest.raises(ConfigError, match="pull_threshold_size_for_topic"):
+        PushConsumer("cg", instance=client, pull_threshold_size_for_topic=-2)
