@@ -394,7 +394,7 @@ def _retry_of(result: object) -> RetryLater | None:
     """What comes again, by a listener's result; None for nothing."""
     if isinstance(result, RetryLater):
         return result
-    return RETRY_ALL if isinstance(result, Raised) or result is ConsumeResult.RETRY else None
+    return RETRY_ALL if comes_again(result) else None
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

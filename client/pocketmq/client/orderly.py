@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pocketmq.client.dispatch import Dispatcher, FailureRule, Listener, Raised
+from pocketmq.client.dispatch import Dispatcher, FailureRule, Listener, Raised, comes_again
 from pocketmq.client.orderly_queue import OrderlyQueue
 from pocketmq.client.process_queue import ProcessQueue
-from pocketmq.client.results import ConsumeResult, OrderlyResult, RetryLater, SuspendQueue
+from pocketmq.client.results import OrderlyResult, RetryLater, SuspendQueue
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.transport.clock import Clock
 
@@ -76,7 +76,7 @@ class OrderlyDispatcher(Dispatcher):
         ):
             queue.put_back([*queue.rollback(), *batch])
             self._suspend(queue, self._pause_ms(result))
-        elif _fails(result):
+        elif comes_again(result):
             await self._repeat(queue, batch, result)
         else:
             self._handled(queue, batch)
@@ -131,11 +131,3 @@ class OrderlyDispatcher(Dispatcher):
     def _go_on(self, queue: OrderlyQueue) -> None:
         queue.is_suspended = False
         self.offer(queue)
-
-
-def _fails(result: object) -> bool:
-    return (
-        isinstance(result, (Raised, RetryLater, SuspendQueue))
-        or result is OrderlyResult.SUSPEND
-        or result is ConsumeResult.RETRY
-    )

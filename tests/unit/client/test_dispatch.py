@@ -14,7 +14,13 @@ from unit.client.messages import received
 from unit.client.peers import done
 from unit.transport.peers import until
 
-from pocketmq.client import ConsumeResult, ReceivedMessage, RetryLater
+from pocketmq.client import (
+    ConsumeResult,
+    OrderlyResult,
+    ReceivedMessage,
+    RetryLater,
+    SuspendQueue,
+)
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageQueue
@@ -426,3 +432,18 @@ async def test_more_threads_at_run_time(make: Make) -> None:
     await until(lambda: len(begun) == 3)
     release.set()
     await until(lambda: queue.commit_offset == 5)
+
+
+@pytest.mark.parametrize(
+    "result", [OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK, SuspendQueue(10)], ids=str
+)
+async def test_what_is_said_as_if_in_order_loses_nothing(
+    make: Make, clock: VirtualClock, result: object
+) -> None:
+    gate, queue = Gate(), queue_of(1)
+    make(gate).offer(queue)
+    await settle()
+    await gate.let_go(0, result)
+    assert queue.commit_offset == 0
+    await clock.advance(1)
+    assert gate.begun == [0, 0]
