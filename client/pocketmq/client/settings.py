@@ -104,12 +104,14 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_interval_ms: pause between two pulls of a queue.
         pull_hold_ms: how long a broker may hold a pull when there is nothing new.
         pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
-        pull_retry_ms: pause after a pull that failed.
+        pull_retry_ms: pause after a pull that failed (pullTimeDelayMillsWhenException).
         consume_from_where: where a group begins that has no offset yet.
         consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
             30 minutes before the start.
-        rebalance_interval_ms: how often queues are shared out anew without an occasion.
-        persist_interval_ms: how often offsets are stored in the brokers.
+        rebalance_interval_ms: how often queues are shared out anew without an occasion (RocketMQ's
+            system property rocketmq.client.rebalance.waitInterval).
+        persist_interval_ms: how often offsets are stored in the brokers
+            (persistConsumerOffsetInterval).
         pull_threshold_for_queue: messages of one queue that may wait in this process.
         pull_threshold_size_for_queue: the same in bytes of stored records.
         pull_threshold_for_topic: messages of one topic that may wait in this process, shared out
