@@ -31,8 +31,11 @@ def half_properties(properties: str, topic: str, queue_id: int, transaction_id: 
 
 
 def real_message(half: StoredMessage) -> StoredMessage:
-    """The message that a commit stores (`EndTransactionProcessor#endMessageTransaction`)."""
-    changes = dict.fromkeys((props.REAL_TOPIC, props.REAL_QUEUE_ID, props.TRANSACTION_PREPARED))
+    """The message that a commit stores (`EndTransactionProcessor#endMessageTransaction`).
+
+    RocketMQ's, too, still has TRAN_MSG.
+    """
+    changes = dict.fromkeys((props.REAL_TOPIC, props.REAL_QUEUE_ID))
     return half._replace(
         sys_flag=half.sys_flag & ~flags.TRANSACTION_MASK | flags.TRANSACTION_COMMIT,
         properties=with_properties(half.text, changes).encode("utf-8", "surrogateescape"),
