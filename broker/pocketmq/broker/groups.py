@@ -22,18 +22,6 @@ _READ_BIT = 1 << 2
 
 log = logging.getLogger("pocketmq.broker")
 
-BUILT_IN_GROUPS = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_OWNER",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_PULL",
-    "CID_RMQ_SYS_TRANS",
-)
-"""Groups of RocketMQ's own tools, which exist on every broker."""
-
 
 class GroupTable:
     """Groups by name, kept in the metadata.
@@ -46,7 +34,7 @@ class GroupTable:
 
     def __init__(self, metadata: Metadata, clock: Clock, *, auto_create: bool) -> None:
         self._metadata, self._clock, self._auto_create = metadata, clock, auto_create
-        self._groups = {name: GroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
+        self._groups = {name: GroupConfig(group_name=name) for name in names.BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
             self._groups[name] = msgspec.json.decode(text, type=GroupConfig)
         state = metadata.state(_VERSION)

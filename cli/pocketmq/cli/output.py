@@ -70,6 +70,16 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def date(timestamp_ms: int) -> str | None:
+    """A time in milliseconds since the epoch, as ISO 8601 in UTC; None for 0, which is no time."""
+    from datetime import datetime, timezone
+
+    if not timestamp_ms:
+        return None
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def note(text: str) -> None:
     """Tells people something that is not the result."""
     sys.stderr.write(f"{text}\n")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
-from pocketmq.cli.output import Format, FormatOption, note, print_rows
+from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, perm_text
 from pocketmq.protocol.names import is_system_topic
@@ -199,7 +199,7 @@ def stats(
                     "minOffset": row.min_offset,
                     "maxOffset": row.max_offset,
                     "messages": row.count,
-                    "lastStored": _date(row.last_update_ms),
+                    "lastStored": date(row.last_update_ms),
                 }
                 for row in await admin.topic_stats(topic)
             ]
@@ -210,12 +210,3 @@ def stats(
     )
     if output is Format.TABLE:
         note(f"{sum(row['messages'] for row in rows)} messages in {len(rows)} queues")
-
-
-def _date(timestamp_ms: int) -> str | None:
-    from datetime import datetime, timezone
-
-    if not timestamp_ms:
-        return None
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -135,3 +135,6 @@ class LocalOffsets:
 
     def forget(self, queue: MessageQueue) -> None:
         """Nothing: a queue that comes back is continued."""
+
+    def moved(self, queue: MessageQueue) -> None:
+        """Nothing: no broker has these offsets."""

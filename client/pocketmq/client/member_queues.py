@@ -339,6 +339,7 @@ class MemberQueues:
             self._instance.clock,
             self._offer,
             self._locks.process_queue,
+            on_moved=self._offsets.moved,
             is_retry=queue.topic == self._retry_topic,
         )
 

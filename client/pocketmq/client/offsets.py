@@ -68,6 +68,9 @@ class GroupOffsets(Protocol):
     def forget(self, queue: MessageQueue) -> None:
         """A queue is not this member's any more."""
 
+    def moved(self, queue: MessageQueue) -> None:
+        """The group was put elsewhere in a queue: what was stored before is not there any more."""
+
 
 class RemoteOffsets:
     """A group's offsets, stored in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
@@ -81,6 +84,7 @@ class RemoteOffsets:
     def __init__(self, group: str, offsets: QueueOffsets, start_point: StartPoint) -> None:
         self._group, self._offsets, self._start_point = group, offsets, start_point
         self._stored: dict[MessageQueue, int] = {}
+        self._moves = 0
 
     async def load(self, queue: MessageQueue) -> int:
         """Where to continue in a queue.
@@ -109,6 +113,7 @@ class RemoteOffsets:
         await asyncio.gather(*(self._store(queue, offset) for queue, offset in changed))
 
     async def _store(self, queue: MessageQueue, offset: int) -> None:
+        moves = self._moves
         try:
             await self._offsets.commit(self._group, queue, offset)
         except OperatingError as e:
@@ -116,8 +121,17 @@ class RemoteOffsets:
                 "group %s: offset %d of %s is not stored: %s", self._group, offset, queue, e
             )
         else:
-            self._stored[queue] = offset
+            if moves == self._moves:
+                self._stored[queue] = offset
 
     def forget(self, queue: MessageQueue) -> None:
         """Drops what is remembered of a queue that belongs to another member now."""
+        self._stored.pop(queue, None)
+
+    def moved(self, queue: MessageQueue) -> None:
+        """The group was put elsewhere in a queue: even the same offset is stored anew.
+
+        What is under way to the broker does not count, which ignores it before the next pull.
+        """
+        self._moves += 1
         self._stored.pop(queue, None)

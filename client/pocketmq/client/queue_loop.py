@@ -37,6 +37,7 @@ class QueueLoop:
         clock: for the pauses.
         offer: called when the queue has something to hand out.
         process_queue: makes the place for the messages, from a queue and an offset.
+        on_moved: called when it begins anew elsewhere.
         is_retry: it is of the group's retry topic: the listener sees the topics that the messages
             were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
 
@@ -56,6 +57,7 @@ class QueueLoop:
         offer: Callable[[ProcessQueue], object],
         process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
         *,
+        on_moved: Callable[[MessageQueue], object] = lambda _: None,
         is_retry: bool = False,
     ) -> None:
         self._is_retry = is_retry
@@ -63,7 +65,7 @@ class QueueLoop:
         self._commits = settings.message_model != BROADCASTING
         self.subscription = subscription
         self._puller, self._settings, self._clock, self._offer = puller, settings, clock, offer
-        self._process_queue = process_queue
+        self._process_queue, self._on_moved = process_queue, on_moved
         self._count_max = settings.pull_threshold_for_queue
         self._size_max = settings.pull_threshold_size_for_queue
         self._span_max = math.inf if settings.is_ordered else settings.consume_concurrently_max_span
@@ -138,6 +140,7 @@ class QueueLoop:
         under way must have been cancelled.
         """
         self.messages.dropped = True
+        self._on_moved(self.messages.queue)
         self.messages = self._process_queue(self.messages.queue, offset)
 
     def _pause_after(self, error: PocketMQError) -> float:

@@ -51,6 +51,18 @@ SEND_FORBIDDEN_TOPICS = frozenset(
 )
 """Topics that only the broker itself writes to."""
 
+BUILT_IN_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_OWNER",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_PULL",
+    "CID_RMQ_SYS_TRANS",
+)
+"""Groups of RocketMQ's own tools, which exist on every broker."""
+
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pocketmq.broker.groups import BUILT_IN_GROUPS, GroupTable
+from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.errors import GroupMissingError
+from pocketmq.protocol.names import BUILT_IN_GROUPS
 from pocketmq.testing.clock import VirtualClock
 
 

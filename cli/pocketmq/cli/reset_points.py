@@ -1,0 +1,69 @@
+"""What the words of `pocketmq group reset` mean: where to, and which queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from pocketmq.protocol.bodies.routes import TopicRoute
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.message import MessageQueue
+
+
+class ResetPoint(TypedDict, total=False):
+    """Where to, as `Admin.reset_offsets` takes it; one of the three."""
+
+    to: Literal["earliest", "latest"]
+    offset: int
+    timestamp_ms: int
+
+
+def reset_point(text: str) -> ResetPoint:
+    """Reads ``earliest``, ``latest``, an offset, or a time in ISO 8601.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if text == "earliest":
+        return {"to": "earliest"}
+    if text == "latest":
+        return {"to": "latest"}
+    if text.isascii() and text.isdecimal():
+        return {"offset": int(text)}
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise UsageError(
+            f"--to is {text!r}: it must be earliest, latest, an offset, or a time such as "
+            f"2026-01-31T12:00:00"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    timestamp_ms = round(moment.timestamp() * 1000)
+    if timestamp_ms < 0:
+        raise UsageError(f"--to is {text!r}: no message is that old")
+    return {"timestamp_ms": timestamp_ms}
+
+
+def queues_named(route: TopicRoute, topic: str, texts: Iterable[str]) -> list[MessageQueue]:
+    """The queues that ``BROKER:ID`` or, where the topic has one broker, ``ID`` stand for.
+
+    Raises:
+        UsageError: one of the texts is neither.
+    """
+    brokers = sorted(data.broker_name for data in route.queue_datas)
+    queues = []
+    for text in texts:
+        broker, separator, queue_id = text.rpartition(":")
+        if not separator and len(brokers) == 1:
+            broker = brokers[0]
+        if broker not in brokers or not (queue_id.isascii() and queue_id.isdecimal()):
+            raise UsageError(
+                f"--queue is {text!r}: it must be BROKER:ID with one of the brokers "
+                f"{', '.join(brokers)}"
+            )
+        queues.append(MessageQueue(topic, broker, int(queue_id)))
+    return queues
