@@ -290,7 +290,7 @@ class LitePullConsumer:
                     self._queues.settle()
                 await self._queues.close()
                 self._queues = None
-            instance.groups.consumers.pop(self.group, None)
+            instance.groups.remove_consumer(self.group)
             await instance.heartbeats.unregister(consumer_group=self.group)
             for topic in self._subscriptions:
                 instance.routes.unsubscribe(topic)

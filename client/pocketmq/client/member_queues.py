@@ -199,9 +199,8 @@ class MemberQueues:
             loop = self._loops.get(queue)
             if loop is not None:
                 log.info("group %s: %s is put to offset %d", self._group, queue, offset)
-                self._pulls.pop(queue).cancel()
                 loop.move(offset)
-                self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
+                self._pull_anew(queue, loop)
         await self.persist()
 
     # -- sharing out --------------------------------------------------------------------------
