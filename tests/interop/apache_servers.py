@@ -155,6 +155,8 @@ def _broker_settings(listening: Listening, store: Path) -> dict[str, object]:
         "enablePropertyFilter": "true",
         "transactionCheckInterval": 2000,
         "transactionTimeOut": 1000,
+        # A machine that is busy for 200 ms must not look like a broker that refuses.
+        "brokerFastFailureEnable": "false",
     }
 
 

@@ -1,4 +1,4 @@
-"""What a push consumer tells of itself when a broker asks, and what it does when told."""
+"""What a consumer tells of itself when a broker asks, and what it does when told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pocketmq.client.heartbeat import ConsumerMember
 from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.queue_loop import QueueLoop
 from pocketmq.client.results import OrderlyResult
-from pocketmq.client.settings import PushSettings
+from pocketmq.client.settings import MemberSettings, PushSettings
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.bodies.groups import (
@@ -33,6 +33,8 @@ from pocketmq.protocol.bodies.groups import (
     RunningInfo,
 )
 from pocketmq.protocol.bodies.topics import QueueKey
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import retry_topic
 from pocketmq.transport.clock import Clock
@@ -40,27 +42,21 @@ from pocketmq.transport.clock import Clock
 MEBIBYTE = 1024 * 1024
 
 
-class PushInspection:
-    """The inside of a running push consumer (`DefaultMQPushConsumerImpl#consumerRunningInfo`).
+class MemberInspection:
+    """The inside of a running consumer (`DefaultLitePullConsumerImpl#consumerRunningInfo`).
 
     Args:
         member: the consumer, as brokers hear of it.
         settings: its settings.
         queues: its queues.
-        dispatcher: has its listener.
         clock: by which its times are measured.
     """
 
     def __init__(
-        self,
-        member: ConsumerMember,
-        settings: PushSettings,
-        queues: MemberQueues,
-        dispatcher: Dispatcher,
-        clock: Clock,
+        self, member: ConsumerMember, settings: MemberSettings, queues: MemberQueues, clock: Clock
     ) -> None:
         self._member, self._settings = member, settings
-        self._queues, self._dispatcher, self._clock = queues, dispatcher, clock
+        self._queues, self._clock = queues, clock
         self._started_ms = clock.now_ms()
 
     # -- how it fares -------------------------------------------------------------------------
@@ -84,8 +80,7 @@ class PushInspection:
         return {
             **{_camel(name): str(value) for name, value in settings.items()},
             "consumerGroup": self._member.group,
-            PROP_CONSUME_ORDERLY: "true" if self._settings.orderly else "false",
-            PROP_THREADPOOL_CORE_SIZE: str(self._settings.concurrency),
+            PROP_CONSUME_ORDERLY: "true" if self._settings.is_ordered else "false",
             PROP_CONSUMER_START_TIMESTAMP: str(self._started_ms),
         }
 
@@ -98,7 +93,7 @@ class PushInspection:
             cached_msg_max_offset=high,
             cached_msg_count=messages.count,
             cached_msg_size_in_mib=messages.size // MEBIBYTE,
-            locked=self._settings.orderly and messages.may_commit,
+            locked=self._settings.is_ordered and messages.may_commit,
             droped=messages.dropped,
             last_pull_timestamp=self._date(loop.last_pull_s),
             last_consume_timestamp=self._date(messages.last_taken_s),
@@ -118,15 +113,10 @@ class PushInspection:
 
     def _status_of(self, topic: str, loops: Sequence[QueueLoop]) -> ConsumeStatus:
         now_s = self._clock.monotonic()
-        figures = self._dispatcher.figures.of(topic)
         pull_times_s = [t for loop in loops if (t := loop.pulled.mean_cost(now_s))]
         return ConsumeStatus(
             pull_rt=1000 * sum(pull_times_s) / len(pull_times_s) if pull_times_s else 0.0,
             pull_tps=sum(loop.pulled.per_second(now_s) for loop in loops),
-            consume_rt=1000 * figures.handled.mean_cost(now_s),
-            consume_ok_tps=figures.handled.per_second(now_s),
-            consume_failed_tps=figures.failed.per_second(now_s),
-            consume_failed_msgs=figures.failed_in_hour.count(now_s),
         )
 
     def offsets_of(self, topic: str) -> dict[QueueKey, int]:
@@ -140,6 +130,57 @@ class PushInspection:
     # -- what it is told ----------------------------------------------------------------------
 
     async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
+        """There is no listener.
+
+        Raises:
+            ResponseError: always (1).
+        """
+        raise response_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"the consumers of group {self._member.group} have no listener: they poll",
+        )
+
+    async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on elsewhere in those of the queues that it has."""
+        await self._queues.move(offsets)
+
+
+class PushInspection(MemberInspection):
+    """The inside of a running push consumer (`DefaultMQPushConsumerImpl#consumerRunningInfo`).
+
+    Args:
+        member: the consumer, as brokers hear of it.
+        settings: its settings.
+        queues: its queues.
+        dispatcher: has its listener.
+        clock: by which its times are measured.
+    """
+
+    def __init__(
+        self,
+        member: ConsumerMember,
+        settings: PushSettings,
+        queues: MemberQueues,
+        dispatcher: Dispatcher,
+        clock: Clock,
+    ) -> None:
+        super().__init__(member, settings, queues, clock)
+        self._concurrency, self._dispatcher = settings.concurrency, dispatcher
+
+    def _properties(self) -> dict[str, object]:
+        return {**super()._properties(), PROP_THREADPOOL_CORE_SIZE: str(self._concurrency)}
+
+    def _status_of(self, topic: str, loops: Sequence[QueueLoop]) -> ConsumeStatus:
+        now_s = self._clock.monotonic()
+        figures = self._dispatcher.figures.of(topic)
+        status = super()._status_of(topic, loops)
+        status.consume_rt = 1000 * figures.handled.mean_cost(now_s)
+        status.consume_ok_tps = figures.handled.per_second(now_s)
+        status.consume_failed_tps = figures.failed.per_second(now_s)
+        status.consume_failed_msgs = figures.failed_in_hour.count(now_s)
+        return status
+
+    async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
         """Has the listener handle a message; no offset changes, and it does not come again."""
         if message.topic == retry_topic(self._member.group):
             message.topic = message.properties.get(props.RETRY_TOPIC, message.topic)
@@ -147,7 +188,7 @@ class PushInspection:
         result = await self._dispatcher.handle_directly(message)
         spent_ms = round((self._clock.monotonic() - begun_s) * 1000)
         out = ConsumeDirectlyResult(
-            order=self._settings.orderly, consume_result=CR_SUCCESS, spent_time_mills=spent_ms
+            order=self._settings.is_ordered, consume_result=CR_SUCCESS, spent_time_mills=spent_ms
         )
         if isinstance(result, Raised):
             out.consume_result = CR_THROW_EXCEPTION
@@ -159,10 +200,6 @@ class PushInspection:
         elif comes_again(result):
             out.consume_result = CR_LATER
         return out
-
-    async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on elsewhere in those of the queues that it has."""
-        await self._queues.move(offsets)
 
 
 def _key(queue: MessageQueue) -> QueueKey:

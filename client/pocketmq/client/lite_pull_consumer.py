@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from pocketmq.client.assignment import Assignment, GivenQueues, WholeTopics
 from pocketmq.client.errors import ClosedError, SeekError
+from pocketmq.client.inspection import MemberInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.message_selector import Expression, subscription_of
@@ -263,6 +264,9 @@ class LitePullConsumer:
             Puller(
                 instance.pool, instance.routes, self.group, settings.pull_timeout_ms, is_lite=True
             ),
+        )
+        instance.groups.inspections[self.group] = MemberInspection(
+            self, settings, self._queues, instance.clock
         )
         for topic, listener in self._share_listeners.items():
             self._queues.listeners.set(topic, listener)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.client.messages import record
+from unit.client.messages import received, record
 from unit.client.peers import Cluster, Log, Peer, code, done, offset, ok, pulled
 from unit.transport.peers import until
 
@@ -586,6 +586,28 @@ async def test_broadcasting_keeps_offsets_in_a_file(cluster: Cluster, tmp_path: 
         await c.close()
         log.add(0, record(5, b"5"))
     assert broker.count(COMMIT) == 0
+
+
+async def test_what_a_broker_sees_and_moves(cluster: Cluster) -> None:
+    broker, log = await stage(cluster)
+    fill(log, 25)
+    c = await consumer(cluster)
+    await polled(c)
+    await until(lambda: broker.count(PULL) == 4)
+    inspection = c.instance.groups.inspections["cg"]
+    info = inspection.running_info()
+    (queue_info,) = info.mq_table.values()
+    assert (queue_info.commit_offset, queue_info.cached_msg_count) == (0, 15)
+    assert info.properties["pullThresholdForAll"] == "10000"
+    assert [s.topic for s in info.subscription_set] == ["T"]
+    assert list(inspection.offsets_of("T").values()) == [0]
+    await done(inspection.move({Q0: 22, Q1: 3}))
+    assert commits(broker) == {0: 22}
+    assert await polled(c) == [b"22", b"23", b"24"]
+    with pytest.raises(ResponseError, match="no listener"):
+        await inspection.handle_directly(received(0))
+    await done(c.close())
+    assert "cg" not in c.instance.groups.inspections
 
 
 async def test_settings_that_do_not_fit(cluster: Cluster) -> None:
