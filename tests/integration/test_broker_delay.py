@@ -7,46 +7,23 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from integration.broker_parts import TOPIC, Stage, pull_request, send_request
+from integration.delay_parts import QUIET, SetClock, bodies, in_log, set_back
 from unit.broker.store.disks import FailingFiles
 from unit.broker.store.stores import abandon, copy_of
 from unit.transport.peers import until
 
-from pocketmq.broker import Broker
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
 from pocketmq.broker.store.check import check_directory
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.batch import BatchEntry, encode_batch
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
-from pocketmq.testing.clock import START_MS, VirtualClock
-
-QUIET: dict[str, Any] = {
-    "connection_idle_timeout": 86_400_000,
-    "flush_interval_commit_log": 600_000,
-    "flush_delay_offset_interval": 600_000,
-    "flush_consumer_offset_interval": 600_000,
-    "clean_resource_interval": 3_600_000,
-}
-"""Settings with which little happens by itself, so that hours pass quickly."""
-
-
-class SetClock(VirtualClock):
-    """A clock whose wall time can be set; what only counts seconds goes on as before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.set_by_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.set_by_ms
+from pocketmq.testing.clock import START_MS
 
 
 @pytest.fixture
@@ -71,26 +48,6 @@ async def stage(checked: Path, clock: SetClock, seed: int) -> AsyncIterator[Stag
 def delayed(level: int | str, **more: str) -> str:
     """The properties of a delayed message."""
     return props.encode({props.DELAY: str(level), **more})
-
-
-def in_log(broker: Broker, topic: str = TOPIC, queue_id: int = 0) -> list[ReceivedMessage]:
-    """Everything that a queue holds, read past the wire."""
-    queue_log = broker.store.find_log(topic, queue_id)
-    if queue_log is None:
-        return []
-    data, offset = b"", queue_log.min_offset
-    while offset < queue_log.max_offset:
-        part = queue_log.read(offset, 1000, 1 << 22)
-        data, offset = data + part.data, part.next_offset
-    return list(decode_records(data))
-
-
-def bodies(broker: Broker, topic: str = TOPIC, queue_id: int = 0) -> list[bytes]:
-    return [m.body for m in in_log(broker, topic, queue_id)]
-
-
-def set_back(clock: SetClock, seconds: float) -> None:
-    clock.set_by_ms -= round(seconds * 1000)
 
 
 async def test_a_delayed_message_waits_and_comes_as_it_was_sent(

@@ -295,9 +295,6 @@ async def test_properties_have_a_limit_with_what_the_broker_adds(client: Client)
 @pytest.mark.parametrize(
     ("fields", "code", "reason"),
     [
-        ({"properties": "TIMER_DELAY_SEC\x011\x02"}, 13, "property TIMER_DELAY_SEC"),
-        ({"properties": "TIMER_DELAY_MS\x011\x02"}, 13, "property TIMER_DELAY_MS"),
-        ({"properties": "TIMER_DELIVER_MS\x011\x02"}, 13, "property TIMER_DELIVER_MS"),
         ({"properties": "TRAN_MSG\x01true\x02"}, 13, "PGROUP"),
         ({"sys_flag": TRANSACTION_PREPARED}, 13, "TRAN_MSG"),
         ({"flag": 1 << 40}, 13, "does not fit"),

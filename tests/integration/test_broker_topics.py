@@ -68,6 +68,7 @@ async def test_every_broker_has_its_system_topics(stage: Stage, auto_create: boo
         "broker-a": (1, 1, 7),
         "OFFSET_MOVED_EVENT": (1, 1, 6),
         "SCHEDULE_TOPIC_XXXX": (18, 18, 6),
+        "rmq_sys_wheel_timer": (1, 1, 6),
         "RMQ_SYS_TRANS_HALF_TOPIC": (1, 1, 6),
         "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 1, 6),
         "DefaultCluster_REPLY_TOPIC": (1, 1, 6),

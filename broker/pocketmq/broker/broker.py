@@ -19,6 +19,7 @@ from pocketmq.broker.clients import (
 from pocketmq.broker.config import SYNC_FLUSH, BrokerConfig
 from pocketmq.broker.delay.levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.delay.timers import TimerSettings
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.handlers.admin import AdminHandlers
 from pocketmq.broker.handlers.bulk import BulkHandlers
@@ -28,6 +29,7 @@ from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
+from pocketmq.broker.handlers.recalls import RecallHandlers, RecallSettings
 from pocketmq.broker.handlers.relay import RelayHandlers
 from pocketmq.broker.handlers.replies import ReplyHandlers, ReplySettings
 from pocketmq.broker.handlers.resets import ResetHandlers
@@ -48,6 +50,7 @@ from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics import TopicTable, system_topic_names, system_topics
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.broker.transactions.transactions import Transactions
+from pocketmq.protocol import flags
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
@@ -129,7 +132,9 @@ class Broker:
         self.order_locks = OrderLocks(store.metadata, clock)
         self.progress = PullProgress(clock)
         levels = parse_delay_levels(config.message_delay_level)
-        self.schedule = Schedule(levels, store, topics, self.groups)
+        self.schedule = Schedule(
+            levels, store, topics, self.groups, _timer_settings(config), self._chance
+        )
         stack.push_async_callback(self.schedule.close)
         self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
         stack.push_async_callback(self.transactions.close)
@@ -231,6 +236,7 @@ class Broker:
             topics, self.groups, store, self.schedule, self.transactions, self.order_locks,
             SendSettings(
                 cluster=config.broker_cluster_name,
+                broker_name=config.broker_name,
                 region=config.region_id,
                 store_host=store_host,
                 body_size_max=config.max_message_size,
@@ -264,6 +270,20 @@ class Broker:
                 store,
                 TransactionSettings(
                     is_slave=config.broker_id != 0, timeout_ms=config.transaction_time_out
+                ),
+            ),
+            RecallHandlers(
+                topics,
+                store,
+                self.schedule,
+                store_host,
+                RecallSettings(
+                    broker_name=config.broker_name,
+                    region=config.region_id,
+                    is_enabled=config.recall_message_enable,
+                    is_writable=bool(config.broker_permission & flags.PERM_WRITE)
+                    or config.allow_recall_when_broker_not_writeable,
+                    delay_max_ms=config.timer_max_delay_sec * 1000,
                 ),
             ),
             ClientHandlers(
@@ -392,6 +412,15 @@ def _store_settings(config: BrokerConfig) -> StoreSettings:
         disk_warning_percent=config.disk_space_warning_level_ratio,
         disk_clean_percent=config.disk_space_clean_forcibly_ratio,
         disk_free_min=config.disk_space_free_min,
+    )
+
+
+def _timer_settings(config: BrokerConfig) -> TimerSettings:
+    return TimerSettings(
+        is_enabled=config.timer_wheel_enable,
+        precision_ms=config.timer_precision_ms,
+        delay_max_ms=config.timer_max_delay_sec * 1000,
+        congestion_max=config.timer_congest_num_each_slot,
     )
 
 

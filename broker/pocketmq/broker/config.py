@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.broker.delay.levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
+from pocketmq.broker.delay.timers import CONGESTION_UNLIMITED
 from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
@@ -17,6 +18,10 @@ ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
 
 MIB = 1024 * 1024
+
+TIMER_PRECISIONS_MS = (100, 200, 500, 1000)
+TIMER_DELAY_SEC_MAX = 2**31 - 1
+"""RocketMQ's number has 32 bits: 68 years."""
 
 
 class BrokerConfig(
@@ -60,6 +65,14 @@ class BrokerConfig(
         transaction_check_interval: how often producers are asked about transactions that are open.
         transaction_time_out: how long after its birth a message is not asked about.
         transaction_check_max: how often it is asked about before it is given up.
+        timer_wheel_enable: take timer messages; what waits is delivered anyway.
+        timer_max_delay_sec: seconds that a timer message may ask for at the most.
+        timer_precision_ms: width of the slots that the next limit and recalls count in: 100, 200,
+            500 or 1000. Delivered is to the millisecond.
+        timer_congest_num_each_slot: so many messages of one slot before some are refused, and
+            twice as many before all are.
+        recall_message_enable: let timer messages be called back; RocketMQ has it off.
+        allow_recall_when_broker_not_writeable: also while brokerPermission forbids sends.
         register_name_server_period: how often it registers, 10 to 60 s.
         register_broker_timeout_mills: how long one registration may take.
         enable_property_filter: allow SQL92 filters; RocketMQ has them off.
@@ -117,6 +130,12 @@ class BrokerConfig(
     transaction_check_interval: int = 30_000
     transaction_time_out: int = 6_000
     transaction_check_max: int = 15
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 86_400
+    timer_precision_ms: int = 1000
+    timer_congest_num_each_slot: int = CONGESTION_UNLIMITED
+    recall_message_enable: bool = True
+    allow_recall_when_broker_not_writeable: bool = True
 
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
@@ -192,12 +211,18 @@ class BrokerConfig(
             ("transactionCheckInterval", self.transaction_check_interval, 1, 86_400_000),
             ("transactionTimeOut", self.transaction_time_out, 0, 86_400_000),
             ("transactionCheckMax", self.transaction_check_max, 1, 1_000_000),
+            ("timerMaxDelaySec", self.timer_max_delay_sec, 1, TIMER_DELAY_SEC_MAX),
+            ("timerCongestNumEachSlot", self.timer_congest_num_each_slot, 1, CONGESTION_UNLIMITED),
             ("registerNameServerPeriod", self.register_name_server_period, 10_000, 60_000),
             ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 1, 100),
             ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 1, 100),
         ):
             if not low <= value <= high:
                 raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")
+        if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
+            raise ConfigError(
+                f"timerPrecisionMs is {self.timer_precision_ms}: it must be 100, 200, 500 or 1000"
+            )
         parse_delay_levels(self.message_delay_level)
         if self.advertise:
             try:

@@ -146,6 +146,7 @@ def system_topics(
         topic(broker, 1, _RWX),
         topic(names.OFFSET_MOVED_TOPIC, 1),
         topic(names.SCHEDULE_TOPIC, 18),
+        topic(names.TIMER_TOPIC, 1),
         topic(names.HALF_TOPIC, 1),
         topic(names.OP_HALF_TOPIC, 1),
         topic(names.reply_topic(cluster), 1),

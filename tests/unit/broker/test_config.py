@@ -52,6 +52,9 @@ def test_an_unknown_key_names_the_nearest_right_one(tmp_path: Path) -> None:
         ("sync_flush_timeout", 0),
         ("max_held_pulls", -1),
         ("connections_max", 0),
+        ("timer_precision_ms", 300),
+        ("timer_max_delay_sec", 0),
+        ("timer_congest_num_each_slot", 0),
     ],
 )
 def test_a_value_out_of_its_range_names_its_key(key: str, value: Any) -> None:

@@ -1,21 +1,52 @@
-"""How far a level's deliveries have come, in memory and as it may be written down."""
+"""How far deliveries have come, in memory and as it may be written down."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 from pocketmq.broker.store.queue_log import QueueLog
+
+T = TypeVar("T")
 
 STEPS_MAX = 64
 """Steps that wait for the disk separately; more of them are joined."""
 
 
-class Progress:
-    """The offset behind the last delivered message whose copy is on the disk.
+class Steps(Generic[T]):
+    """What was delivered but perhaps only in the system's memory so far, in order.
 
-    Only that may be saved: otherwise a power cut could take a copy that only the system's memory
-    held, while the saved offset says that the message was delivered.
+    Only what the disk has may be saved: otherwise a power cut could take a copy while it is written
+    down that the message was delivered.
+    """
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[list[T], dict[QueueLog, int]]] = deque()
+
+    def note(self, done: T, copies: Mapping[QueueLog, int]) -> None:
+        """Something was delivered, with copies in these logs up to positions."""
+        items = [done]
+        if len(self._steps) >= STEPS_MAX:
+            earlier_items, earlier = self._steps.pop()
+            items, copies = earlier_items + items, {**earlier, **copies}
+        self._steps.append((items, dict(copies)))
+
+    def advance(self) -> list[T]:
+        """What came to the disk since it was last asked."""
+        items: list[T] = []
+        while self._steps and all(_is_safe(*copy) for copy in self._steps[0][1].items()):
+            items += self._steps.popleft()[0]
+        return items
+
+    @property
+    def waiting(self) -> int:
+        """How many steps wait for the disk."""
+        return len(self._steps)
+
+
+class Progress:
+    """The offset behind the last delivered message of a level whose copy is on the disk.
 
     Args:
         offset: where it begins.
@@ -26,25 +57,22 @@ class Progress:
 
     def __init__(self, offset: int) -> None:
         self.durable_offset = offset
-        self._steps: deque[tuple[int, dict[QueueLog, int]]] = deque()
+        self._steps: Steps[int] = Steps()
 
     def note(self, offset: int, copies: Mapping[QueueLog, int]) -> None:
         """Everything before an offset was delivered, with copies in these logs up to positions."""
-        if len(self._steps) >= STEPS_MAX:
-            _, earlier = self._steps.pop()
-            copies = {**earlier, **copies}
-        self._steps.append((offset, dict(copies)))
+        self._steps.note(offset, copies)
 
     def advance(self) -> int:
         """Looks what came to the disk meanwhile; returns `durable_offset`."""
-        while self._steps and all(_is_safe(*copy) for copy in self._steps[0][1].items()):
-            self.durable_offset, _ = self._steps.popleft()
+        for offset in self._steps.advance():
+            self.durable_offset = offset
         return self.durable_offset
 
     @property
     def waiting(self) -> int:
         """How many steps wait for the disk."""
-        return len(self._steps)
+        return self._steps.waiting
 
 
 def _is_safe(queue_log: QueueLog, position: int) -> bool:

@@ -1,14 +1,17 @@
-"""Takes delayed messages, and has each level deliver them (`broker/schedule`)."""
+"""Takes delayed messages, and has each level and the timers deliver them (`broker/schedule`)."""
 
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+import random
 
 import msgspec
 
-from pocketmq.broker.delay.delivery import LevelDelivery
-from pocketmq.broker.delay.levels import DelayLevels
+from pocketmq.broker.delay.delivery import Delivery
+from pocketmq.broker.delay.diversion import Diversion
+from pocketmq.broker.delay.level_delivery import LevelDelivery
+from pocketmq.broker.delay.levels import DelayLevels, delay_level_of
+from pocketmq.broker.delay.timers import Timers, TimerSettings
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.store.queue_log import QueueLog
@@ -24,17 +27,6 @@ _OFFSETS = "delay_offsets"
 _encode = msgspec.json.encode
 
 
-class Diversion(NamedTuple):
-    """Where a delayed message waits: the log, its store time there and when it is due (both in
-    milliseconds since the epoch), and its properties.
-    """
-
-    queue_log: QueueLog
-    store_ms: int
-    deliver_ms: int
-    properties: str
-
-
 class Schedule:
     """The delayed messages of a broker.
 
@@ -47,21 +39,35 @@ class Schedule:
         levels: the delays.
         store: where messages wait.
         topics, groups: of the broker; the topic may be gone when a message is due.
+        timer_settings, chance: see `Timers`.
+
+    Attributes:
+        timers: messages that say themselves when they are due.
     """
 
     def __init__(
-        self, levels: DelayLevels, store: MessageStore, topics: TopicTable, groups: GroupTable
+        self,
+        levels: DelayLevels,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        timer_settings: TimerSettings | None = None,
+        chance: random.Random | None = None,
     ) -> None:
         self._levels, self._store = levels, store
         self._targets = RealTargets(store, topics, groups)
         text = store.metadata.state(_OFFSETS)
         self._saved = {} if text is None else msgspec.json.decode(text, type=dict[int, int])
         self._deliveries: dict[int, LevelDelivery] = {}
+        self.timers = Timers(
+            timer_settings or TimerSettings(), store, self._target, chance or random.Random()
+        )
 
     def start(self) -> None:
         """Begins to deliver what waits from earlier runs; later messages see to themselves."""
         for queue_id in self._store.queue_ids(names.SCHEDULE_TOPIC):
             self._delivery(queue_id)
+        self.timers.delivery.open()
 
     def _delivery(self, queue_id: int) -> LevelDelivery:
         delivery = self._deliveries.get(queue_id)
@@ -77,6 +83,25 @@ class Schedule:
         return delivery
 
     # -- taking -------------------------------------------------------------------------------
+
+    def divert_as_asked(self, target: QueueLog, properties: str) -> Diversion | None:
+        """Where a message waits that asks for a delay level or a time; a level comes first.
+
+        Args:
+            target: the log that it is for.
+            properties: of the message, encoded.
+
+        Returns:
+            None if it is to be delivered at once.
+
+        Raises:
+            ResponseError: 13 or 1, it asks for what cannot be, see `Timers.divert`.
+            StoreError: the log to wait in cannot be made or opened.
+        """
+        level = delay_level_of(properties)
+        if level > 0:
+            return self.divert(level, target, properties)
+        return self.timers.divert(target.topic, target.queue_id, properties)
 
     def divert(self, level: int, target: QueueLog, properties: str) -> Diversion:
         """Where a message waits before it goes to its target (`HookUtils#handleScheduleMessage`).
@@ -108,8 +133,13 @@ class Schedule:
         return Diversion(queue_log, store_ms, deliver_ms, with_properties(properties, changes))
 
     def wake(self, queue_log: QueueLog) -> None:
-        """A message was appended to a level's log."""
-        self._delivery(queue_log.queue_id).wake()
+        """A message was appended to a level's log, or to that of the timers."""
+        self._delivery_of(queue_log).wake()
+
+    def _delivery_of(self, queue_log: QueueLog) -> Delivery:
+        if queue_log.topic == names.TIMER_TOPIC:
+            return self.timers.delivery
+        return self._delivery(queue_log.queue_id)
 
     # -- delivering ---------------------------------------------------------------------------
 
@@ -122,10 +152,12 @@ class Schedule:
 
     def still_needs(self, queue_log: QueueLog) -> bool:
         """Whether the oldest segment of a log holds messages that are not delivered yet."""
-        if queue_log.topic != names.SCHEDULE_TOPIC:
+        if queue_log.topic not in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC):
             return False
         _, end_offset = queue_log.segment_end(0)
-        return self._delivery(queue_log.queue_id).progress.advance() < end_offset
+        delivery = self._delivery_of(queue_log)
+        delivery.advance()
+        return delivery.durable_offset < end_offset
 
     def offsets(self) -> dict[int, tuple[int, int]]:
         """Of each level that is used, how far it has delivered and where its queue ends."""
@@ -138,31 +170,27 @@ class Schedule:
     # -- progress -----------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes down how far each level has come."""
+        """Writes down how far each level and the timers have come."""
         offsets = self._saved | {
             queue_id: delivery.progress.advance() for queue_id, delivery in self._deliveries.items()
         }
         if offsets != self._saved:
             self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode())
             self._saved = offsets
+        self.timers.delivery.save()
 
     async def close(self) -> None:
         """Stops delivering, and writes down what was delivered; nothing comes twice then."""
-        deliveries = self._deliveries.values()
+        deliveries: list[Delivery] = [*self._deliveries.values(), self.timers.delivery]
         for delivery in deliveries:
             delivery.stop()
         await self._store.drain()
         for delivery in deliveries:
             delivery.settle()
-        waiting = self._waiting_for_disk()
+        waiting = sum(delivery.advance() for delivery in deliveries)
         while waiting:
             await self._store.checkpoint()
-            before, waiting = waiting, self._waiting_for_disk()
+            before, waiting = waiting, sum(delivery.advance() for delivery in deliveries)
             if waiting >= before:
                 break  # the disk does not take it: it is delivered again after the next start
         self.save()
-
-    def _waiting_for_disk(self) -> int:
-        for delivery in self._deliveries.values():
-            delivery.progress.advance()
-        return sum(delivery.progress.waiting for delivery in self._deliveries.values())

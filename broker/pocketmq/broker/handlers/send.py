@@ -34,6 +34,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError, OperatingError, ResponseError, response_error
 from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids, unique_key
+from pocketmq.protocol.recall_handle import RecallHandle
 from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.sending import (
     SendBatchRequest,
@@ -44,12 +45,12 @@ from pocketmq.protocol.requests.sending import (
 from pocketmq.transport.connection import Connection, Handler
 
 _BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
-_LATER_PROPERTIES = props.TIMER_PROPERTIES
 _ASKS_FOR_NOTHING = (None, "0", "false")
 """Some SDKs set these on every message."""
 
 _LATER_MARKS = [
-    f"{name}\x01".encode() for name in (props.DELAY, props.TRANSACTION_PREPARED, *_LATER_PROPERTIES)
+    f"{name}\x01".encode()
+    for name in (props.DELAY, props.TRANSACTION_PREPARED, *props.TIMER_PROPERTIES)
 ]
 
 
@@ -75,6 +76,7 @@ class SendSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         cluster, region: go into the messages' properties.
+        broker_name: goes into recall handles.
         store_host: the broker's encoded address; goes into records and message ids.
         body_size_max: bytes of one body.
         permission: of the whole broker, bits of `pocketmq.protocol.flags`.
@@ -84,6 +86,7 @@ class SendSettings(msgspec.Struct, frozen=True):
     """
 
     cluster: str
+    broker_name: str
     region: str
     store_host: bytes
     body_size_max: int
@@ -217,46 +220,37 @@ class SendHandlers:
                 f"is {self._settings.body_size_max}",
             )
 
-    def _delay_level(self, request: SendMessageRequest, properties: str) -> int:
-        """The delay level that a message asks for; refuses what cannot be stored yet."""
-        level = delay_level_of(properties)
-        if level <= 0:
-            self._check_kind(request.sys_flag, properties, True)
-        elif not request.reconsume_times:
-            # The level wins over timers. A retry may still carry what its transaction set.
-            without_timers = with_properties(properties, dict.fromkeys(props.TIMER_PROPERTIES))
-            self._check_kind(request.sys_flag, without_timers, True)
-        else:
-            self._check_kind(request.sys_flag, "", False)
-        return level
-
     def _check_batch_kind(self, sys_flag: int, properties: str) -> None:
-        if delay_level_of(properties) > 0:
+        delay = _delay_property(properties)
+        if delay is not None:
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
-                "a batch cannot hold messages with the property DELAY: send delayed messages one "
-                "by one",
+                f"a batch cannot hold messages with the property {delay}: send delayed messages "
+                f"one by one",
             )
         if asks_for_transaction(properties):
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a batch cannot hold transactional messages (TRAN_MSG): send them one by one",
             )
-        self._check_kind(sys_flag, properties, True)
+        _check_sys_flag(sys_flag)
 
-    def _is_half(self, request: SendMessageRequest, properties: str, level: int) -> bool:
+    def _is_half(self, request: SendMessageRequest, properties: str) -> bool:
         """Whether a message waits for its producer's decision; refuses what could not end well."""
-        if not asks_for_transaction(properties) or (request.reconsume_times and level > 0):
+        is_retry = bool(request.reconsume_times) and delay_level_of(properties) > 0
+        if is_retry or not asks_for_transaction(properties):
+            _check_sys_flag(request.sys_flag)
             return False
         if self._settings.rejects_transactions:
             raise no_permission(
                 "the broker sending transaction message is forbidden: its "
                 "rejectTransactionMessage is true"
             )
-        if level > 0:  # RocketMQ would take it and drop it when it is due
+        delay = _delay_property(properties)
+        if delay is not None:  # RocketMQ would take it and drop it when it is due
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
-                "a transactional message (TRAN_MSG) cannot be delayed: leave DELAY out",
+                f"a transactional message (TRAN_MSG) cannot be delayed: leave {delay} out",
             )
         if props.value_of(properties, props.PRODUCER_GROUP) is None:
             raise response_error(
@@ -265,23 +259,6 @@ class SendHandlers:
                 "nobody else can be asked about it",
             )
         return True
-
-    def _check_kind(self, sys_flag: int, properties: str, is_special: bool) -> None:
-        for name in _LATER_PROPERTIES if is_special else ():
-            if props.value_of(properties, name) not in _ASKS_FOR_NOTHING:
-                raise response_error(
-                    ResponseCode.MESSAGE_ILLEGAL,
-                    f"this version of the broker stores no messages with the property {name}: "
-                    f"timers are not supported yet",
-                )
-        if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED and not (
-            is_special and asks_for_transaction(properties)
-        ):
-            raise response_error(
-                ResponseCode.MESSAGE_ILLEGAL,
-                "the sysFlag says that the message is transactional, its properties do not: set "
-                "TRAN_MSG to true",
-            )
 
     # -- storing ------------------------------------------------------------------------------
 
@@ -295,24 +272,24 @@ class SendHandlers:
         topic, queue_id, store_ms, deliver_ms = request.topic, queue_log.queue_id, 0, 0
         given = request.properties or ""
         is_special = _is_special(given)
-        level, sys_flag, is_half = 0, request.sys_flag, False
+        sys_flag, is_half = request.sys_flag, False
         if is_special:
-            level = self._delay_level(request, given)
-            is_half = self._is_half(request, given, level)
+            is_half = self._is_half(request, given)
         else:
-            self._check_kind(request.sys_flag, given, False)
+            _check_sys_flag(sys_flag)
         unique, text = self._complete(given, is_special)
-        if level > 0:
-            try:
-                diversion = self._schedule.divert(level, queue_log, text)
-            except StoreError as e:
-                raise unavailable(str(e)) from e
-            queue_log, store_ms, deliver_ms, text = diversion
-            topic = names.SCHEDULE_TOPIC
-        elif is_half:
+        if is_half:
             text = half_properties(text, topic, queue_id, unique)
             queue_log, topic = self._transactions.half_queue(), names.HALF_TOPIC
             sys_flag &= ~flags.TRANSACTION_MASK
+        elif is_special:
+            try:
+                diversion = self._schedule.divert_as_asked(queue_log, text)
+            except StoreError as e:
+                raise unavailable(str(e)) from e
+            if diversion is not None:
+                queue_log, store_ms, deliver_ms, text = diversion
+                topic = queue_log.topic
         properties = text.encode()
         if len(properties) > props.PROPERTIES_SIZE_MAX:
             raise response_error(
@@ -354,6 +331,9 @@ class SendHandlers:
                     queue_id=queue_id,
                     queue_offset=offset,
                     transaction_id=unique,
+                    recall_handle=self._recall_handle(request.topic, text, unique)
+                    if topic == names.TIMER_TOPIC
+                    else None,
                     region=self._settings.region,
                     trace_on=self._settings.trace_on,
                 ),
@@ -398,6 +378,14 @@ class SendHandlers:
             given += f"{props.UNIQ_KEY}\x01{unique}\x02"
         return unique, given + self._added
 
+    def _recall_handle(self, topic: str, properties: str, unique: str) -> str | None:
+        """By which a timer message can be called back (`attachRecallHandle`)."""
+        slot_ms = props.value_of(properties, props.TIMER_OUT_MS)
+        if slot_ms is None or topic.startswith(names.RETRY_PREFIX):
+            return None
+        # RocketMQ finds the slot by rounding down: hence the millisecond.
+        return RecallHandle(topic, self._settings.broker_name, int(slot_ms) + 1, unique).encode()
+
     def _new_key(self) -> str:
         self._key_counter += 1
         return unique_key(self._key_prefix, self._store.clock.now_ms(), self._key_counter)
@@ -418,7 +406,7 @@ class SendHandlers:
         if _is_special(given):
             self._check_batch_kind(request.sys_flag, given)
         else:
-            self._check_kind(request.sys_flag, given, False)
+            _check_sys_flag(request.sys_flag)
         first_offset, store_host = queue_log.next_offset, self._settings.store_host
         try:
             batch = stored_batch(
@@ -489,6 +477,26 @@ class SendHandlers:
             connection.respond(command, Command(code, remark=remark, header=header))
         else:
             connection.refuse(command, code, remark)
+
+
+def _delay_property(properties: str) -> str | None:
+    """The property by which a message asks for a later delivery; None for at once."""
+    if delay_level_of(properties) > 0:
+        return props.DELAY
+    for name in props.TIMER_PROPERTIES:
+        if props.value_of(properties, name) not in _ASKS_FOR_NOTHING:
+            return name
+    return None
+
+
+def _check_sys_flag(sys_flag: int) -> None:
+    """For messages whose properties say that they are not transactional."""
+    if sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_PREPARED:
+        raise response_error(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the sysFlag says that the message is transactional, its properties do not: set "
+            "TRAN_MSG to true",
+        )
 
 
 def _wants_flush(properties: str) -> bool:

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS order_locks (
     client_id TEXT NOT NULL,
     PRIMARY KEY (group_name, topic, broker_name, queue_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS timer_pages (page INTEGER PRIMARY KEY, bits BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -234,6 +235,20 @@ class Metadata:
             "WHERE group_name = ? AND topic = ? AND broker_name = ? AND queue_id = ?",
             list(rows),
         )
+
+    # -- timers -------------------------------------------------------------------------------
+
+    def timer_pages(self) -> dict[int, bytes]:
+        """Which timers were delivered, see `delay.delivered`."""
+        return dict(self._db.execute("SELECT page, bits FROM timer_pages"))
+
+    def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Keeps (page, bits) rows."""
+        self._transaction("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
+
+    def remove_timer_pages(self, start: int, end: int) -> None:
+        """Forgets the pages from one to before another."""
+        self._write("DELETE FROM timer_pages WHERE page >= ? AND page < ?", (start, end))
 
     def _write(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
         """Changes one row.

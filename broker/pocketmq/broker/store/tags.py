@@ -11,7 +11,9 @@ from pocketmq.protocol.records import SYS_FLAG_AT, body_size_at
 _MARK = props.TAGS.encode() + b"\x01"
 _INT, _LONG = struct.Struct(">I"), struct.Struct(">q")
 
-FIELD_TOPICS = frozenset({names.SCHEDULE_TOPIC.encode(), names.HALF_TOPIC.encode()})
+FIELD_TOPICS = frozenset(
+    name.encode() for name in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
+)
 """Records of these topics have what `own_field` reads as their tags code."""
 
 
@@ -28,9 +30,10 @@ def encoded_tags_code(properties: bytes) -> int:
 def own_field(data: bytes, position: int) -> int:
     """The prepared transaction offset of a record, which in the broker's own topics means more.
 
-    In the schedule topic it is when the message is due, in milliseconds: computed again from the
-    store time it would change with the broker's messageDelayLevel. In the half topic it is the
-    physical offset of the half message that the record continues; 0 for a first one.
+    In the schedule and the timer topic it is when the message is due, in milliseconds: computed
+    again from the store time it would change with the broker's messageDelayLevel; for the recall of
+    a timer it is negated. In the half topic it is the physical offset of the half message that the
+    record continues; 0 for a first one.
     """
     (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
     (value,) = _LONG.unpack_from(data, position + body_size_at(sys_flag) - _LONG.size)

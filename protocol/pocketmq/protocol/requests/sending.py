@@ -1,4 +1,4 @@
-"""Sending messages and replies: 10, 310, 320, 324 to 326, and PocketMQ's bulk append."""
+"""Sending messages and replies, and recalls: 10, 310, 320, 324 to 326, 370, and bulk append."""
 
 from __future__ import annotations
 
@@ -121,6 +121,29 @@ class SendMessageResponse(Header, kw_only=True):
     recall_handle: str | None = None
     region: str | None = field(default=None, name="MSG_REGION")
     trace_on: bool | None = field(default=None, name="TRACE_ON")
+
+
+class RecallMessageRequest(RequestHeader, kw_only=True):
+    """A timer message is not to be delivered, 370.
+
+    Attributes:
+        recall_handle: as the answer of its send gave it.
+        broker_name: of the broker that is asked.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.RECALL_MESSAGE
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+    broker_name: str | None = field(default=None, name="bname")
+
+
+class RecallMessageResponse(Header, kw_only=True):
+    """The unique key of the message that was recalled."""
+
+    msg_id: str
+    region: str | None = field(default=None, name="MSG_REGION")
 
 
 class BulkAppendRequest(RequestHeader, kw_only=True):

@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 from unit.broker.store.stores import bodies, damage, open_store, record_of
 
-from pocketmq.broker.delay.delivery import (
-    DELIVERIES_PER_TURN_MAX,
-    RETRY_MS,
-    LevelDelivery,
-)
+from pocketmq.broker.delay.delivery import DELIVERIES_PER_TURN_MAX, RETRY_MS
+from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore, StoreSettings
@@ -143,8 +140,8 @@ async def test_a_damaged_message_is_not_delivered_and_not_passed_over(
     await clock.advance(10)
     assert bodies(store) == [b"first"]
     assert [record.message for record in caplog.records if "damaged" in record.message] == [
-        f"delay level 1 cannot deliver, it is tried again every {RETRY_MS} ms: the waiting message "
-        f"at offset 1 is damaged on the disk"
+        f"delay level 1 cannot be delivered, it is tried again every {RETRY_MS} ms: the waiting "
+        f"message at offset 1 is damaged on the disk"
     ], "once"
     path.write_bytes(sound)
     await clock.advance(RETRY_MS / 1000)

@@ -1,0 +1,226 @@
+"""Brings timer messages to their topics when they are due, and drops those that were recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pocketmq.broker.delay.delivered import DeliveredSet
+from pocketmq.broker.delay.delivery import (
+    DELIVERIES_PER_TURN_MAX,
+    DELIVERY_SIZE_PER_TURN_MAX,
+    Delivery,
+    FindTarget,
+)
+from pocketmq.broker.delay.progress import Steps
+from pocketmq.broker.delay.timer_index import TimerIndex
+from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.segment import ENTRY
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.stored_message import StoredMessage, read_stored
+from pocketmq.protocol import names
+from pocketmq.protocol import properties as props
+from pocketmq.protocol.records import check_record
+
+INDEXED_PER_TURN_MAX = 4096
+"""New messages that one turn enters into the index."""
+
+
+class TimerDelivery(Delivery):
+    """The queue of the timer topic, in order of the times that its messages ask for.
+
+    The log is the truth, and its index entries hold the due times, so that the index in memory is
+    made from them at each start; which messages are behind us is kept as a bit each.
+
+    **Recall.** A recall is a message of the same log with a negated time: that of the slot before
+    its target's. So it always comes up before its target, whose key is remembered from then on
+    until the slot is over, and costs 16 bytes until then.
+
+    Args:
+        store: where messages wait and go.
+        find_target: where a message goes; None to drop it. May raise StoreError: not now.
+        precision_ms: width of RocketMQ's slots.
+        counts_slots: whether the index counts the messages of each slot.
+    """
+
+    def __init__(
+        self, store: MessageStore, find_target: FindTarget, precision_ms: int, counts_slots: bool
+    ) -> None:
+        super().__init__(store, names.TIMER_TOPIC, 0, "timer messages", find_target)
+        self._precision_ms = precision_ms
+        self.index = TimerIndex(precision_ms if counts_slots else 0)
+        self._delivered = DeliveredSet(store.metadata)
+        self._steps: Steps[list[int]] = Steps()
+        self._next_offset = self._opened_end = 0
+        self._taken: dict[int, int] = {}
+        self._recalls: dict[int, str] = {}
+        self._recalled: set[str] = set()
+        self._is_recall_coming = False
+
+    def open(self) -> None:
+        """Goes on where the last run stopped."""
+        queue_log = self._queue_log()
+        self._opened_end = 0 if queue_log is None else queue_log.end_offset
+        self._delivered.discard_from(self._opened_end)
+        if queue_log is not None:
+            self._delivered.add_before(queue_log.min_offset)
+            self._next_offset = self._delivered.first_missing
+            self.wake()
+
+    def wake(self) -> None:
+        """Something was appended, which may be due before what is waited for."""
+        if self._trouble is None:
+            self._cancel_timer()
+        super().wake()
+
+    def expect_recall(self) -> None:
+        """A recall is about to be appended: nothing is delivered before it is in the index."""
+        self._is_recall_coming = True
+
+    # -- turns --------------------------------------------------------------------------------
+
+    def _deliver_due(self) -> int | None:
+        queue_log = self._queue_log()
+        if queue_log is None:
+            return None
+        if self._taken:
+            self.settle()  # an earlier turn was broken off
+        if not self._enter_new(queue_log):
+            return 0
+        if self._is_recall_coming and queue_log.has_pending:
+            return None  # whoever appended it wakes
+        self._is_recall_coming = False
+        if len(self.index) and self._store.refusal is not None:
+            return self._held_up(self._store.refusal)
+        now = self._clock.now_ms()
+        if not self.index.advance(now):
+            return 0
+        for first, count in _runs(self._take(queue_log, now)):
+            self._deliver(queue_log, first, count)
+        if self._taken:
+            return 0
+        self._recovered()
+        next_ms = self.index.next_ms()
+        return None if next_ms is None else max(0, next_ms - now)
+
+    def _enter_new(self, queue_log: QueueLog) -> bool:
+        """Enters what was appended into the index; whether that was all."""
+        offset = max(self._next_offset, queue_log.min_offset)
+        if offset < self._opened_end:
+            offset = min(self._delivered.end_of_complete(offset), self._opened_end)
+        if offset < queue_log.end_offset:
+            entries = queue_log.read_entries(offset, INDEXED_PER_TURN_MAX)
+            for _, _, due_ms in ENTRY.iter_unpack(entries):
+                if offset >= self._opened_end or offset not in self._delivered:
+                    self.index.add(abs(due_ms), offset << 1 | (due_ms < 0))
+                offset += 1
+        self._next_offset = offset
+        return offset >= queue_log.end_offset
+
+    def _take(self, queue_log: QueueLog, now_ms: int) -> list[int]:
+        """The offsets of messages that are due, so many as one turn delivers."""
+        offsets: list[int] = []
+        for _ in range(DELIVERIES_PER_TURN_MAX):
+            entry = self.index.pop(now_ms)
+            if entry is None:
+                break
+            due_ms, item = entry
+            offset = item >> 1
+            if item & 1 and offset in self._recalls and self._taken:
+                self.index.add(due_ms, item)  # its target may be among them: next turn
+                break
+            self._taken[item] = due_ms
+            if item & 1:
+                self._take_recall(queue_log, offset, due_ms)
+            else:
+                offsets.append(offset)
+        return offsets
+
+    def _take_recall(self, queue_log: QueueLog, offset: int, due_ms: int) -> None:
+        """A recall takes effect when its slot begins, and is forgotten when the slot is over."""
+        key = self._recalls.pop(offset, None)
+        if key is not None:
+            self._recalled.discard(key)
+            self._done.add(offset)
+            return
+        part = queue_log.read(offset, 1, 1)
+        if not check_record(part.data, 0, len(part.data)):
+            raise StoreError(f"the recall at offset {offset} is damaged on the disk")
+        key = _key_of(read_stored(part.data), props.TIMER_DELETE_KEY)
+        self._recalls[offset] = key
+        self._recalled.add(key)
+        item = offset << 1 | 1
+        del self._taken[item]
+        self.index.add(due_ms + self._precision_ms + 1, item)
+
+    def _deliver(self, queue_log: QueueLog, offset: int, count: int) -> None:
+        end = offset + count
+        while offset < end and self._failure is None:
+            part = queue_log.read(offset, end - offset, DELIVERY_SIZE_PER_TURN_MAX)
+            self._append_copies(offset, part)
+            offset = part.next_offset
+
+    def _append_copy(self, offset: int, message: StoredMessage) -> None:
+        if self._recalled and _key_of(message, props.UNIQ_KEY) in self._recalled:
+            self._done.add(offset)
+            return
+        stored_ms = message.store_timestamp // self._precision_ms * self._precision_ms
+        added = (
+            f"{props.TIMER_ENQUEUE_MS}\x01{stored_ms}\x02"
+            f"{props.TIMER_DEQUEUE_MS}\x01{self._clock.now_ms()}\x02"
+        ).encode()
+        if len(message.properties) + len(added) <= props.PROPERTIES_SIZE_MAX:
+            message = message._replace(properties=message.properties + added)
+        super()._append_copy(offset, message)
+
+    # -- progress -----------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Notes what was delivered; the rest waits again."""
+        taken, self._taken = self._taken, {}
+        delivered = []
+        for item, due_ms in taken.items():
+            if item >> 1 in self._done:
+                delivered.append(item >> 1)
+            else:
+                self.index.add(due_ms, item)
+        self._done.clear()
+        if delivered:
+            copies, self._copies = self._copies, {}
+            self._steps.note(delivered, copies)
+
+    def advance(self) -> int:
+        """Looks what came to the disk meanwhile."""
+        for offsets in self._steps.advance():
+            for offset in offsets:
+                self._delivered.add(offset)
+        return self._steps.waiting
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything before it was delivered for good, as far as `advance` knows."""
+        return self._delivered.first_missing
+
+    def save(self) -> None:
+        """Writes down what was delivered for good.
+
+        Raises:
+            WriteFailedError: it is tried again with the next call.
+        """
+        self.advance()
+        self._delivered.save()
+
+
+def _key_of(message: StoredMessage, name: str) -> str:
+    """What a recall and its target have in common: the topic and the message's unique key."""
+    text = message.properties.decode("utf-8", "replace")
+    return f"{props.value_of(text, props.REAL_TOPIC)} {props.value_of(text, name)}"
+
+
+def _runs(offsets: list[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring offsets together, as (first, count)."""
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
+            yield offsets[start], index - start
+            start = index
