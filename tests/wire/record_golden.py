@@ -46,6 +46,7 @@ OUTPUT = Path(__file__).parent / "golden" / "frames.json"
 SIZE_MAX = 200_000
 BROKER_HOST = "127.0.0.2"
 TOPIC = "GoldenTopic"
+TRANSACTION_TOPIC = "GoldenTransactions"
 FOREIGN_ADDRESS = re.compile(rb"(?<![\d.])(?!127\.0\.0\.1(?!\d))\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 
 
@@ -74,6 +75,11 @@ def _subscribes(exchange: Exchange) -> bool:
 
 def _of_consumer(exchange: Exchange) -> bool:
     return "consumerGroup" in exchange.request.header["extFields"]
+
+
+def _after_check(exchange: Exchange) -> bool:
+    """Whether an END_TRANSACTION answers a broker's question."""
+    return bool(exchange.request.header["extFields"]["fromTransactionCheck"] == "true")
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,10 @@ CASES = (
     Case("heartbeat_consumer", 34, fits=_subscribes),
     Case("unregister_producer", 35),
     Case("unregister_consumer", 35, fits=_of_consumer),
+    Case("send_transactional", 310, fits=_property("TRAN_MSG")),
+    Case("end_transaction", 37, None),
+    Case("end_transaction_after_check", 37, None, fits=_after_check),
+    Case("check_transaction", 39, None),
     Case("consumer_list", 38),
     Case("consumer_ids_changed", 40, None),
     Case("topic_stats", 202),
@@ -168,6 +178,7 @@ def _drive(codec: str, folder: Path, ports: Listening, namesrv: str) -> None:
         probe.run("pull", **options, expect=expected)
         probe.run("lite-pull", **options, mode="subscribe", expect=expected)
         probe.run("inspect", **options)
+        probe.run("transactions", **options | {"topic": TRANSACTION_TOPIC}, group="golden")
 
 
 def entries(codec: str, exchanges: list[Exchange]) -> list[dict[str, Any]]:

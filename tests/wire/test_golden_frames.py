@@ -21,7 +21,15 @@ from pocketmq.protocol.header import Header, RequestHeader, text_fields
 from pocketmq.protocol.hosts import encode_host, split_address
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.records import check_record, decode_records, encode_record
-from pocketmq.protocol.requests import clients, nameserver, offsets, pulling, sending, topics
+from pocketmq.protocol.requests import (
+    clients,
+    nameserver,
+    offsets,
+    pulling,
+    sending,
+    topics,
+    transactions,
+)
 
 FRAMES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "golden" / "frames.json").read_text(encoding="utf-8")
@@ -31,7 +39,7 @@ SUCCESS = 0
 
 REQUESTS: dict[int, type[RequestHeader]] = {
     cls.code: cls
-    for family in (clients, nameserver, offsets, pulling, sending, topics)
+    for family in (clients, nameserver, offsets, pulling, sending, topics, transactions)
     for cls in vars(family).values()
     if isinstance(cls, type) and issubclass(cls, RequestHeader) and cls is not RequestHeader
 }
@@ -192,6 +200,22 @@ def test_stored_messages_are_written_again(frame: dict[str, Any]) -> None:
 def test_stored_bodies_can_be_unpacked(frame: dict[str, Any]) -> None:
     for m in decode_records(read(frame).body):
         assert len(m.body) > 0
+
+
+@pytest.mark.parametrize("frame", chosen(RequestCode.CHECK_TRANSACTION_STATE, direction="request"))
+def test_a_check_carries_the_message_as_it_will_be(frame: dict[str, Any]) -> None:
+    command = read(frame)
+    (message,) = decode_records(command.body)
+    header = command.read(transactions.CheckTransactionStateRequest)
+    assert message.topic == message.properties[props.REAL_TOPIC] == "GoldenTransactions"
+    assert message.properties[props.PRODUCER_GROUP] == "golden"
+    assert int(message.properties[props.TRANSACTION_CHECK_TIMES]) >= 1
+    assert message.unique_key == header.msg_id == header.transaction_id
+    assert header.topic == "RMQ_SYS_TRANS_HALF_TOPIC"
+    assert (message.queue_offset, message.physical_offset) == (
+        header.tran_state_table_offset,
+        header.commit_log_offset,
+    )
 
 
 @pytest.mark.parametrize("frame", chosen(RequestCode.SEND_BATCH_MESSAGE, direction="request"))
