@@ -72,7 +72,7 @@ class PolledQueue(QueueLoop):
     """The pull loop of one queue.
 
     Args:
-        queue, offset, subscription, puller, settings, clock, offer: as of `QueueLoop`.
+        queue, offset, subscription, puller, settings, clock, offer, on_moved: as of `QueueLoop`.
         has_room_in_all: whether all queues together may hold more.
     """
 
@@ -88,10 +88,21 @@ class PolledQueue(QueueLoop):
         clock: Clock,
         offer: Callable[[ProcessQueue], object],
         has_room_in_all: Callable[[], bool],
+        on_moved: Callable[[MessageQueue], object],
     ) -> None:
         self._has_room_in_all = has_room_in_all
         place = partial(PolledMessages, is_auto=settings.auto_commit)
-        super().__init__(queue, offset, subscription, puller, settings, clock, offer, place)
+        super().__init__(
+            queue,
+            offset,
+            subscription,
+            puller,
+            settings,
+            clock,
+            offer,
+            place,
+            on_moved=on_moved,
+        )
         self._commits = False  # as RocketMQ: offsets never travel with these pulls
         self.is_paused = False
 
@@ -280,4 +291,5 @@ class PolledQueues(MemberQueues):
             self._instance.clock,
             self._offer,
             self._has_room,
+            self._offsets.moved,
         )
