@@ -145,6 +145,7 @@ CATCH_ALL = {
     Path("client/pocketmq/client/application_code.py"),
     Path("client/pocketmq/client/dispatch.py"),
     Path("client/pocketmq/client/queue_listeners.py"),
+    Path("client/pocketmq/client/hooks.py"),
     Path("spark/pocketmq/spark/sending_thread.py"),
 }
 

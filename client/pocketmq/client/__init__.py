@@ -11,11 +11,21 @@ from pocketmq.client.errors import (
     NoPermissionRouteError,
     OffsetFileError,
     QueueChoiceError,
+    RequestTimeoutError,
     RouteError,
     SeekError,
     SendFailedError,
+    SendForbiddenError,
     SendTimeoutError,
     UnknownTopicError,
+)
+from pocketmq.client.hooks import (
+    CheckForbiddenContext,
+    CommunicationMode,
+    ConsumeHooks,
+    ConsumeMessageContext,
+    SendHooks,
+    SendMessageContext,
 )
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
@@ -32,6 +42,7 @@ from pocketmq.client.rebalance import (
     allocate_averagely,
     allocate_by_circle,
 )
+from pocketmq.client.requests import reply_message
 from pocketmq.client.results import (
     ConsumeResult,
     OrderlyResult,
@@ -51,6 +62,7 @@ from pocketmq.client.transactions import (
 )
 from pocketmq.protocol.filters import FilterSyntaxError
 from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
+from pocketmq.protocol.trace import ConsumeReturnType, MessageType
 
 __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use
@@ -81,6 +93,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "SuspendQueue",
     "TransactionListener",
     "TransactionSendResult",
+    "reply_message",
     # choosing queues and brokers
     "ROCKETMQ_4_TABLE",
     "ROCKETMQ_5_TABLE",
@@ -95,6 +108,15 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "allocate_by_circle",
     "by_hash",
     "by_random",
+    # looking on
+    "CheckForbiddenContext",
+    "CommunicationMode",
+    "ConsumeHooks",
+    "ConsumeMessageContext",
+    "ConsumeReturnType",
+    "MessageType",
+    "SendHooks",
+    "SendMessageContext",
     # errors
     "BatchContentError",
     "BatchFailedError",
@@ -105,9 +127,11 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "NoPermissionRouteError",
     "OffsetFileError",
     "QueueChoiceError",
+    "RequestTimeoutError",
     "RouteError",
     "SeekError",
     "SendFailedError",
+    "SendForbiddenError",
     "SendTimeoutError",
     "UnknownTopicError",
 ]

@@ -21,6 +21,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ContentError, ResponseError, response_error
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.groups import (
     ClientResetOffsetRequest,
@@ -37,10 +38,14 @@ class BrokerRequests:
     Args:
         groups: the consumers.
         namesrv: the name servers' addresses, which the running info shows.
+        namespace: that is taken out of the names that brokers use.
     """
 
-    def __init__(self, groups: Groups, namesrv: Sequence[str]) -> None:
+    def __init__(
+        self, groups: Groups, namesrv: Sequence[str], namespace: Namespace | None = None
+    ) -> None:
         self._groups, self._namesrv = groups, namesrv
+        self._bare = (namespace or Namespace()).unwrap
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -54,13 +59,13 @@ class BrokerRequests:
     async def reset_offsets(self, command: Command, _: Connection) -> None:
         """220, one-way: brokers that do not keep resets until the next pull send it."""
         request = command.read(ClientResetOffsetRequest)
-        inspection = self._groups.inspections.get(request.group)
+        inspection = self._groups.inspections.get(self._bare(request.group))
         if inspection is None:
             return
         table = ResetOffsets.decode(command.body).offset_table
         await inspection.move(
             {
-                MessageQueue(key.topic, key.broker_name, key.queue_id): offset
+                MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): offset
                 for key, offset in table.items()
                 if key.topic == request.topic
             }
@@ -69,19 +74,19 @@ class BrokerRequests:
     def status(self, command: Command, _: Connection) -> Command:
         """221; nothing for a group that is not here, or pulls by itself."""
         request = command.read(ClientStatusRequest)
-        inspection = self._groups.inspections.get(request.group)
-        offsets = {} if inspection is None else inspection.offsets_of(request.topic)
+        inspection = self._groups.inspections.get(self._bare(request.group))
+        offsets = {} if inspection is None else inspection.offsets_of(self._bare(request.topic))
         body = ConsumerStatus(message_queue_table=offsets)
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def running_info(self, command: Command, _: Connection) -> Command:
         """307."""
         request = command.read(RunningInfoRequest)
-        member = self._groups.consumers.get(request.consumer_group)
+        member = self._groups.consumers.get(self._bare(request.consumer_group))
         if member is None:
             raise _not_here(request.consumer_group)
         data = member.describe()
-        inspection = self._groups.inspections.get(request.consumer_group)
+        inspection = self._groups.inspections.get(self._bare(request.consumer_group))
         if inspection is None:
             info = RunningInfo(subscription_set=data.subscription_data_set)
         else:
@@ -102,11 +107,12 @@ class BrokerRequests:
         message = next(decode_records(command.body, request.broker_name or ""), None)
         if message is None:
             raise ContentError("no message came along that could be handled")
+        message.topic = self._bare(message.topic)
         result = await inspection.handle_directly(message)
         return Command(ResponseCode.SUCCESS, body=result.encode())
 
     def _inspection(self, group: str) -> Inspection:
-        inspection = self._groups.inspections.get(group)
+        inspection = self._groups.inspections.get(self._bare(group))
         if inspection is None:
             raise _not_here(group)
         return inspection

@@ -155,6 +155,10 @@ class Dispatcher:
             self._plain_listener = listener
             self._listener = self._in_thread
 
+    def surround(self, around: Callable[[AsyncListener], AsyncListener]) -> None:
+        """Puts something around the listener, such as hooks, before the start."""
+        self._listener = around(self._listener)
+
     def start(self) -> None:
         """Starts the workers."""
         self._hire()

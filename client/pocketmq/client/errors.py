@@ -6,6 +6,7 @@
     ├── ClosedError              the producer, consumer or instance is closed or was not started
     ├── SeekError                an offset that the queue does not have
     ├── QueueChoiceError         a selector or caller named a queue that the topic does not have
+    ├── SendForbiddenError       a forbidden check of the application refused the send
     └── BatchContentError        messages that cannot travel in one batch
     OperatingError
     ├── NoNameServerError        none of the name servers can be asked; says which and why
@@ -15,6 +16,7 @@
     │   └── BrokerDownError      the topic exists, but the broker of its queues is not there
     ├── SendFailedError          every attempt to send failed; holds all attempts
     │   └── SendTimeoutError     the time for all attempts together is over
+    ├── RequestTimeoutError      a request was sent, but its reply did not come in time
     ├── OffsetFileError          a broadcasting member's offsets cannot be read from their file
     └── BatchFailedError         part of a split batch was stored, a later part was not
 
@@ -67,6 +69,22 @@ class QueueChoiceError(UsageError):
 
     def __str__(self) -> str:
         return f"{self.choice!r} cannot be used for topic {self.topic}: {self.reason}"
+
+
+class SendForbiddenError(UsageError):
+    """A forbidden check of the application refused a send.
+
+    Attributes:
+        topic: where the message was to go.
+        error: what the check raised.
+    """
+
+    def __init__(self, topic: str, error: Exception) -> None:
+        super().__init__(topic, error)
+        self.topic, self.error = topic, error
+
+    def __str__(self) -> str:
+        return f"a check forbids to send this message to topic {self.topic}: {self.error}"
 
 
 class BatchContentError(UsageError):
@@ -178,6 +196,20 @@ class SendFailedError(OperatingError):
 
 class SendTimeoutError(SendFailedError, TimeoutError):
     """The time for all attempts together is over; the message may have been stored."""
+
+
+class RequestTimeoutError(OperatingError, TimeoutError):
+    """A request was sent, but its reply did not come in time; it may have been handled."""
+
+    def __init__(self, topic: str, timeout_ms: float) -> None:
+        super().__init__(topic, timeout_ms)
+        self.topic, self.timeout_ms = topic, timeout_ms
+
+    def __str__(self) -> str:
+        return (
+            f"the request to topic {self.topic} was sent, but no reply came within "
+            f"{self.timeout_ms:.0f} ms: is there a consumer that replies?"
+        )
 
 
 class OffsetFileError(OperatingError):

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import msgspec
+
 from pocketmq.client.routes import RouteCache
 from pocketmq.client.settings import InstanceSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat, ProducerData
@@ -14,6 +16,8 @@ from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.names import check_group
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.requests.clients import HeartbeatRequest, UnregisterClientRequest
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.transport.connection import Connection
@@ -69,9 +73,13 @@ class Groups:
         producers, consumers: those that are there, by group.
         checkers: those of the producers that can be asked about transactions, by group.
         inspections: those of the consumers that can tell how they fare, by group.
+
+    Args:
+        namespace: that brokers find them in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        self._namespace = namespace or Namespace()
         self.producers: set[str] = set()
         self.checkers: dict[str, TransactionChecker] = {}
         self.consumers: dict[str, ConsumerMember] = {}
@@ -87,6 +95,7 @@ class Groups:
 
         Raises:
             UsageError: it is there already.
+            IllegalNameError: with its namespace the name is too long.
         """
         self._check_new(group, self.producers)
         self.producers.add(group)
@@ -101,6 +110,7 @@ class Groups:
         self.consumers[member.group] = member
 
     def _check_new(self, group: str, known: Iterable[str]) -> None:
+        check_group(self._namespace.wrap(group))
         if group in known:
             raise UsageError(
                 f"this instance has a member of group {group} already: give the second one an "
@@ -109,10 +119,20 @@ class Groups:
 
     def heartbeat(self, client_id: str) -> Heartbeat:
         """What brokers are told."""
+        consumers = [c.describe() for _, c in sorted(self.consumers.items())]
+        producers = [ProducerData(group_name=g) for g in sorted(self.producers)]
+        if self._namespace:
+            wrap = self._namespace.wrap
+            for producer in producers:
+                producer.group_name = wrap(producer.group_name)
+            for consumer in consumers:
+                consumer.group_name = wrap(consumer.group_name)
+                consumer.subscription_data_set = [
+                    msgspec.structs.replace(s, topic=wrap(s.topic))
+                    for s in consumer.subscription_data_set
+                ]
         return Heartbeat(
-            client_id=client_id,
-            producer_data_set=[ProducerData(group_name=g) for g in sorted(self.producers)],
-            consumer_data_set=[c.describe() for _, c in sorted(self.consumers.items())],
+            client_id=client_id, producer_data_set=producers, consumer_data_set=consumers
         )
 
 
@@ -133,24 +153,31 @@ class Heartbeats:
         self._client_id, self._groups, self._pool = client_id, groups, pool
         self._routes, self._timeout_ms = routes, settings.call_timeout_ms
 
-    async def send(self) -> None:
-        """Sends one heartbeat to each broker; one that is down is logged and left out."""
+    async def send(self) -> list[str]:
+        """Sends one heartbeat to each broker; one that is down is logged and left out.
+
+        Returns:
+            The addresses that took it.
+        """
         groups = self._groups
         if not groups.producers and not groups.consumers:
-            return
+            return []
         body = groups.heartbeat(self._client_id).encode()
         addresses = self._routes.addresses(masters_only=not groups.consumers)
-        await asyncio.gather(*(self._send_to(address, body) for address in addresses))
+        taken = await asyncio.gather(*(self._send_to(address, body) for address in addresses))
+        return [address for address, is_taken in zip(addresses, taken, strict=True) if is_taken]
 
-    async def _send_to(self, address: str, body: bytes) -> None:
+    async def _send_to(self, address: str, body: bytes) -> bool:
         try:
             await self._pool.ask(address, HeartbeatRequest(), self._timeout_ms, body)
+            return True
         except CallTimeoutError as e:
             # A peer that vanished without a word keeps its connection open for ever.
             self._pool.drop(address, "a heartbeat was not answered")
             log.warning("heartbeat: %s", e)
         except OperatingError as e:
             log.info("heartbeat: %s", e)
+        return False
 
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None

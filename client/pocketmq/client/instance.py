@@ -16,13 +16,16 @@ from pocketmq.client.broker_requests import BrokerRequests
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.heartbeat import Groups, Heartbeats
 from pocketmq.client.identity import UniqueKeys, client_id
+from pocketmq.client.namespacing import namespacing
 from pocketmq.client.namesrv_link import NamesrvLink
+from pocketmq.client.requests import RequestTable
 from pocketmq.client.routes import RouteCache
 from pocketmq.client.settings import InstanceSettings, take_settings
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
@@ -50,6 +53,12 @@ class ClientInstance:
         clock: the source of time.
         random: the source of chance.
         settings: fields of `InstanceSettings`.
+
+    Attributes:
+        namespace: of the topics and groups of its members.
+
+    Raises:
+        ConfigError, IllegalNameError.
     """
 
     def __init__(
@@ -61,16 +70,19 @@ class ClientInstance:
         **settings: Any,
     ) -> None:
         self.settings, _ = take_settings(InstanceSettings, settings)
+        self.namespace = Namespace(self.settings.namespace)
         self._addresses = namesrv_addresses(namesrv)
         self.clock: Clock = clock or SystemClock()
         self.random = random or Random()
         self.client_id = client_id(self.random, self.settings.instance_name)
         self.unique_keys = UniqueKeys(self.clock.now_ms, self.random)
-        self.groups = Groups()
+        self.groups = Groups(self.namespace)
+        self.requests = RequestTable(self.client_id, self.clock, self.random)
         self.handlers: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._group_changed,
-            **BrokerRequests(self.groups, self._addresses).table(),
+            **BrokerRequests(self.groups, self._addresses, self.namespace).table(),
             RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.take,
         }
         self._stack: AsyncExitStack | None = None
 
@@ -92,7 +104,10 @@ class ClientInstance:
             return
         settings = self.settings
         self.pool = ConnectionPool(
-            self.clock, self.handlers, connect_timeout_ms=settings.connect_timeout_ms
+            self.clock,
+            self.handlers,
+            connect_timeout_ms=settings.connect_timeout_ms,
+            before_request=namespacing(self.namespace, settings.namespace_v2),
         )
         self.tasks = Tasks()
         self.namesrv = NamesrvLink(
@@ -135,7 +150,7 @@ class ClientInstance:
             await self.heartbeats.send()
 
     def _group_changed(self, request: Command, connection: Connection) -> None:
-        group = request.read(ConsumerIdsChangedRequest).consumer_group
+        group = self.namespace.unwrap(request.read(ConsumerIdsChangedRequest).consumer_group)
         member = self.groups.consumers.get(group)
         if member is not None:
             member.group_changed()
@@ -143,7 +158,8 @@ class ClientInstance:
     def _check_transaction(self, request: Command, connection: Connection) -> None:
         header = request.read(CheckTransactionStateRequest)
         for message in decode_records(request.body, header.broker_name or ""):
-            group = message.properties.get(props.PRODUCER_GROUP, "")
+            message.topic = self.namespace.unwrap(message.topic)
+            group = self.namespace.unwrap(message.properties.get(props.PRODUCER_GROUP, ""))
             checker = self.groups.checkers.get(group)
             if checker is None:
                 log.warning(

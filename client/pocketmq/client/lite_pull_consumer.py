@@ -11,6 +11,8 @@ from typing_extensions import Self
 
 from pocketmq.client.assignment import Assignment, GivenQueues, WholeTopics
 from pocketmq.client.errors import ClosedError, SeekError
+from pocketmq.client.hooked_listener import tell_of_pulled
+from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import MemberInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.member_offsets import open_offsets, start_point_of
@@ -21,6 +23,8 @@ from pocketmq.client.queue_listeners import QueuesListener, ShareListener, Topic
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.settings import InstanceSettings, LitePullSettings, take_settings
+from pocketmq.client.trace_dispatcher import CONSUME, TraceDispatcher
+from pocketmq.client.tracing import ConsumerTrace
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     CONSUME_ACTIVELY,
@@ -60,6 +64,7 @@ class LitePullConsumer:
         group: the consumer group, whose members share the queues.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
         allocate: how queues are shared; all members must use the same.
+        hooks: functions to call for the messages of each poll, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
         random: the source of chance.
@@ -75,6 +80,7 @@ class LitePullConsumer:
         namesrv: NamesrvList = None,
         *,
         allocate: AllocateStrategy = allocate_averagely,
+        hooks: ConsumeHooks | None = None,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -88,6 +94,8 @@ class LitePullConsumer:
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         self._start_point = start_point_of(self.settings, self.instance.clock.now_ms())
         self._allocate = allocate
+        self._hooks = hooks or ConsumeHooks()
+        self._trace: TraceDispatcher | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._share_listeners: dict[str, ShareListener | None] = {}
         self._topic_listeners: dict[str, QueuesListener] = {}
@@ -262,12 +270,22 @@ class LitePullConsumer:
             offsets,
             self._given_queues,
             Puller(
-                instance.pool, instance.routes, self.group, settings.pull_timeout_ms, is_lite=True
+                instance.pool,
+                instance.routes,
+                self.group,
+                settings.pull_timeout_ms,
+                instance.namespace,
+                self._hooks,
+                is_lite=True,
             ),
         )
         instance.groups.inspections[self.group] = MemberInspection(
             self, settings, self._queues, instance.clock
         )
+        self._poll_hooks = self._hooks
+        if settings.enable_trace:
+            self._trace = TraceDispatcher(instance, self.group, CONSUME, settings.trace_topic)
+            self._poll_hooks += ConsumerTrace(self._trace, instance.clock).hooks
         for topic, listener in self._share_listeners.items():
             self._queues.listeners.set(topic, listener)
         for topic, topic_listener in self._topic_listeners.items():
@@ -289,6 +307,8 @@ class LitePullConsumer:
             self._is_running = False
             instance = self.instance
             await self._tasks.close()
+            if self._trace is not None:
+                await self._trace.close()
             if self._queues is not None:
                 if is_handled and self.settings.auto_commit:
                     self._queues.settle()
@@ -324,6 +344,7 @@ class LitePullConsumer:
         messages = await queues.poll(self.settings.pull_batch_size, timeout_ms)
         if not messages:
             self._running()
+        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
         return messages
 
     def __aiter__(self) -> Self:
@@ -333,6 +354,7 @@ class LitePullConsumer:
         messages = await self._running().poll(1, None) if self._is_running else ()
         if not messages:
             raise StopAsyncIteration
+        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
         return messages[0]
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:

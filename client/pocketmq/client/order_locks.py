@@ -15,6 +15,7 @@ from pocketmq.client.routes import RouteCache
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
 from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.requests.consuming import LockBatchRequest, UnlockBatchRequest
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.pool import ConnectionPool
@@ -100,11 +101,19 @@ class OrderLocks:
         client_id: of this member.
         pool, routes: the brokers and where they are.
         clock: by which locks expire.
+        namespace: that brokers know the group and the queues in.
     """
 
     def __init__(
-        self, group: str, client_id: str, pool: ConnectionPool, routes: RouteCache, clock: Clock
+        self,
+        group: str,
+        client_id: str,
+        pool: ConnectionPool,
+        routes: RouteCache,
+        clock: Clock,
+        namespace: Namespace | None = None,
     ) -> None:
+        self._namespace = namespace or Namespace()
         self.concurrency = 1
         self._group, self._client_id = group, client_id
         self._pool, self._routes, self._clock = pool, routes, clock
@@ -181,21 +190,26 @@ class OrderLocks:
         address = self._routes.master_address(broker_name)
         if address is None:
             return None
-        body = LockBatchBody.of(self._group, self._client_id, queues).encode()
+        body = self._body(queues)
         try:
             answer = await self._pool.ask(address, LockBatchRequest(), LOCK_TIMEOUT_MS, body)
-            held = LockBatchResult.decode(answer.body).queues
+            held = map(self._namespace.unwrap_queue, LockBatchResult.decode(answer.body).queues)
         except (OperatingError, PeerError) as e:
             log.warning("group %s: %s locks no queues now: %s", self._group, broker_name, e)
             return None
         wanted = set(queues)
         return [q for q in held if q in wanted]
 
+    def _body(self, queues: Iterable[MessageQueue]) -> bytes:
+        namespace = self._namespace
+        on_wire = [namespace.wrap_queue(queue) for queue in queues]
+        return LockBatchBody.of(namespace.wrap(self._group), self._client_id, on_wire).encode()
+
     async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:
         address = self._routes.master_address(broker_name)
         if address is None:
             return
-        body = LockBatchBody.of(self._group, self._client_id, queues).encode()
+        body = self._body(queues)
         try:
             await self._pool.ask(address, UnlockBatchRequest(), LOCK_TIMEOUT_MS, body)
         except (OperatingError, PeerError) as e:

@@ -8,6 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from pocketmq.client.errors import BatchContentError
+from pocketmq.client.hooks import CommunicationMode
 from pocketmq.client.identity import UniqueKeys
 from pocketmq.client.settings import InstanceSettings, ProducerSettings
 from pocketmq.protocol import properties as props
@@ -16,8 +17,13 @@ from pocketmq.protocol.compression import compress
 from pocketmq.protocol.errors import MessageSizeError, UsageError
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.names import RETRY_PREFIX, check_topic
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import RECORD_SIZE_MIN
-from pocketmq.protocol.requests.sending import SendBatchRequest, SendMessageV2Request
+from pocketmq.protocol.requests.sending import (
+    SendBatchRequest,
+    SendMessageV2Request,
+    SendReplyRequest,
+)
 from pocketmq.transport.clock import Clock
 
 TOPICS_CHECKED_MAX = 1024
@@ -35,12 +41,42 @@ class Outgoing(msgspec.Struct, eq=False):
         body: as it travels.
         msg_id: the client's own id; for a batch a comma list.
         count: how many messages it carries.
+        source: the messages that it was made of.
+        mode: how its answer is waited for.
     """
 
     header: SendMessageV2Request
     body: bytes
     msg_id: str
     count: int = 1
+    source: Message | Sequence[Message] = ()
+    mode: CommunicationMode = CommunicationMode.SYNC
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages that it was made of."""
+        return (self.source,) if isinstance(self.source, Message) else self.source
+
+    def encode_properties_anew(self) -> None:
+        """Takes over what was changed in the properties of a single message.
+
+        Raises:
+            MessageSizeError, UsageError: they cannot be sent.
+        """
+        if isinstance(self.source, Message):
+            self.header.properties = _encoded(self.source.properties)
+
+
+def _request_for(properties: dict[str, str]) -> type[SendMessageV2Request]:
+    is_reply = properties[props.MESSAGE_TYPE] == props.REPLY
+    return SendReplyRequest if is_reply else SendMessageV2Request
+
+
+def _encoded(properties: dict[str, str]) -> str:
+    text = props.encode(properties)
+    if len(text) > props.PROPERTIES_SIZE_MAX or not text.isascii():
+        props.encode_checked(properties)
+    return text
 
 
 class Packer:
@@ -51,7 +87,7 @@ class Packer:
         clock: stamps messages.
         unique_keys: names messages.
         settings: limits and compression.
-        instance: what unknown topics are created like.
+        instance: what unknown topics are created like, and the namespace they are in.
     """
 
     def __init__(
@@ -64,6 +100,7 @@ class Packer:
     ) -> None:
         self._group, self._clock, self._unique_keys = group, clock, unique_keys
         self._settings, self._instance = settings, instance
+        self._namespace = Namespace(instance.namespace)
 
     def pack(self, message: Message) -> Outgoing:
         """The request for one message; gives the message its id if it has none.
@@ -80,10 +117,10 @@ class Packer:
             packed, flag = compress(body, self._settings.compress_level)
             if len(packed) < len(body):
                 body, sys_flag = packed, flag
-        text = props.encode(properties)
-        if len(text) > props.PROPERTIES_SIZE_MAX or not text.isascii():
-            props.encode_checked(properties)
-        header = SendMessageV2Request(
+        make = SendMessageV2Request
+        if props.MESSAGE_TYPE in properties:
+            make = _request_for(properties)
+        header = make(
             producer_group=self._group,
             topic=message.topic,
             default_topic=self._instance.create_topic_key,
@@ -92,9 +129,9 @@ class Packer:
             sys_flag=sys_flag,
             born_timestamp=self._clock.now_ms(),
             flag=message.flag,
-            properties=text,
+            properties=_encoded(properties),
         )
-        return Outgoing(header, body, msg_id)
+        return Outgoing(header, body, msg_id, 1, message)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """The requests for many messages of one topic: as few as the size limit allows.
@@ -107,28 +144,32 @@ class Packer:
         """
         self._check_batch(messages)
         topic = messages[0].topic
-        overhead = RECORD_SIZE_MIN + IPV6_EXTRA_SIZE + len(topic)
+        overhead = RECORD_SIZE_MIN + IPV6_EXTRA_SIZE + len(self._namespace.wrap(topic))
         entries: list[BatchEntry] = []
-        ids: list[str] = []
-        packed: list[tuple[list[BatchEntry], list[str]]] = [(entries, ids)]
+        part: list[Message] = []
+        packed: list[tuple[list[BatchEntry], list[Message]]] = [(entries, part)]
         size, size_max = 0, self._settings.max_message_size
         for message in messages:
-            msg_id = message.properties.setdefault(
+            message.properties.setdefault(
                 props.UNIQ_KEY, message.unique_key or self._unique_keys.next()
             )
             entry = BatchEntry(message.flag, message.body, props.encode_checked(message.properties))
             entry_size = overhead + len(entry.body) + len(entry.properties)
             if entries and size + entry_size > size_max:
-                entries, ids, size = [], [], 0
-                packed.append((entries, ids))
+                entries, part, size = [], [], 0
+                packed.append((entries, part))
             entries.append(entry)
-            ids.append(msg_id)
+            part.append(message)
             size += entry_size
         wait = {props.WAIT: "true" if messages[0].wait_store_ok else "false"}
-        return (self._batch(topic, wait, part, part_ids) for part, part_ids in packed)
+        return (self._batch(topic, wait, entries, part) for entries, part in packed)
 
     def _batch(
-        self, topic: str, properties: dict[str, str], entries: list[BatchEntry], ids: list[str]
+        self,
+        topic: str,
+        properties: dict[str, str],
+        entries: list[BatchEntry],
+        messages: list[Message],
     ) -> Outgoing:
         header = SendBatchRequest(
             producer_group=self._group,
@@ -140,7 +181,8 @@ class Packer:
             properties=props.encode(properties),
             batch=True,
         )
-        return Outgoing(header, encode_batch(entries), ",".join(ids), len(entries))
+        ids = ",".join(m.properties[props.UNIQ_KEY] for m in messages)
+        return Outgoing(header, encode_batch(entries), ids, len(entries), messages)
 
     def _check(self, message: Message) -> None:
         _checked_topic(message.topic)
@@ -168,5 +210,9 @@ class Packer:
             properties = message.properties
             if props.DELAY in properties or any(p in properties for p in props.TIMER_PROPERTIES):
                 raise BatchContentError("delayed messages cannot be sent in a batch")
+            if props.TRANSACTION_PREPARED in properties:
+                raise BatchContentError("transactional messages cannot be sent in a batch")
+            if properties.get(props.MESSAGE_TYPE) == props.REPLY:
+                raise BatchContentError("replies cannot be sent in a batch")
         if first.topic.startswith(RETRY_PREFIX):
             raise BatchContentError("a retry topic takes no batches")

@@ -9,16 +9,26 @@ from typing import Any
 
 from typing_extensions import Self
 
-from pocketmq.client.errors import BatchFailedError, ClosedError, QueueChoiceError
+from pocketmq.client.errors import (
+    BatchContentError,
+    BatchFailedError,
+    ClosedError,
+    QueueChoiceError,
+)
+from pocketmq.client.hooked_sending import HookedSender
+from pocketmq.client.hooks import CommunicationMode, SendHooks
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.latency import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.outgoing import Outgoing, Packer
+from pocketmq.client.requests import Announcement
 from pocketmq.client.results import SendResult
 from pocketmq.client.selectors import QueueSelector
 from pocketmq.client.sending import Sender
 from pocketmq.client.settings import InstanceSettings, ProducerSettings, take_settings
+from pocketmq.client.trace_dispatcher import PRODUCE, TraceDispatcher
+from pocketmq.client.tracing import ProducerTrace
 from pocketmq.protocol.errors import PocketMQError
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.permits import Permits
@@ -38,6 +48,7 @@ class Producer:
     Args:
         group: the producer group.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
+        hooks: functions to call at each send.
         instance: a shared instance instead of one of the producer's own.
         clock: the source of time.
         random: the source of chance.
@@ -52,6 +63,7 @@ class Producer:
         group: str = DEFAULT_GROUP,
         namesrv: NamesrvList = None,
         *,
+        hooks: SendHooks | None = None,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -61,6 +73,8 @@ class Producer:
         self.group = group
         self.settings, rest = take_settings(ProducerSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        self._hooks = hooks or SendHooks()
+        self._trace: TraceDispatcher | None = None
         self._async_permits = Permits("async send", self.settings.async_sends_max)
         self._sender: Sender | None = None
 
@@ -88,20 +102,36 @@ class Producer:
         instance = self.instance
         instance.groups.add_producer(self.group)
         self._packer = Packer(
-            self.group, instance.clock, instance.unique_keys, self.settings, instance.settings
+            self.group,
+            instance.clock,
+            instance.unique_keys,
+            self.settings,
+            instance.settings,
         )
         self._strategy = FaultStrategy(
             LatencyFaultTolerance(instance.clock.monotonic),
             self.settings.fault_table,
             enabled=self.settings.send_latency_fault_enable,
         )
+        self._announcement = Announcement(instance.pool, instance.routes, instance.heartbeats)
         self._async_sends: set[asyncio.Task[None]] = set()
-        self._sender = Sender(
-            instance.pool,
-            instance.routes,
-            self._strategy,
-            instance.clock,
-            close_on_timeout=instance.settings.close_connection_on_timeout,
+        self._sender = self._make_sender(instance)
+
+    def _make_sender(self, instance: ClientInstance) -> Sender:
+        hooks = self._hooks
+        if self.settings.enable_trace:
+            self._trace = TraceDispatcher(instance, self.group, PRODUCE, self.settings.trace_topic)
+            hooks += ProducerTrace(self._trace, instance.clock).hooks
+        parts = (instance.pool, instance.routes, self._strategy, instance.clock)
+        close_on_timeout = instance.settings.close_connection_on_timeout
+        if not hooks:
+            return Sender(*parts, close_on_timeout=close_on_timeout)
+        return HookedSender(
+            *parts,
+            close_on_timeout=close_on_timeout,
+            hooks=hooks,
+            group=self.group,
+            namespace=instance.namespace.name,
         )
 
     async def close(self) -> None:
@@ -110,6 +140,8 @@ class Producer:
         if sender is None:
             return
         await asyncio.gather(*self._async_sends, return_exceptions=True)
+        if self._trace is not None:
+            await self._trace.close()
         self.instance.groups.producers.discard(self.group)
         await self.instance.heartbeats.unregister(producer_group=self.group)
         await self._use.leave()
@@ -176,6 +208,7 @@ class Producer:
         """
         sender, settings = self._running(), self.settings
         outgoing = self._packer.pack(message)
+        outgoing.mode = CommunicationMode.ASYNC
         self._async_permits.acquire()
         timeout = settings.send_timeout_ms if timeout_ms is None else timeout_ms
 
@@ -221,6 +254,7 @@ class Producer:
         """
         sender, timeout_ms = self._running(), self.settings.send_timeout_ms
         outgoing = self._packer.pack(message)
+        outgoing.mode = CommunicationMode.ONEWAY
         if selector is not None or queue is not None:
             queue = await self._choose(sender, message, timeout_ms, queue, selector, arg)
         await sender.send_oneway(outgoing, timeout_ms, queue)
@@ -231,6 +265,8 @@ class Producer:
         timeout_ms: float | None = None,
         *,
         queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
     ) -> list[SendResult]:
         """Sends messages of one topic together, in as few requests as the size limit allows.
 
@@ -238,6 +274,8 @@ class Producer:
             messages: of one topic, with the same `wait_store_ok`, without delay.
             timeout_ms: for each request.
             queue: where to send; without it each request takes the next queue.
+            selector: chooses the queue of each message; they must all have the same.
+            arg: for the selector.
 
         Returns:
             One result for each request, in order; its `count` tells the messages.
@@ -251,8 +289,8 @@ class Producer:
         sender, settings = self._running(), self.settings
         timeout = settings.send_timeout_ms if timeout_ms is None else timeout_ms
         parts = self._packer.pack_batches(messages)
-        if queue is not None:
-            _check_topic_of(queue, messages[0].topic)
+        if queue is not None or selector is not None:
+            queue = await self._choose_for_all(sender, messages, timeout, queue, selector, arg)
         results: list[SendResult] = []
         for part in parts:
             try:
@@ -275,6 +313,40 @@ class Producer:
             queue=queue,
             retry_not_ok=self.settings.retry_another_broker_when_not_store_ok,
         )
+
+    async def request(
+        self,
+        message: Message,
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> ReceivedMessage:
+        """Sends a request and returns the reply, which a consumer makes with `reply_message`.
+
+        Args:
+            message: gets the properties that a reply needs, anew each time.
+            timeout_ms: for sending and the reply together; by default `send_timeout_ms`.
+            queue, selector, arg: as of `send`.
+
+        Raises:
+            RequestTimeoutError: it was sent, the reply did not come in time.
+            TooMuchRequestError: too many requests wait for their replies.
+            UsageError, SendFailedError, SendTimeoutError, ResponseError, RouteError,
+            NoNameServerError: as of `send`; it was not sent for sure.
+        """
+        sender, clock = self._running(), self.instance.clock
+        if timeout_ms is None:
+            timeout_ms = self.settings.send_timeout_ms
+        deadline = clock.monotonic() + timeout_ms / 1000
+        with self.instance.requests.open(message, timeout_ms) as request:
+            await sender.route(message.topic, timeout_ms)
+            await self._announcement.announce()
+            left_ms = max(0.0, (deadline - clock.monotonic()) * 1000)
+            await self.send(message, left_ms, queue=queue, selector=selector, arg=arg)
+            left_ms = max(0.0, (deadline - clock.monotonic()) * 1000)
+            return await request.reply(left_ms, timeout_ms)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that a topic's messages can be sent to (fetchPublishMessageQueues).
@@ -306,6 +378,25 @@ class Producer:
             raise QueueChoiceError(
                 message.topic, chosen, "the selector must return one of the queues"
             )
+        return chosen
+
+    async def _choose_for_all(
+        self,
+        sender: Sender,
+        messages: Sequence[Message],
+        timeout_ms: float,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+    ) -> MessageQueue:
+        chosen = await self._choose(sender, messages[0], timeout_ms, queue, selector, arg)
+        for number, message in enumerate(messages if selector is not None else ()):
+            other = await self._choose(sender, message, timeout_ms, queue, selector, arg)
+            if other != chosen:
+                raise BatchContentError(
+                    f"a batch goes to one queue: the selector chose {chosen} for its first message "
+                    f"and {other} for message {number}; make a batch for each queue"
+                )
         return chosen
 
     def _running(self) -> Sender:

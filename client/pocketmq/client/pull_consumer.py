@@ -10,6 +10,8 @@ from typing_extensions import Self
 from pocketmq.client.assignment import Assignment
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.group_share import GroupShare
+from pocketmq.client.hooked_listener import tell_of_pulled
+from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT, Puller
@@ -44,6 +46,7 @@ class PullConsumer:
         group: the consumer group.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
         allocate: how `queues_in_balance` shares queues; all members must use the same.
+        hooks: functions to call for the messages of each pull, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
         random: the source of chance.
@@ -59,6 +62,7 @@ class PullConsumer:
         namesrv: NamesrvList = None,
         *,
         allocate: AllocateStrategy = allocate_averagely,
+        hooks: ConsumeHooks | None = None,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -69,6 +73,7 @@ class PullConsumer:
         self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         self._allocate = allocate
+        self._hooks = hooks or ConsumeHooks()
         self._topics: set[str] = set()
         self._is_running = False
 
@@ -97,7 +102,12 @@ class PullConsumer:
         if self.settings.register:
             instance.groups.add_consumer(self)
         self._puller = Puller(
-            instance.pool, instance.routes, self.group, self.settings.pull_timeout_ms
+            instance.pool,
+            instance.routes,
+            self.group,
+            self.settings.pull_timeout_ms,
+            instance.namespace,
+            self._hooks,
         )
         self._offsets = QueueOffsets(
             instance.pool, instance.routes, instance.settings.call_timeout_ms
@@ -201,7 +211,7 @@ class PullConsumer:
         """
         self._check_running()
         self._topics.add(queue.topic)
-        return await self._puller.pull(
+        result = await self._puller.pull(
             queue,
             offset,
             subscription_of(queue.topic, expression, self.instance.clock.now_ms()),
@@ -209,6 +219,8 @@ class PullConsumer:
             max_bytes=max_bytes,
             hold_ms=hold_ms,
         )
+        tell_of_pulled(self._hooks, self.group, result.messages, self.instance.namespace.name)
+        return result
 
     async def pull_block_if_not_found(
         self,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.client.routes import MASTER_ID, RouteCache
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import TAG, Subscription
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.pulling import (
     PULL_COMMIT_OFFSET,
@@ -38,6 +42,8 @@ class Puller:
         timeout_ms: how long an answer may take beyond the time it is held.
         is_lite: ask as lite pull consumers do (361), which RocketMQ's brokers serve with threads
             of their own.
+        namespace: that is taken out of the messages' topics.
+        hooks: whose filters are asked for each message.
     """
 
     def __init__(
@@ -46,11 +52,15 @@ class Puller:
         routes: RouteCache,
         group: str,
         timeout_ms: float,
+        namespace: Namespace | None = None,
+        hooks: ConsumeHooks | None = None,
         *,
         is_lite: bool = False,
     ) -> None:
         self._pool, self._routes, self._group = pool, routes, group
         self._timeout_ms = timeout_ms
+        self._namespace = namespace or None
+        self._hooks = hooks if hooks is not None and hooks.filters else None
         self._request = LitePullMessageRequest if is_lite else PullMessageRequest
         self._flags = PULL_SUBSCRIPTION | PULL_LITE if is_lite else PULL_SUBSCRIPTION
         self._suggested: dict[MessageQueue, int] = {}
@@ -118,6 +128,10 @@ class Puller:
         messages: list[ReceivedMessage] = []
         if status is PullStatus.FOUND:
             messages = _wanted(answer.body, queue.broker_name, subscription)
+            if self._namespace is not None:
+                _take_out(self._namespace, messages)
+            if self._hooks is not None:
+                messages = self._hooks.wanted(messages)
             low, high = str(header.min_offset), str(header.max_offset)
             for message in messages:
                 message.properties[props.MIN_OFFSET] = low
@@ -144,6 +158,15 @@ class Puller:
             self._suggested.pop(queue, None)
         else:
             self._suggested[queue] = broker_id
+
+
+def _take_out(namespace: Namespace, messages: Sequence[ReceivedMessage]) -> None:
+    """Calls topics what the application does, as `resetRetryAndNamespace`."""
+    for message in messages:
+        message.topic = namespace.unwrap(message.topic)
+        origin = message.properties.get(props.RETRY_TOPIC)
+        if origin is not None:
+            message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
 
 
 def _wanted(body: bytes, broker_name: str, subscription: Subscription) -> list[ReceivedMessage]:

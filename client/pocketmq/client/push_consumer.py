@@ -12,6 +12,8 @@ from typing_extensions import Self
 from pocketmq.client.assignment import Assignment, WholeTopics
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.errors import ClosedError
+from pocketmq.client.hooked_listener import hooks_around
+from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import PushInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.member_offsets import open_offsets, start_point_of
@@ -26,6 +28,8 @@ from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import InstanceSettings, PushSettings, take_settings
 from pocketmq.client.stream import MessageStream
+from pocketmq.client.trace_dispatcher import CONSUME, TraceDispatcher
+from pocketmq.client.tracing import ConsumerTrace
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     SUBSCRIBE_ALL,
@@ -86,6 +90,7 @@ class PushConsumer:
         listener: gets a list of messages; see `dispatch.Listener`. Without one the consumer is
             iterated over.
         allocate: how queues are shared; all members must use the same.
+        hooks: functions to call for the messages.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
         random: the source of chance.
@@ -102,6 +107,7 @@ class PushConsumer:
         *,
         listener: Listener | None = None,
         allocate: AllocateStrategy = allocate_averagely,
+        hooks: ConsumeHooks | None = None,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -117,6 +123,8 @@ class PushConsumer:
         self._start_point = start_point_of(self.settings, now_ms)
         self._listener, self._allocate = listener, allocate
         self._concurrency = self.settings.concurrency
+        self._hooks = hooks or ConsumeHooks()
+        self._trace: TraceDispatcher | None = None
         self._stream: MessageStream | None = None
         self._subscriptions: dict[str, Subscription] = {}
         if not self._is_broadcasting:
@@ -226,6 +234,7 @@ class PushConsumer:
         if listener is None:
             listener = self._stream = MessageStream()
         self._dispatcher = self._new_dispatcher(listener)
+        self._surround_listener()
         self._queues = MemberQueues(
             self.group,
             self._subscriptions,
@@ -234,7 +243,14 @@ class PushConsumer:
             offsets,
             assignment,
             self._new_locks(),
-            Puller(instance.pool, instance.routes, self.group, settings.pull_timeout_ms),
+            Puller(
+                instance.pool,
+                instance.routes,
+                self.group,
+                settings.pull_timeout_ms,
+                instance.namespace,
+                self._hooks,
+            ),
             self._dispatcher.offer,
         )
         instance.groups.inspections[self.group] = PushInspection(
@@ -270,12 +286,28 @@ class PushConsumer:
             consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
         )
 
+    def _surround_listener(self) -> None:
+        instance, settings, hooks = self.instance, self.settings, self._hooks
+        if settings.enable_trace:
+            self._trace = TraceDispatcher(instance, self.group, CONSUME, settings.trace_topic)
+            hooks += ConsumerTrace(self._trace, instance.clock).hooks
+        timeout_ms = 0 if settings.orderly else settings.consume_timeout_ms
+        if hooks.before or hooks.after:
+            self._dispatcher.surround(
+                hooks_around(hooks, self.group, instance.namespace.name, instance.clock, timeout_ms)
+            )
+
     def _new_locks(self) -> Locks:
         if not self.settings.orderly:
             return NoLocks(self._queue_concurrency)
         instance = self.instance
         return (OwnLocks if self._is_broadcasting else OrderLocks)(
-            self.group, instance.client_id, instance.pool, instance.routes, instance.clock
+            self.group,
+            instance.client_id,
+            instance.pool,
+            instance.routes,
+            instance.clock,
+            instance.namespace,
         )
 
     async def close(self) -> None:
@@ -294,6 +326,8 @@ class PushConsumer:
             self._stream.close()
         timeout_s = self.settings.close_timeout_ms / 1000
         in_threads = await self._dispatcher.close(timeout_s, instance.clock)
+        if self._trace is not None:
+            await self._trace.close()
         if self._queues is not None:
             await self._queues.close(in_threads)
             self._queues = None

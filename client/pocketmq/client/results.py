@@ -37,6 +37,7 @@ class SendResult(msgspec.Struct, frozen=True):
         queue_offset: its offset there; for a batch that of the first message.
         transaction_id: of a transactional message.
         region: the broker's region.
+        trace_on: whether the broker wants a trace of the message.
         recall_handle: by which a timer message can be called back.
         count: how many messages this was.
     """
@@ -50,6 +51,7 @@ class SendResult(msgspec.Struct, frozen=True):
     region: str | None = None
     recall_handle: str | None = None
     count: int = 1
+    trace_on: bool = True
 
 
 class PullStatus(Enum):

@@ -7,10 +7,8 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from pocketmq.client.errors import BrokerDownError
+from pocketmq.client.inner_producer import InnerProducer
 from pocketmq.client.instance import ClientInstance
-from pocketmq.client.latency import FaultStrategy, LatencyFaultTolerance
-from pocketmq.client.outgoing import Packer
-from pocketmq.client.sending import Sender
 from pocketmq.client.settings import ProducerSettings
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UnsupportedRequestError
@@ -55,26 +53,8 @@ class SendBack:
         self._times_max = (
             MAX_RECONSUME_TIMES_DEFAULT if max_reconsume_times == -1 else max_reconsume_times
         )
-        self._settings = ProducerSettings()
-        self._packer = Packer(
-            INNER_PRODUCER_GROUP,
-            instance.clock,
-            instance.unique_keys,
-            self._settings,
-            instance.settings,
-        )
-        strategy = FaultStrategy(
-            LatencyFaultTolerance(instance.clock.monotonic),
-            self._settings.fault_table,
-            enabled=self._settings.send_latency_fault_enable,
-        )
-        self._sender = Sender(
-            instance.pool,
-            instance.routes,
-            strategy,
-            instance.clock,
-            close_on_timeout=instance.settings.close_connection_on_timeout,
-        )
+        self._namespace = instance.namespace
+        self._producer = InnerProducer(INNER_PRODUCER_GROUP, instance, ProducerSettings())
 
     async def failed(
         self, messages: Sequence[ReceivedMessage], delay_level: int
@@ -165,14 +145,10 @@ class SendBack:
         # The broker gives up what exceeds the maximum: that is how "never again" is said here.
         times_max = self._times_max if delay_level >= 0 else 0
         anew = self._copy(message, times, times_max, delay_level)
-        outgoing = self._packer.pack(anew)
+        outgoing = self._producer.pack(anew)
         outgoing.header.reconsume_times = times
         outgoing.header.max_reconsume_times = times_max
-        await self._sender.send(
-            outgoing,
-            self._settings.send_timeout_ms,
-            self._settings.retry_times_when_send_failed,
-        )
+        await self._producer.send(outgoing)
 
     def _copy(
         self, message: ReceivedMessage, times: int, times_max: int, delay_level: int
@@ -181,7 +157,7 @@ class SendBack:
         kept = {k: v for k, v in message.properties.items() if k not in OF_THE_OLD_PLACE}
         anew.properties = {
             **kept,
-            props.RETRY_TOPIC: message.topic,
+            props.RETRY_TOPIC: self._namespace.wrap(message.topic),
             props.ORIGIN_MESSAGE_ID: kept.get(props.ORIGIN_MESSAGE_ID) or message.offset_msg_id,
             props.RECONSUME_TIME: str(times),
             props.MAX_RECONSUME_TIMES: str(times_max),

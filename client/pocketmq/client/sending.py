@@ -180,14 +180,13 @@ class Sender:
             status,
             outgoing.msg_id,
             stored.msg_id,
-            queue
-            if queue.queue_id == stored.queue_id
-            else queue._replace(queue_id=stored.queue_id),
+            queue,
             stored.queue_offset,
             stored.transaction_id,
             stored.region,
             stored.recall_handle,
             outgoing.count,
+            stored.trace_on is not False,
         )
 
     async def send_oneway(
@@ -202,6 +201,11 @@ class Sender:
         if queue is None:
             route = await self.route(outgoing.header.topic, timeout_ms)
             queue = self._strategy.select(route.ring)
+        await self._attempt_oneway(outgoing, queue, deadline)
+
+    async def _attempt_oneway(
+        self, outgoing: Outgoing, queue: MessageQueue, deadline: float
+    ) -> None:
         address = await self._address(queue, deadline)
         connection = self._pool.peek(address) or await self._connect(address, deadline)
         header = outgoing.header

@@ -11,7 +11,7 @@ import msgspec
 from pocketmq.client.latency import ROCKETMQ_4_TABLE, FaultTable
 from pocketmq.protocol.bodies.clients import CLUSTERING
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.names import AUTO_CREATE_TOPIC
+from pocketmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 
 MEBIBYTE = 1024 * 1024
 
@@ -30,6 +30,10 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
         close_connection_on_timeout: drop a connection on which a call was not answered in time, as
             RocketMQ does (clientCloseSocketIfTimeout): its peer may be gone without a word.
         instance_name: the part of the client id after ``@``; by default process id and a number.
+        namespace: in which topics and groups are (version 1): on the wire they are called
+            ``namespace%name``, the application does not see that. `Admin` takes names as they are.
+        namespace_v2: the same by two fields of each request (version 2), which only brokers that
+            know it look at; names stay as they are.
     """
 
     poll_namesrv_interval_ms: int = 30_000
@@ -40,6 +44,8 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_topic_queue_nums: int = 4
     close_connection_on_timeout: bool = True
     instance_name: str | None = None
+    namespace: str = ""
+    namespace_v2: str = ""
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +63,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
         async_sends_max: sends with a callback that may be under way together.
         send_latency_fault_enable: keep away from slow and failing brokers for a while.
         fault_table: how long, by latency.
+        enable_trace: write a trace of each message that was sent (enableTrace).
+        trace_topic: where to.
     """
 
     send_timeout_ms: int = 3_000
@@ -69,6 +77,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     async_sends_max: int = 65_535
     send_latency_fault_enable: bool = False
     fault_table: FaultTable = ROCKETMQ_4_TABLE
+    enable_trace: bool = False
+    trace_topic: str = TRACE_TOPIC
 
 
 class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +130,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_threshold_size_for_topic: the same in bytes of stored records.
         consume_concurrently_max_span: how far the first and the last unfinished offset of a queue
             may lie apart; not with `orderly`.
+        enable_trace: write a trace of each message that is handled (enableTrace).
+        trace_topic: where to.
     """
 
     message_model: str = CLUSTERING
@@ -138,6 +150,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     pull_threshold_for_topic: int = -1
     pull_threshold_size_for_topic: int = -1
     consume_concurrently_max_span: int = 2_000
+    enable_trace: bool = False
+    trace_topic: str = TRACE_TOPIC
 
     @property
     def is_ordered(self) -> bool:

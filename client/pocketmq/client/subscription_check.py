@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+import msgspec
+
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.clients import TAG, CheckClientConfigBody, Subscription
 from pocketmq.protocol.errors import OperatingError, ResponseError
@@ -35,8 +37,11 @@ async def check_subscriptions(
     asked = [s for s in subscriptions if s.expression_type not in (None, TAG)]
     for subscription in asked:
         await instance.routes.subscribe(subscription.topic)
+        wrap = instance.namespace.wrap
         body = CheckClientConfigBody(
-            client_id=instance.client_id, group=group, subscription_data=subscription
+            client_id=instance.client_id,
+            group=wrap(group),
+            subscription_data=msgspec.structs.replace(subscription, topic=wrap(subscription.topic)),
         ).encode()
         addresses = instance.routes.topic_addresses(subscription.topic)
         await asyncio.gather(*(_ask(group, instance, address, body) for address in addresses))

@@ -13,10 +13,12 @@ import msgspec
 
 from pocketmq.client.application_code import ApplicationFunction, Raised
 from pocketmq.client.errors import BrokerDownError, ClosedError
+from pocketmq.client.hooks import SendHooks
 from pocketmq.client.instance import ClientInstance, NamesrvList
 from pocketmq.client.producer import Producer
 from pocketmq.client.results import SendResult, SendStatus
 from pocketmq.client.settings import InstanceSettings, ProducerSettings, take_settings
+from pocketmq.client.tracing import tell_of_end
 from pocketmq.client.transactions import (
     LocalTransactionState,
     TransactionListener,
@@ -73,6 +75,7 @@ class TransactionProducer(Producer):
             of them must be able to tell.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
         listener: executes and checks the application's transactions.
+        hooks: functions to call at each send.
         instance: a shared instance instead of one of the producer's own.
         clock: the source of time.
         random: the source of chance.
@@ -89,6 +92,7 @@ class TransactionProducer(Producer):
         namesrv: NamesrvList = None,
         *,
         listener: TransactionListener,
+        hooks: SendHooks | None = None,
         instance: ClientInstance | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -97,7 +101,9 @@ class TransactionProducer(Producer):
         self._transaction_settings, rest = take_settings(
             TransactionSettings, settings, ProducerSettings, InstanceSettings
         )
-        super().__init__(group, namesrv, instance=instance, clock=clock, random=random, **rest)
+        super().__init__(
+            group, namesrv, hooks=hooks, instance=instance, clock=clock, random=random, **rest
+        )
         self._listener = listener
         self._is_closing = False
 
@@ -193,7 +199,7 @@ class TransactionProducer(Producer):
     async def _send_half(self, message: Message, timeout_ms: float | None) -> SendResult:
         sender, settings = self._running(), self.settings
         message.properties[props.TRANSACTION_PREPARED] = "true"
-        message.properties[props.PRODUCER_GROUP] = self.group
+        message.properties[props.PRODUCER_GROUP] = self.instance.namespace.wrap(self.group)
         try:
             outgoing = self._packer.pack(message)
             outgoing.header.sys_flag |= flags.TRANSACTION_PREPARED
@@ -254,6 +260,10 @@ class TransactionProducer(Producer):
             error: what the listener raised.
             connection: to the broker.
         """
+        if self._trace is not None:
+            tell_of_end(
+                self._trace, self.group, message, request, state.value, connection.remote_address
+            )
         remark = None if error is None else f"{type(error).__name__}: {error}"
         try:
             await connection.oneway(Command(request.code, header=request, remark=remark))

@@ -8,6 +8,7 @@ where they belong (`client/rpchook/NamespaceRpcHook`).
 
 from __future__ import annotations
 
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.names import (
     DLQ_PREFIX,
     REPLY_TOPIC_SUFFIX,
@@ -58,6 +59,14 @@ class Namespace:
             return name
         kind, bare = _parts(name)
         return kind + bare[len(self._prefix) :] if bare.startswith(self._prefix) else name
+
+    def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        """A queue on the wire."""
+        return queue._replace(topic=self.wrap(queue.topic)) if self.name else queue
+
+    def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        """A queue as the application knows it."""
+        return queue._replace(topic=self.unwrap(queue.topic)) if self.name else queue
 
 
 def request_fields(namespace_v2: str) -> dict[str, str]:

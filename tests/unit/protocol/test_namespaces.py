@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.names import SYSTEM_TOPICS
 from pocketmq.protocol.namespaces import Namespace, request_fields
 
@@ -45,6 +46,13 @@ def test_the_empty_namespace_changes_nothing(name: str) -> None:
     none = Namespace()
     assert not none
     assert none.wrap(name) == none.unwrap(name) == name
+
+
+def test_queues() -> None:
+    queue = MessageQueue("Orders", "a", 3)
+    assert SHOP.wrap_queue(queue) == MessageQueue("shop%Orders", "a", 3)
+    assert SHOP.unwrap_queue(SHOP.wrap_queue(queue)) == queue
+    assert Namespace().wrap_queue(queue) is Namespace().unwrap_queue(queue) is queue
 
 
 def test_an_illegal_namespace_is_refused() -> None:

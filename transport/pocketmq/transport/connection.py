@@ -79,6 +79,7 @@ A handler refuses with a `ResponseError`, whose code and remark become the answe
 """
 
 Handlers = Mapping[int, Handler]
+BeforeRequest = Callable[[Command], object]
 
 
 class Chunks(Protocol):
@@ -106,6 +107,8 @@ class Connection(asyncio.Protocol):
         on_close: called once when the connection is gone.
         on_open: called once when it is there.
         chunks: told when a chunk begins and ends.
+        before_request: called with each request to the peer before it is encoded, and may change it
+            (RocketMQ's `RPCHook#doBeforeRequest`).
     """
 
     def __init__(
@@ -120,8 +123,10 @@ class Connection(asyncio.Protocol):
         on_open: Callable[[Connection], object] | None = None,
         on_close: Callable[[Connection], object] | None = None,
         chunks: Chunks | None = None,
+        before_request: BeforeRequest | None = None,
     ) -> None:
         self.clock = clock
+        self._before_request = before_request
         self.limits = limits or Limits()
         self.codec = Codec.JSON
         self.peer_is_pocketmq = False
@@ -335,6 +340,8 @@ class Connection(asyncio.Protocol):
 
     def _write_request(self, command: Command) -> None:
         command.codec = self.codec
+        if self._before_request is not None:
+            self._before_request(command)
         if self._greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
         self.write(frames.encode(command))

@@ -13,7 +13,7 @@ from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.header import Header, RequestHeader
 from pocketmq.protocol.hosts import split_address
 from pocketmq.transport.clock import Clock, within
-from pocketmq.transport.connection import Connection, Handlers, Limits
+from pocketmq.transport.connection import BeforeRequest, Connection, Handlers, Limits
 from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import OnAnswer
@@ -33,6 +33,7 @@ class ConnectionPool:
         oneway_permits, async_permits: how many calls may be under way in all.
         connect_timeout_ms: how long dialling may take.
         on_close: called when a connection is gone.
+        before_request: called with each request before it is encoded, and may change it.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class ConnectionPool:
         async_permits: int = ASYNC_PERMITS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         on_close: Callable[[Connection], object] | None = None,
+        before_request: BeforeRequest | None = None,
     ) -> None:
         self._clock, self._handlers, self._limits = clock, handlers or {}, limits
+        self._before_request = before_request
         self._oneway_permits = Permits("one-way", oneway_permits)
         self._async_permits = Permits("async", async_permits)
         self._connect_timeout_ms = connect_timeout_ms
@@ -117,6 +120,7 @@ class ConnectionPool:
             oneway_permits=self._oneway_permits,
             async_permits=self._async_permits,
             on_close=self._closed,
+            before_request=self._before_request,
         )
 
     def _closed(self, connection: Connection) -> None:

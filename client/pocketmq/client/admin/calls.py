@@ -15,7 +15,7 @@ from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import TopicMissingError, UsageError
+from pocketmq.protocol.errors import ConfigError, TopicMissingError, UsageError
 from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.requests.nameserver import ClusterInfoRequest, RouteRequest
@@ -36,6 +36,11 @@ class AdminCalls:
         **settings: Any,
     ) -> None:
         self._use = InstanceUse(instance, namesrv, clock, random, settings)
+        if self._use.instance.namespace:
+            raise ConfigError(
+                "an admin is in no namespace: it takes names as they are on the wire, such as "
+                f"{self._use.instance.namespace.wrap('Orders')}; give it an instance of its own"
+            )
 
     async def __aenter__(self) -> Self:
         await self.start()

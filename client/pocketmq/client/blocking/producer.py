@@ -11,7 +11,7 @@ from pocketmq.client.instance import NamesrvList
 from pocketmq.client.producer import OnSent
 from pocketmq.client.results import SendResult
 from pocketmq.client.selectors import QueueSelector
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 
 class Producer(Blocking[producer.Producer]):
@@ -76,9 +76,25 @@ class Producer(Blocking[producer.Producer]):
         timeout_ms: float | None = None,
         *,
         queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
     ) -> list[SendResult]:
         """Sends messages of one topic together."""
-        return self._run(self._twin.send_batch(messages, timeout_ms, queue=queue))
+        send = self._twin.send_batch(messages, timeout_ms, queue=queue, selector=selector, arg=arg)
+        return self._run(send)
+
+    def request(
+        self,
+        message: Message,
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> ReceivedMessage:
+        """Sends a request and returns the reply."""
+        request = self._twin.request(message, timeout_ms, queue=queue, selector=selector, arg=arg)
+        return self._run(request)
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that a topic's messages can be sent to."""
