@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, Inbox, without_an_event_loop
+from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 
@@ -53,7 +54,7 @@ async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize(
     "scenario",
-    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS,
+    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS + EXTRA_SCENARIOS,
     ids=lambda s: s.__name__,
 )
 async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:

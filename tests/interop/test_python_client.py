@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, without_an_event_loop
+from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 from interop import known_messages
@@ -33,7 +34,7 @@ NewName = Callable[[str], str]
 
 @pytest.mark.parametrize(
     "scenario",
-    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS,
+    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS + EXTRA_SCENARIOS,
     ids=lambda s: s.__name__,
 )
 async def test_on_apaches_broker(

@@ -85,6 +85,8 @@ class ProducerTrace:
 class ConsumerTrace:
     """Tells when a listener gets messages, and how it ended (`ConsumeMessageTraceHookImpl`).
 
+    Messages of batches, to which brokers give no region, are told of as well.
+
     Args:
         dispatcher: takes the records.
         clock: measures.
@@ -104,7 +106,7 @@ class ConsumerTrace:
         self._dispatcher.append(
             SubBeforeTrace(
                 time_ms=now_ms,
-                region=m.properties[props.MSG_REGION],
+                region=m.properties.get(props.MSG_REGION, DEFAULT_REGION),
                 group=context.consumer_group,
                 request_id=request_id,
                 msg_id=m.msg_id,
@@ -137,10 +139,8 @@ class ConsumerTrace:
 
     def _is_traced(self, message: ReceivedMessage) -> bool:
         properties = message.properties
-        return (
-            properties.get(props.TRACE_ON) != "false"
-            and props.MSG_REGION in properties
-            and not message.topic.startswith(self._dispatcher.topic)
+        return properties.get(props.TRACE_ON) != "false" and not message.topic.startswith(
+            self._dispatcher.topic
         )
 
 

@@ -134,7 +134,9 @@ async def test_a_batch_that_a_listener_handles(cluster: Cluster) -> None:
     off = pulled(3, TRACE_ON="false")
     of_the_trace = pulled(4)
     of_the_trace.topic = "RMQ_SYS_TRACE_TOPIC"
-    batch = [pulled(1, KEYS="k1 k2"), pulled(2, TRACE_ON="true"), off, of_the_trace]
+    of_a_batch = pulled(2, TRACE_ON="true")
+    del of_a_batch.properties["MSG_REGION"]
+    batch = [pulled(1, KEYS="k1 k2"), of_a_batch, off, of_the_trace]
     context = ConsumeMessageContext("cg", batch, QUEUE)
     now_ms = cluster.clock.now_ms()
     run(trace.hooks.before, context)
@@ -146,8 +148,8 @@ async def test_a_batch_that_a_listener_handles(cluster: Cluster) -> None:
             retry_times=2, keys="k1 k2",
         ),
         SubBeforeTrace(
-            time_ms=now_ms, region="R", group="cg", request_id=request_id, msg_id="ID2",
-            retry_times=2,
+            time_ms=now_ms, region="DefaultRegion", group="cg", request_id=request_id,
+            msg_id="ID2", retry_times=2,
         ),
     ]  # fmt: skip
     await cluster.clock.advance(0.02)
@@ -166,7 +168,7 @@ async def test_a_batch_that_a_listener_handles(cluster: Cluster) -> None:
 async def test_a_batch_of_which_nothing_is_told(cluster: Cluster) -> None:
     dispatcher = await kept(cluster)
     trace = ConsumerTrace(dispatcher, cluster.clock)
-    context = ConsumeMessageContext("cg", [received(1)], QUEUE)  # its broker gave no region
+    context = ConsumeMessageContext("cg", [pulled(1, TRACE_ON="false")], QUEUE)
     run(trace.hooks.before, context)
     run(trace.hooks.after, context)
     assert dispatcher.records == []
