@@ -14,6 +14,7 @@ from pocketmq.client import (
     ConsumeHooks,
     ConsumeMessageContext,
     ConsumeReturnType,
+    LocalTransactionState,
     Message,
     Producer,
     PullConsumer,
@@ -25,6 +26,7 @@ from pocketmq.client import (
     SendForbiddenError,
     SendHooks,
     SendMessageContext,
+    TransactionProducer,
     by_hash,
     reply_message,
 )
@@ -220,6 +222,40 @@ async def namespaces_keep_apart(namesrv: str) -> None:
             await admin.delete_topic(f"{space}%{topic}" if space else topic)
 
 
+async def namespaces_hold_for_order_and_transactions(namesrv: str) -> None:
+    """Locks, checks and ends of transactions name the right topics and groups."""
+
+    class Decided:
+        def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+            return LocalTransactionState.COMMIT if arg else LocalTransactionState.ROLLBACK
+
+        def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+            raise AssertionError("the end was told")
+
+    topic, space, inbox = fresh("topic"), fresh("shop"), Inbox()
+    async with (
+        Admin(namesrv) as admin,
+        TransactionProducer("pg", namesrv, listener=Decided(), namespace=space) as producer,
+    ):
+        await admin.create_topic(f"{space}%{topic}", 1)
+        for number in range(6):
+            message = Message(topic, b"%d" % number)
+            await producer.send_in_transaction(message, arg=number % 2)
+        async with PushConsumer(
+            fresh("cg"),
+            namesrv,
+            namespace=space,
+            listener=inbox,
+            orderly=True,
+            consume_from_where=FROM_FIRST,
+        ) as consumer:
+            consumer.subscribe(topic)
+            await inbox.holds(3)
+        assert [m.body for m in inbox.messages] == [b"1", b"3", b"5"]
+        assert {m.topic for m in inbox.messages} == {topic}
+        await admin.delete_topic(f"{space}%{topic}")
+
+
 async def a_batch_goes_to_one_queue(namesrv: str) -> None:
     """A selector may choose it, if it chooses the same for all messages."""
     topic = fresh("topic")
@@ -240,5 +276,6 @@ EXTRA_SCENARIOS = [
     hooks_look_on,
     traces_are_written,
     namespaces_keep_apart,
+    namespaces_hold_for_order_and_transactions,
     a_batch_goes_to_one_queue,
 ]

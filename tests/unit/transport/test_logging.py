@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-WARN = (
-    "import logging, pocketmq.{component}; logging.getLogger('pocketmq.{component}').warning('!')"
-)
+WARN = "import logging, pocketmq.{0}; logging.getLogger('pocketmq.{0}').warning('!')"
 
 
 def printed(code: str) -> str:
@@ -19,7 +17,7 @@ def printed(code: str) -> str:
 
 @pytest.mark.parametrize("component", ["client", "broker", "namesrv"])
 def test_nothing_is_printed_unless_the_application_asks(component: str) -> None:
-    code = WARN.format(component=component)
+    code = WARN.format(component)
     assert printed(code) == ""
     assert printed(f"import logging; logging.basicConfig(); {code}") == (
         f"WARNING:pocketmq.{component}:!\n"
