@@ -225,3 +225,26 @@ def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     assert damaged.returncode == 1
     assert str(log) in damaged.stdout
     assert pocketmq("store", "check", str(tmp_path / "nothing")).returncode == 2
+
+
+def test_timers_are_sent_and_recalled(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliTimers", "--queues", "1", *names)
+    send = ("send", "CliTimers", *names, "-o", "json")
+    (gone,) = json.loads(ok(*send, "gone", "--delay", "10m"))
+    ok(*send, "late", "--delay", "1.5s")
+    ok(*send, "past", "--deliver-at", "2001-09-09T01:46:40Z")
+    recalled = json.loads(ok("recall", "CliTimers", gone["recallHandle"], *names, "-o", "json"))
+    assert recalled == [{"recalled": gone["msgId"]}]
+    consumed = ok("consume", "CliTimers", "--from-beginning", "--count", "2", *names)
+    assert sorted(consumed.split()) == ["late", "past"]
+    for words, text in (
+        (("send", "CliTimers", "x", "--delay", "soon"), "10s"),
+        (("send", "CliTimers", "x", "--delay", "0s"), "10s"),
+        (("send", "CliTimers", "x", "--deliver-at", "tomorrow"), "2030-01-31T08:00:00"),
+        (("send", "CliTimers", "x", "--delay", "1s", "--deliver-at", "2001-09-09"), "give one"),
+        (("recall", "CliTimers", "nonsense"), "recall handle is invalid"),
+    ):
+        refused = pocketmq(*words, *names)
+        assert refused.returncode == 2, words
+        assert text in refused.stderr

@@ -157,6 +157,7 @@ def _broker_settings(listening: Listening, store: Path) -> dict[str, object]:
         "transactionTimeOut": 1000,
         # A machine that is busy for 200 ms must not look like a broker that refuses.
         "brokerFastFailureEnable": "false",
+        "recallMessageEnable": "true",
     }
 
 

@@ -13,7 +13,9 @@ from pocketmq.cli.options import (
     NAMESRV_DEFAULT,
     NamesrvOption,
     TopicArgument,
+    duration_ms,
     name_value_pairs,
+    time_ms,
 )
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
 from pocketmq.transport.clock import SystemClock
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pocketmq.protocol.message import Message, ReceivedMessage
 
 SEND_COLUMNS = ("status", "msgId", "broker", "queue", "offset")
+TIMER_COLUMNS = (*SEND_COLUMNS, "recallHandle")
+RECALL_COLUMNS = ("recalled",)
 
 
 def send(
@@ -39,18 +43,32 @@ def send(
     property_: Annotated[
         list[str] | None, typer.Option("--property", "-p", help="name=value; may be repeated.")
     ] = None,
+    delay: Annotated[
+        str | None, typer.Option(help="Deliver so much later: 10s, 1.5m, 2h, 3d or 250ms.")
+    ] = None,
+    deliver_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Deliver at this time: 2030-01-31T08:00:00, with Z or +01:00 at the end "
+            "if it is not local time."
+        ),
+    ] = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Send a message, or one for each line of standard input."""
     properties = name_value_pairs("--property", property_)
+    delay_ms = 0 if delay is None else duration_ms("--delay", delay)
+    deliver_at_ms = 0 if deliver_at is None else time_ms("--deliver-at", deliver_at)
+    is_timer = bool(delay_ms or deliver_at_ms)
 
     def message(text: str) -> Message:
         from pocketmq.client import Message
 
         return Message(
-            topic, text, tags=tag, keys=key or (), sharding_key=sharding_key, properties=properties
-        )
+            topic, text, tags=tag, keys=key or (), sharding_key=sharding_key,
+            properties=properties, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms,
+        )  # fmt: skip
 
     async def main() -> list[dict[str, Any]]:
         from pocketmq.client import Producer, by_hash
@@ -72,10 +90,28 @@ def send(
                         "queue": result.queue.queue_id,
                         "offset": result.queue_offset,
                     }
+                    | ({"recallHandle": result.recall_handle} if is_timer else {})
                 )
         return rows
 
-    print_rows(run(main()), SEND_COLUMNS, output)
+    print_rows(run(main()), TIMER_COLUMNS if is_timer else SEND_COLUMNS, output)
+
+
+def recall(
+    topic: TopicArgument,
+    handle: Annotated[str, typer.Argument(help="The recallHandle that `send` printed.")],
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Call a message back that was sent with --delay or --deliver-at, before it is delivered."""
+
+    async def main() -> str:
+        from pocketmq.client import Producer
+
+        async with Producer("pocketmq_cli", namesrv) as producer:
+            return await producer.recall(topic, handle)
+
+    print_rows([{"recalled": run(main())}], RECALL_COLUMNS, output)
 
 
 def consume(

@@ -20,6 +20,7 @@ from pocketmq.client.hooks import CommunicationMode, SendHooks
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.latency import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.outgoing import Outgoing, Packer
+from pocketmq.client.recalling import recall_message
 from pocketmq.client.requests import Announcement
 from pocketmq.client.results import SendResult
 from pocketmq.client.selectors import QueueSelector
@@ -347,6 +348,29 @@ class Producer:
             await self.send(message, left_ms, queue=queue, selector=selector, arg=arg)
             left_ms = max(0.0, (deadline - clock.monotonic()) * 1000)
             return await request.reply(left_ms, timeout_ms)
+
+    async def recall(self, topic: str, recall_handle: str, timeout_ms: float | None = None) -> str:
+        """Calls a timer message back before it is delivered; brokers take no delay levels back.
+
+        Args:
+            topic: that it was sent to.
+            recall_handle: of its `SendResult`.
+            timeout_ms: by default `send_timeout_ms`.
+
+        Returns:
+            The message's unique key.
+
+        Raises:
+            UsageError: the handle is none, or the topic takes no recalls; nobody was asked.
+            ResponseError: the broker refused it; code 604 when the message is delivered already.
+            RouteError, NoNameServerError, ConnectError, ConnectionClosedError, CallTimeoutError.
+        """
+        sender = self._running()
+        timeout = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        wrapped = self.instance.namespace.wrap(topic)
+        return await recall_message(
+            self.instance, sender, self.group, wrapped, recall_handle, timeout
+        )
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that a topic's messages can be sent to (fetchPublishMessageQueues).

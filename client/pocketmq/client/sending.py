@@ -155,7 +155,7 @@ class Sender:
     async def _attempt(
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float
     ) -> SendResult:
-        address = await self._address(queue, deadline)
+        address = await self.address(queue, deadline)
         connection = self._pool.peek(address) or await self._connect(address, deadline)
         header = outgoing.header
         header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
@@ -206,13 +206,22 @@ class Sender:
     async def _attempt_oneway(
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float
     ) -> None:
-        address = await self._address(queue, deadline)
+        address = await self.address(queue, deadline)
         connection = self._pool.peek(address) or await self._connect(address, deadline)
         header = outgoing.header
         header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
         await connection.oneway(Command(header.code, header=header, body=outgoing.body))
 
-    async def _address(self, queue: MessageQueue, deadline: float) -> str:
+    async def address(self, queue: MessageQueue, deadline: float) -> str:
+        """Where the broker of a queue takes messages.
+
+        Args:
+            queue: of the topic and broker.
+            deadline: of the clock's `monotonic`.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
         address = self._routes.master_address(queue.broker_name)
         if address is None:
             # A queue that the caller named may be of a topic that was not used yet.

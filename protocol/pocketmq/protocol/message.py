@@ -31,8 +31,14 @@ class Message:
         properties: further properties of the application.
         sharding_key: decides the queue where a hash selector is used, and names the order.
         delay_level: 1 to 18; 0 for at once.
+        delay_ms: deliver so many milliseconds after the broker took it (by default up to three
+            days); 0 for at once.
+        deliver_at_ms: deliver at this time, milliseconds since the epoch; 0 for at once.
         flag: a number of the application's own.
         wait_store_ok: answer only when flushed and replicated as the broker is configured.
+
+    Raises:
+        UsageError: more than one of the three delays is given, or a negative one.
     """
 
     __slots__ = ("body", "flag", "properties", "topic")
@@ -47,6 +53,8 @@ class Message:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay_ms: int = 0,
+        deliver_at_ms: int = 0,
         flag: int = 0,
         wait_store_ok: bool = True,
     ) -> None:
@@ -62,7 +70,19 @@ class Message:
             self.properties[props.SHARDING_KEY] = sharding_key
         if delay_level:
             self.properties[props.DELAY] = str(delay_level)
+        if delay_ms or deliver_at_ms:
+            self._set_timer(delay_level, delay_ms, deliver_at_ms)
         self.properties[props.WAIT] = "true" if wait_store_ok else "false"
+
+    def _set_timer(self, delay_level: int, delay_ms: int, deliver_at_ms: int) -> None:
+        given = [value for value in (delay_level, delay_ms, deliver_at_ms) if value]
+        if len(given) > 1 or given[0] < 0:
+            raise UsageError(
+                f"delay_level={delay_level}, delay_ms={delay_ms}, deliver_at_ms={deliver_at_ms}: "
+                f"give one of them, and none that is negative"
+            )
+        name = props.TIMER_DELAY_MS if delay_ms else props.TIMER_DELIVER_MS
+        self.properties[name] = str(given[0])
 
     @property
     def tags(self) -> str | None:

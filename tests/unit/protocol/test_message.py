@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from unit.protocol.test_records import GOLDEN
@@ -55,6 +56,34 @@ def test_the_properties_given_are_not_changed() -> None:
     given = {"a": "b"}
     Message("T", properties=given, tags="x")
     assert given == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "properties"),
+    [
+        ({}, {}),
+        ({"delay_ms": 0, "deliver_at_ms": 0}, {}),
+        ({"delay_ms": 1500}, {"TIMER_DELAY_MS": "1500"}),
+        ({"deliver_at_ms": 1_700_000_000_000}, {"TIMER_DELIVER_MS": "1700000000000"}),
+    ],
+)
+def test_a_message_asks_for_a_time(given: dict[str, Any], properties: dict[str, str]) -> None:
+    assert Message("T", **given).properties == {"WAIT": "true", **properties}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"delay_ms": 1, "deliver_at_ms": 1},
+        {"delay_ms": 1, "delay_level": 1},
+        {"deliver_at_ms": 1, "delay_level": 1},
+        {"delay_ms": -1},
+        {"deliver_at_ms": -1},
+    ],
+)
+def test_a_message_asks_for_one_delay(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        Message("T", **given)
 
 
 def test_received_message() -> None:

@@ -96,6 +96,10 @@ class Producer(Blocking[producer.Producer]):
         request = self._twin.request(message, timeout_ms, queue=queue, selector=selector, arg=arg)
         return self._run(request)
 
+    def recall(self, topic: str, recall_handle: str, timeout_ms: float | None = None) -> str:
+        """Calls a timer message back before it is delivered."""
+        return self._run(self._twin.recall(topic, recall_handle, timeout_ms))
+
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that a topic's messages can be sent to."""
         return self._run(self._twin.queues(topic))
