@@ -14,18 +14,13 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
+from own_cluster import Cluster, cluster, memory_kb
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer, ReceivedMessage
 from pocketmq.protocol.codes import ResponseCode
@@ -45,32 +40,6 @@ PACED_PER_S = 1_000
 PACED_BURSTS_PER_S = 200
 HOLD_MS = 15_000
 """How long Apache's clients, and this one, let a broker hold a pull."""
-
-
-class Cluster(NamedTuple):
-    """A cluster of one broker in one other process."""
-
-    pid: int
-    namesrv: str
-    broker: str
-
-
-@contextmanager
-def cluster() -> Iterator[Cluster]:
-    """Runs `pocketmq up` on ports that the system chooses."""
-    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pocketmq.cli.main", "up", "--data", directory,
-             "--namesrv-port", "0", "--broker-port", "0"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert process.stdout is not None
-            addresses = dict(re.findall(r"([\w-]+)=(\S+)", process.stdout.readline()))
-            yield Cluster(process.pid, addresses["namesrv"], addresses["broker-a"])
-        finally:
-            process.terminate()
-            process.wait()
 
 
 async def sends_per_s(namesrv: str, topic: str, count: int) -> float:
@@ -190,13 +159,6 @@ async def idle_polls(target: Cluster, topic: str, count: int, seconds: int) -> I
     for connection in connections:
         connection.abort("the measurement is over")
     return Idle((polling_kb - connected_kb) / count, (connected_kb - at_first_kb) / count, percent)
-
-
-def memory_kb(pid: int) -> int:
-    """The process's share of memory (PSS)."""
-    found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)
-    assert found is not None
-    return int(found[1])
 
 
 def cpu_s(pid: int) -> float:

@@ -154,19 +154,38 @@ def idle(work: Path, seconds: int) -> Line:
 def own_client() -> list[Line]:
     """This project's own client, in a process of its own."""
     console.print("our own client …")
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "client.py"], stdout=subprocess.PIPE, text=True,
-        check=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
-    lines = []
-    for what, name, unit, limit, at_least in (
+    return _own(
+        "client.py",
         ("our producer, 64 awaited sends under way", "sends_per_s", "msg/s", 20_000, True),
         ("our push consumer, a backlog", "consumed_per_s", "msg/s", 30_000, True),
         ("end-to-end latency at 1,000 msg/s, median", "latency_median_ms", "ms", 2, False),
         ("10,000 idle long polls, memory of each", "idle_poll_kb", "KB", 3, False),
         ("10,000 idle long polls, share of a core", "idle_cpu_percent", "%", 2, False),
-    ):
+    )
+
+
+def timers() -> list[Line]:
+    """Timers and delay levels: what a million of them cost, and how late 1,000 a second come."""
+    console.print("timers …")
+    return _own(
+        "timers.py",
+        ("a million pending timers, broker memory in all", "pending_mb", "MB", 200, False),
+        ("the same after a restart", "restarted_mb", "MB", 200, False),
+        ("restart with them", "restart_s", "s", 5, False),
+        ("restart after a kill", "restart_after_kill_s", "s", 5, False),
+        ("1,000 timers due a second, the latest", "timers_late_max_ms", "ms", 200, False),
+        ("1,000 of a delay level due a second, the latest", "level_late_max_ms", "ms", 200, False),
+    )
+
+
+def _own(script: str, *figures: tuple[str, str, str, int, bool]) -> list[Line]:
+    """Figures of one of our own scripts: what, name there, unit, bar, whether it is a minimum."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / script], stdout=subprocess.PIPE, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    lines = []
+    for what, name, unit, limit, at_least in figures:
         value = found[name]
         holds = value >= limit if at_least else value <= limit
         bar = f"{'≥' if at_least else '≤'} {limit:,} {unit}"
@@ -253,6 +272,7 @@ def main() -> int:
             console.print(f"{given.reference} is not there: RocketMQ is left out", style="yellow")
         lines.append(idle(work, given.idle_seconds))
     lines += own_client()
+    lines += timers()
     lines += spark_ingest(given.spark_rows, given.spark_runs)
     write_results(lines, given)
     return 1 if any(line.holds == "NO" for line in lines) else 0

@@ -1,0 +1,54 @@
+"""This project's cluster in a process of its own, as the scripts beside this one measure it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Cluster(NamedTuple):
+    """A cluster of one broker in one other process."""
+
+    pid: int
+    namesrv: str
+    broker: str
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Runs `pocketmq up` on ports that the system chooses."""
+    with (
+        tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory,
+        cluster_in(directory) as started,
+    ):
+        yield started
+
+
+@contextmanager
+def cluster_in(directory: str) -> Iterator[Cluster]:
+    """The same on a data directory that may hold something."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pocketmq.cli.main", "up", "--data", directory,
+         "--namesrv-port", "0", "--broker-port", "0"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        addresses = dict(re.findall(r"([\w-]+)=(\S+)", process.stdout.readline()))
+        yield Cluster(process.pid, addresses["namesrv"], addresses["broker-a"])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def memory_kb(pid: int) -> int:
+    """The process's share of memory (PSS)."""
+    found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)
+    assert found is not None
+    return int(found[1])
