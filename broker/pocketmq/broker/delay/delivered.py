@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pocketmq.broker.store.metadata import Metadata
 
 PAGE_SIZE = 4096
@@ -9,6 +11,7 @@ OFFSETS_PER_PAGE = 8 * PAGE_SIZE
 
 _FIRST_PAGE = "timer_first_page"
 _PAGE_MAX = 1 << 62
+_NOT_FULL = re.compile(rb"[^\xff]")
 
 
 class DeliveredSet:
@@ -98,21 +101,28 @@ class DeliveredSet:
     @property
     def first_missing(self) -> int:
         """The first offset that is not in the set."""
-        start = self._first * OFFSETS_PER_PAGE
-        bits = self._pages.get(self._first)
-        if bits is None:
-            return start
-        rest = bits.lstrip(b"\xff")
-        byte = rest[0]
-        return start + 8 * (PAGE_SIZE - len(rest)) + ((byte + 1 & ~byte).bit_length() - 1)
+        return self.next_missing(0)
 
-    def end_of_complete(self, offset: int) -> int:
-        """The first offset, from one on, that is not in a page of which everything is in."""
+    def next_missing(self, offset: int) -> int:
+        """The first offset, from one on, that is not in the set."""
+        page, bit = divmod(max(offset, self._first * OFFSETS_PER_PAGE), OFFSETS_PER_PAGE)
+        while (bits := self._pages.get(page)) is not None:
+            if self._missing[page]:
+                # The byte that holds the offset first, as if what is before it were delivered.
+                byte = bits[bit >> 3] | (1 << (bit & 7)) - 1
+                if byte == 0xFF:
+                    found = _NOT_FULL.search(bits, (bit >> 3) + 1)
+                    bit = found.start() * 8 if found else OFFSETS_PER_PAGE
+                    byte = bits[bit >> 3] if found else 0xFF
+                if bit < OFFSETS_PER_PAGE:
+                    return page * OFFSETS_PER_PAGE + (bit & ~7) + _lowest_zero(byte)
+            page, bit = page + 1, 0
+        return page * OFFSETS_PER_PAGE + bit
+
+    def is_untouched(self, offset: int) -> bool:
+        """Whether nothing near an offset is in the set."""
         page = offset // OFFSETS_PER_PAGE
-        while page < self._first or self._missing.get(page) == 0:
-            page += 1
-            offset = page * OFFSETS_PER_PAGE
-        return offset
+        return page >= self._first and page not in self._pages
 
     def _drop_complete(self) -> None:
         while self._missing.get(self._first) == 0:
@@ -138,3 +148,7 @@ class DeliveredSet:
         except BaseException:
             self._changed |= changed
             raise
+
+
+def _lowest_zero(byte: int) -> int:
+    return (~byte & byte + 1).bit_length() - 1

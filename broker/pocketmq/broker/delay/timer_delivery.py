@@ -25,6 +25,9 @@ from pocketmq.protocol.records import check_record
 INDEXED_PER_TURN_MAX = 4096
 """New messages that one turn enters into the index."""
 
+SPARSE_READ_MAX = 128
+"""Index entries that are read together at a start where some were delivered: perhaps most."""
+
 
 class TimerDelivery(Delivery):
     """The queue of the timer topic, in order of the times that its messages ask for.
@@ -105,15 +108,20 @@ class TimerDelivery(Delivery):
 
     def _enter_new(self, queue_log: QueueLog) -> bool:
         """Enters what was appended into the index; whether that was all."""
-        offset = max(self._next_offset, queue_log.min_offset)
-        if offset < self._opened_end:
-            offset = min(self._delivered.end_of_complete(offset), self._opened_end)
-        if offset < queue_log.end_offset:
-            entries = queue_log.read_entries(offset, INDEXED_PER_TURN_MAX)
-            for _, _, due_ms in ENTRY.iter_unpack(entries):
+        offset, left = max(self._next_offset, queue_log.min_offset), INDEXED_PER_TURN_MAX
+        while left > 0:
+            count = left
+            if offset < self._opened_end:
+                offset = min(self._delivered.next_missing(offset), self._opened_end)
+                if not self._delivered.is_untouched(offset):
+                    count = min(left, SPARSE_READ_MAX)
+            if offset >= queue_log.end_offset:
+                break
+            for _, _, due_ms in ENTRY.iter_unpack(queue_log.read_entries(offset, count)):
                 if offset >= self._opened_end or offset not in self._delivered:
                     self.index.add(abs(due_ms), offset << 1 | (due_ms < 0))
                 offset += 1
+            left -= count
         self._next_offset = offset
         return offset >= queue_log.end_offset
 

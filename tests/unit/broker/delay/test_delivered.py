@@ -35,9 +35,10 @@ def test_holds_what_was_added_and_keeps_it(metadata: Metadata, chance: random.Ra
         asked = [chance.randrange(end + 10) for _ in range(1000)]
         assert [offset in delivered for offset in asked] == [offset in model for offset in asked]
         assert delivered.first_missing == next(o for o in range(end + 1) if o not in model)
-        offset = chance.randrange(end)
-        skipped = delivered.end_of_complete(offset)
-        assert skipped == offset or all(o in model for o in range(offset, skipped))
+        for offset in (*(chance.randrange(end) for _ in range(50)), *range(PAGE - 9, PAGE + 9)):
+            expected = next(o for o in range(offset, end + 1) if o not in model)
+            assert delivered.next_missing(offset) == expected
+            assert not delivered.is_untouched(offset) or offset not in delivered
 
 
 def test_complete_pages_cost_nothing(metadata: Metadata) -> None:
@@ -46,7 +47,7 @@ def test_complete_pages_cost_nothing(metadata: Metadata) -> None:
         delivered.add(offset)
     delivered.save()
     assert {page: len(bits) for page, bits in metadata.timer_pages().items()} == {1: 0}
-    assert DeliveredSet(metadata).end_of_complete(PAGE) == 2 * PAGE
+    assert DeliveredSet(metadata).next_missing(PAGE) == 2 * PAGE
     for offset in range(PAGE):
         delivered.add(offset)
     delivered.save()
