@@ -12,7 +12,7 @@ import pytest_asyncio
 from integration.broker_parts import TOPIC, Client, Refusal, Stage, send_request
 from integration.delay_parts import QUIET, SetClock, bodies, in_log, set_back
 from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import copy_of
+from unit.broker.store.stores import copy_of, damage
 from unit.transport.peers import until
 
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
@@ -416,6 +416,30 @@ async def test_a_full_disk_holds_timers_up_and_they_come_later(
     await send_timer(client, b"y", due_ms)
     await clock.advance(0.1)
     assert in_log(client.broker)[1].store_timestamp == due_ms
+
+
+async def test_a_damaged_timer_or_recall_holds_the_others_up_for_a_moment(
+    tmp_path: Path, clock: SetClock, seed: int
+) -> None:
+    async with Stage(tmp_path, clock, seed) as stage:
+        client = await stage.started_with_topic(queues=1, **QUIET)
+        handles = [
+            await send_timer(client, b"body-%d" % index, START_MS + 5000 + index)
+            for index in range(4)
+        ]
+        await recall(client, handles[3])
+        path = client.broker.store.queue_log(names.TIMER_TOPIC, 0).segments[0].log_path
+        sound = path.read_bytes()
+        damage(path, sound.index(b"body-1"))
+        damage(path, sound.rindex(b"0\x13rmq_sys_wheel_timer"))
+        await clock.advance(10)
+        assert bodies(client.broker) == [b"body-0", b"body-2", b"body-3"], "it cannot be read"
+        assert client.broker.schedule.timers.delivery.durable_offset <= 1, "and is not given up"
+        path.write_bytes(sound)
+        await clock.advance(LOOK_AGAIN_MS_MAX / 1000)
+        assert bodies(client.broker) == [b"body-0", b"body-2", b"body-3", b"body-1"]
+        await clock.advance(LOOK_AGAIN_MS_MAX / 1000)
+        assert len(client.broker.schedule.timers.delivery.index) == 0
 
 
 async def test_jumps_of_the_clock(stage: Stage, clock: SetClock) -> None:

@@ -60,6 +60,7 @@ class Delivery(ABC):
         self._done: set[int] = set()
         self._copies: dict[QueueLog, int] = {}
         self._failure: str | None = None
+        self._damaged: int | None = None
         self._trouble: str | None = None
 
     @abstractmethod
@@ -133,6 +134,7 @@ class Delivery(ABC):
         position = 0
         for offset in range(first_offset, part.next_offset):
             if not check_record(part.data, position, len(part.data)):
+                self._damaged = offset
                 self._failure = f"the waiting message at offset {offset} is damaged on the disk"
                 return
             message = read_stored(part.data, position)

@@ -8,6 +8,7 @@ from pocketmq.broker.delay.delivered import DeliveredSet
 from pocketmq.broker.delay.delivery import (
     DELIVERIES_PER_TURN_MAX,
     DELIVERY_SIZE_PER_TURN_MAX,
+    LOOK_AGAIN_MS_MAX,
     Delivery,
     FindTarget,
 )
@@ -153,6 +154,7 @@ class TimerDelivery(Delivery):
             return
         part = queue_log.read(offset, 1, 1)
         if not check_record(part.data, 0, len(part.data)):
+            self._damaged = offset
             raise StoreError(f"the recall at offset {offset} is damaged on the disk")
         key = _key_of(read_stored(part.data), props.TIMER_DELETE_KEY)
         self._recalls[offset] = key
@@ -184,12 +186,15 @@ class TimerDelivery(Delivery):
     # -- progress -----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Notes what was delivered; the rest waits again."""
+        """Notes what was delivered; the rest waits again, what is damaged behind the others."""
         taken, self._taken = self._taken, {}
+        damaged, self._damaged = self._damaged, None
         delivered = []
         for item, due_ms in taken.items():
             if item >> 1 in self._done:
                 delivered.append(item >> 1)
+            elif item >> 1 == damaged:
+                self.index.add(self._clock.now_ms() + LOOK_AGAIN_MS_MAX, item)
             else:
                 self.index.add(due_ms, item)
         self._done.clear()
