@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -490,6 +492,11 @@ async def test_a_power_cut_that_takes_timers_from_the_log_hides_no_later_ones(
     killed = copy_of(tmp_path / "store", "cut")
     for path in killed.glob(f"queues/{names.TIMER_TOPIC}/0/*"):
         path.unlink()
+    with closing(sqlite3.connect(killed / "meta.db")) as metadata:  # as if it was never synced
+        metadata.execute(
+            "UPDATE queue_logs SET position = 0, offset = 0 WHERE topic = ?", (names.TIMER_TOPIC,)
+        )
+        metadata.commit()
     again = await stage.start(store_path_root_dir=str(killed), **QUIET)
     await send_timer(again, b"new", clock.now_ms() + 3_600_000)
     second = copy_of(killed, "second")
