@@ -72,7 +72,7 @@ class HookedSender(Sender):
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float
     ) -> SendMessageContext:
         hooks, messages = self._hooks, outgoing.messages
-        address = await self._address(queue, deadline)
+        address = await self.address(queue, deadline)
         if hooks.forbidden:
             hooks.check(CheckForbiddenContext(self._group, messages, queue, address, outgoing.mode))
         context = SendMessageContext(
