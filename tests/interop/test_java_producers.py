@@ -1,23 +1,37 @@
-"""Apache's producers on this cluster: delays, transactions, requests, message trace."""
+"""Apache's producers on this cluster: delays, timers, transactions, requests, message trace."""
 
 from __future__ import annotations
 
 import pytest
 from interop.conftest import RunProbe
+from interop.java_probe import JavaProbe
 from interop.scenarios import NewName, Scenarios, by_key, keys, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 # Of levels 1 to 4 in BROKER_SETTINGS.
 LEVEL_DELAYS_MS = {"0": 0, "1": 1000, "2": 1000, "3": 1000, "4": 2000}
+# Apache's timer wheel turns by seconds: it delivers up to one early.
+WHEEL_STEP_MS = 1000
+MESSAGE_ILLEGAL = 13
+ILLEGAL_OPERATION = 604
+REFUSED_BY_CLIENT = -1
 TRANSACTION_COMMITTED = 8
 
 
 @pytest.fixture(scope="module")
-def seen(java: RunProbe, new_name: NewName) -> Scenarios:
+def seen(java: RunProbe, new_name: NewName, probe: JavaProbe) -> Scenarios:
     """All scenarios of this module, played together."""
-    commands = ("delays", "trace", "transactions", "request-reply")
+    only_5 = ("timers",) if probe.is_5 else ()
+    commands = ("delays", "trace", "transactions", "request-reply", *only_5)
     return play(java, new_name, *commands)
+
+
+@pytest.fixture
+def since_5(probe: JavaProbe) -> None:
+    """Skips a test of what the client has since 5.0."""
+    if not probe.is_5:
+        pytest.skip(f"the client {probe.client_version} has no timers and no recall")
 
 
 def test_delayed_messages_come_when_they_are_due(seen: Scenarios) -> None:
@@ -30,6 +44,41 @@ def test_delayed_messages_come_when_they_are_due(seen: Scenarios) -> None:
         if level != "0":
             assert message["properties"]["DELAY"] == level
             assert message["properties"]["REAL_TOPIC"] == message["topic"]
+
+
+@pytest.mark.usefixtures("since_5")
+def test_timers_come_when_they_are_due(seen: Scenarios) -> None:
+    timers = seen["timers"]
+    delivered = by_key(timers["deliveries"])
+    assert {key: len(messages) for key, messages in delivered.items()} == {
+        "past": 1,
+        "delay in ms": 1,
+        "delay in s": 1,
+        "deliver at": 1,
+    }
+    for key, [message] in delivered.items():
+        assert message["storeTimestamp"] >= timers["dueAt"][key] - WHEEL_STEP_MS, key
+        assert message["msgId"] == timers["msgIds"][key]
+    assert delivered["delay in s"][0]["properties"]["TIMER_DELAY_SEC"] == "2"
+    assert delivered["delay in ms"][0]["properties"]["TIMER_DELAY_MS"] == "1500"
+
+
+@pytest.mark.usefixtures("since_5")
+def test_recalled_timer_does_not_come(seen: Scenarios) -> None:
+    timers = seen["timers"]
+    assert timers["recalled"] == timers["msgIds"]["recalled"]
+    assert "recalled" not in by_key(timers["deliveries"])
+    # The last that came was due later.
+    assert timers["dueAt"]["recalled"] + WHEEL_STEP_MS < timers["dueAt"]["deliver at"]
+
+
+@pytest.mark.usefixtures("since_5")
+def test_timers_and_recalls_that_cannot_be_are_refused(seen: Scenarios) -> None:
+    assert seen["timers"]["refusals"] == {
+        "garbage": REFUSED_BY_CLIENT,
+        "other topic": ILLEGAL_OPERATION,
+        "too far": MESSAGE_ILLEGAL,
+    }
 
 
 def test_transactions_are_visible_once_they_are_committed(seen: Scenarios) -> None:
