@@ -18,6 +18,16 @@ from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.settings import settings_text
 
+NOTHING_WAITS = (
+    *(
+        f"{kind}ThreadPoolQueue{figure}"
+        for kind in ("send", "pull", "ack")
+        for figure in ("Size", "HeadWaitTimeMills")
+    ),
+    "pageCacheLockTimeMills",
+)
+"""What waits for a thread or a lock, as `mqadmin clusterList` prints it: here always 0."""
+
 
 class AdminHandlers:
     """Tells what the broker does and how it is set up."""
@@ -70,6 +80,7 @@ class AdminHandlers:
             "queueLogs": len(store.all_logs()),
             "dispatchBehindBytes": 0,
             "writable": "false" if store.refusal else "true",
+            **dict.fromkeys(NOTHING_WAITS, 0),
         }
         for level, (offset, end) in self._schedule.offsets().items():
             figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
