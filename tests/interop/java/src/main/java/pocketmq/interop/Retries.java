@@ -22,7 +22,10 @@ final class Retries {
 
   private static final int RECONSUME_TIMES_MAX = 2;
   private static final int DEAD_LETTERS = 3;
-  private static final int DELIVERIES = 1 + 1 + RECONSUME_TIMES_MAX + 1 + RECONSUME_TIMES_MAX + 2;
+
+  /** "fine" and "refused" once, "once" twice, the other two until they are dead letters. */
+  private static final int DELIVERIES = 1 + 1 + 2 + 2 * (1 + RECONSUME_TIMES_MAX);
+
   private static final int BATCH = 4;
   private static final int BATCH_DELIVERIES = BATCH + BATCH / 2;
 
