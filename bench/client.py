@@ -23,6 +23,7 @@ import uvloop
 from own_cluster import Cluster, cluster, memory_kb
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer, ReceivedMessage
+from pocketmq.client.settings import PushSettings
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.pulling import (
@@ -38,8 +39,7 @@ IN_FLIGHT = 64
 QUEUES = 8
 PACED_PER_S = 1_000
 PACED_BURSTS_PER_S = 200
-HOLD_MS = 15_000
-"""How long Apache's clients, and this one, let a broker hold a pull."""
+HOLD_MS = PushSettings().pull_hold_ms
 
 
 async def sends_per_s(namesrv: str, topic: str, count: int) -> float:

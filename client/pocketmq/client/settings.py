@@ -112,7 +112,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
             group that run on one machine need an instance_name or a path each.
         pull_batch_size: messages that one pull asks for.
         pull_interval_ms: pause between two pulls of a queue.
-        pull_hold_ms: how long a broker may hold a pull when there is nothing new.
+        pull_hold_ms: how long a broker may hold a pull when there is nothing new; as pull consumers
+            have it (Apache's push consumers: 15 s), because idle queues then cost a quarter less.
         pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
         pull_retry_ms: pause after a pull that failed (pullTimeDelayMillsWhenException).
         consume_from_where: where a group begins that has no offset yet.
@@ -138,7 +139,7 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     local_offsets_path: str | None = None
     pull_batch_size: int = 32
     pull_interval_ms: int = 0
-    pull_hold_ms: int = 15_000
+    pull_hold_ms: int = 20_000
     pull_timeout_ms: int = 15_000
     pull_retry_ms: int = 1_000
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"

@@ -123,7 +123,7 @@ async def test_pulls_carry_the_offset_too(cluster: Cluster) -> None:
     await until(lambda: broker.count(PULL) == 2)
     request = broker.last(PULL).read(PullMessageRequest)
     assert request.sys_flag & PULL_COMMIT_OFFSET
-    assert (request.commit_offset, request.suspend_timeout_millis) == (0, 15_000)
+    assert (request.commit_offset, request.suspend_timeout_millis) == (0, 20_000)
     await done(c.close())
 
 
