@@ -29,8 +29,17 @@ async def call_in_thread(
 
     It may return a coroutine, as ``lambda message: handle(message)`` does: that runs on the loop.
     """
-    result = await asyncio.get_running_loop().run_in_executor(threads, function, *args)
+    result = await asyncio.get_running_loop().run_in_executor(threads, _call, function, *args)
     return await result if inspect.isawaitable(result) else result
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args)
+    except (StopIteration, GeneratorExit) as e:
+        # Neither can be awaited: before Python 3.12 whoever waits for the first waits for ever,
+        # and the second ends all coroutines that wait.
+        raise RuntimeError(f"{function!r} raised {type(e).__name__}") from e
 
 
 class ApplicationFunction:

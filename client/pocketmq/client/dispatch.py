@@ -15,10 +15,12 @@ from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.results import (
     RETRY_ALL,
     ConsumeResult,
+    ListenerAnswer,
     OrderlyResult,
     RetryLater,
     SuspendQueue,
 )
+from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.tasks import Tasks, repeat
@@ -34,6 +36,9 @@ LOGGED_MAX = 1024
 OVERDUE_CHECKS = 15
 """How often, during one consume timeout, it is looked for batches that exceed it."""
 
+CANCEL_PATIENCE_S = 1.0
+"""How long a close waits for a coroutine to end that it has cancelled."""
+
 OVERDUE_DELAY_LEVEL = 3
 """When a batch comes again that took too long (`ProcessQueue#cleanExpiredMsg`)."""
 
@@ -41,7 +46,8 @@ Listener = Callable[[list[ReceivedMessage]], Any]
 """Handles a batch. A coroutine function runs on the loop, a plain function in a thread.
 
 None or `ConsumeResult.SUCCESS` finishes the batch. `ConsumeResult.RETRY` or an exception does not:
-it comes again. `RetryLater` says when it does, and which of its messages.
+it comes again. `RetryLater` says when it does, and which of its messages. Any other answer is a
+mistake and counts as an exception.
 """
 
 AsyncListener = Callable[[list[ReceivedMessage]], Awaitable[Any]]
@@ -217,18 +223,20 @@ class Dispatcher:
             clock: by which that is measured.
 
         Returns:
-            The queues of batches that nothing can stop: they are at work in threads.
+            The queues of batches that nothing can stop: they are at work in threads, or in
+            coroutines that ignore their cancellation.
         """
         self.stop()
         if not self._quiet.is_set():
             timer = clock.call_later(timeout_s, self._quiet.set)
             await self._quiet.wait()
             timer.cancel()
-        in_threads = [] if self._threads is None else [work.queue for work in self._at_work]
-        await self._tasks.close()
+        unstoppable = set() if self._threads is None else set(self._at_work)
+        await self._tasks.close(clock, CANCEL_PATIENCE_S)
+        unstoppable |= self._at_work
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        return in_threads
+        return [work.queue for work in unstoppable]
 
     def _wake_one(self) -> None:
         while self._idle:
@@ -300,8 +308,12 @@ class Dispatcher:
             if self._is_stopping:
                 raise
             return Raised(e)  # the listener cancelled something of its own; this worker goes on
-        except Exception as e:  # noqa: BLE001 (the border to the application)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:  # noqa: BLE001 (the border to the application)
             return Raised(e)
+        if result is not None and not isinstance(result, ListenerAnswer):
+            return Raised(_not_understood(result))
         return result
 
     def _handled(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
@@ -399,6 +411,14 @@ def _retry_of(result: object) -> RetryLater | None:
     if isinstance(result, RetryLater):
         return result
     return RETRY_ALL if comes_again(result) else None
+
+
+def _not_understood(answer: object) -> UsageError:
+    return UsageError(
+        f"the listener answered {answer!r:.100}, which is no answer: return None or "
+        f"ConsumeResult.SUCCESS when the messages were handled, ConsumeResult.RETRY or a "
+        f"RetryLater when they were not"
+    )
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

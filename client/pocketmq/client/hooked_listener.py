@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from pocketmq.client.dispatch import AsyncListener
 from pocketmq.client.hooks import ConsumeHooks, ConsumeMessageContext, run
-from pocketmq.client.results import ConsumeResult, OrderlyResult, RetryLater, SuspendQueue
+from pocketmq.client.results import ConsumeResult, OrderlyResult, RetryLater
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.trace import ConsumeReturnType
 from pocketmq.transport.clock import Clock
 
-FAILURES = (ConsumeResult.RETRY, OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK)
+SUCCESSES = (ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
 
 
 class HookedListener:
@@ -48,7 +47,7 @@ class HookedListener:
         try:
             result: object = await self._listener(batch)
             context.success = _is_success(result, len(batch))
-        except (Exception, asyncio.CancelledError) as e:
+        except BaseException as e:
             context.error = e
             raise
         finally:
@@ -86,7 +85,7 @@ def tell_of_pulled(
 def _is_success(result: object, count: int) -> bool:
     if isinstance(result, RetryLater):
         return result.ack_index + 1 >= count
-    return not isinstance(result, SuspendQueue) and result not in FAILURES
+    return result is None or result in SUCCESSES
 
 
 def _return_type(context: ConsumeMessageContext, *, is_late: bool) -> ConsumeReturnType:

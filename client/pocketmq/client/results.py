@@ -140,3 +140,10 @@ class SuspendQueue(msgspec.Struct, frozen=True):
 
     suspend_ms: int = -1
     is_rollback: bool = False
+
+
+ListenerAnswer = ConsumeResult | RetryLater | OrderlyResult | SuspendQueue
+"""What a listener may answer; None is success as well, and anything else counts as an exception.
+
+A ``False`` or ``"RECONSUME_LATER"`` that passed for success would lose messages in silence.
+"""

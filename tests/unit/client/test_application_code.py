@@ -5,6 +5,8 @@ import functools
 import threading
 from collections.abc import Awaitable
 
+import pytest
+
 from pocketmq.client.application_code import ApplicationFunction, Raised, is_coroutine_function
 
 
@@ -49,6 +51,18 @@ async def test_an_exception_is_a_result_too() -> None:
         called = ApplicationFunction(function, 1)
         assert await called.call() == Raised(error)
         called.close()
+
+
+@pytest.mark.parametrize("error", [StopIteration, GeneratorExit])
+async def test_what_cannot_be_awaited_is_an_exception_as_well(error: type[BaseException]) -> None:
+    def fail() -> None:
+        raise error
+
+    called = ApplicationFunction(fail, 1)
+    raised = await called.call()
+    assert isinstance(raised, Raised)
+    assert isinstance(raised.error.__cause__, error)
+    called.close()
 
 
 async def test_plain_functions_share_so_many_threads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -160,6 +161,13 @@ async def test_a_plain_function_that_returns_a_coroutine(make: Make) -> None:
     assert seen == [0]
 
 
+WRONG_ANSWERS: dict[str, object] = {
+    "answers as Java does": "RECONSUME_LATER",
+    "answers false": False,
+    "answers a class": ConsumeResult,
+}
+
+
 class Failing:
     """A listener that fails on the first message until it is healed."""
 
@@ -167,18 +175,25 @@ class Failing:
         self.how, self.is_ill = how, True
         self.seen: list[int] = []
 
-    async def __call__(self, messages: list[ReceivedMessage]) -> ConsumeResult | None:
+    async def __call__(self, messages: list[ReceivedMessage]) -> object:
         self.seen.append(messages[0].queue_offset)
         if self.is_ill and messages[0].queue_offset == 0:
             if self.how == "raises":
                 raise ValueError("ill")
             if self.how == "is cancelled":
                 raise asyncio.CancelledError
+            if self.how == "gives a test up":
+                raise BaseException("no Exception")  # as pytest.fail does
+            if self.how in WRONG_ANSWERS:
+                return WRONG_ANSWERS[self.how]
             return ConsumeResult.RETRY
         return ConsumeResult.SUCCESS
 
 
-@pytest.mark.parametrize("how", ["raises", "asks for another time", "is cancelled"])
+@pytest.mark.parametrize(
+    "how",
+    ["raises", "asks for another time", "is cancelled", "gives a test up", *WRONG_ANSWERS],
+)
 async def test_a_failed_batch_comes_again_and_is_never_passed(
     make: Make, clock: VirtualClock, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
@@ -198,6 +213,8 @@ async def test_a_failed_batch_comes_again_and_is_never_passed(
     logged = [r for r in caplog.records if "did not handle" in r.message]
     assert len(logged) == 1
     assert received(0).msg_id in logged[0].message
+    if how in WRONG_ANSWERS:
+        assert f"answered {WRONG_ANSWERS[how]!r}, which is no answer" in caplog.text
 
 
 class Taker:
@@ -229,7 +246,7 @@ class Taker:
         (RetryLater(ack_index=-7), [(0, 0), (1, 0), (2, 0), (3, 0)]),
         (ConsumeResult.SUCCESS, []),
         (None, []),
-        ("whatever", []),
+        ("whatever", [(0, 0), (1, 0), (2, 0), (3, 0)]),
     ],
 )
 async def test_what_a_listener_may_answer(
@@ -381,6 +398,31 @@ async def test_close_does_not_wait_for_ever(make: Make, clock: VirtualClock) -> 
     await clock.advance(30)
     await until(closing.done)
     assert queue.commit_offset == 0
+
+
+async def test_close_leaves_a_handler_alone_that_ignores_its_cancellation(
+    make: Make, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(messages: list[ReceivedMessage]) -> None:
+        begun.set()
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    queue = queue_of(2)
+    dispatcher = make(stubborn)
+    dispatcher.offer(queue)
+    await begun.wait()
+    closing = asyncio.ensure_future(dispatcher.close(30, clock))
+    await clock.advance(30.9)
+    assert not closing.done()
+    await clock.advance(0.1)
+    await until(closing.done)
+    assert closing.result() == [queue]
+    assert "ignores its cancellation" in caplog.text
+    release.set()
 
 
 async def test_more_and_fewer_handlers_at_run_time(make: Make) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -26,6 +27,28 @@ async def test_close_cancels_and_waits() -> None:
     await tasks.close()
     await tasks.close()
     assert (len(tasks), ended) == (0, [True, True])
+
+
+async def test_who_ignores_its_cancellation_is_waited_for_so_long(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks, release = Tasks(), asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    task = tasks.spawn(stubborn(), "the stubborn")
+    await settle(1)
+    closing = asyncio.ensure_future(tasks.close(clock, 2))
+    await clock.advance(1.9)
+    assert not closing.done()
+    await clock.advance(0.1)
+    await closing
+    assert "the task the stubborn ignores its cancellation" in caplog.text
+    release.set()
+    await task
 
 
 async def test_a_failure_is_logged_with_the_task_s_name(caplog: pytest.LogCaptureFixture) -> None:

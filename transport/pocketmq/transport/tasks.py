@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from pocketmq.transport.clock import Clock
+from pocketmq.transport.clock import Clock, within
 
 log = logging.getLogger("pocketmq.tasks")
 
@@ -33,12 +34,26 @@ class Tasks:
         if not task.cancelled() and task.exception() is not None:
             log.error("the task %s failed", task.get_name(), exc_info=task.exception())
 
-    async def close(self) -> None:
-        """Cancels all tasks and waits for their end. Idempotent."""
+    async def close(self, clock: Clock | None = None, patience_s: float = 0) -> None:
+        """Cancels all tasks and waits for their end. Idempotent.
+
+        Args:
+            clock: measures the patience. Without one there is no end to it, which only tasks
+                deserve that run nothing of the application's.
+            patience_s: what ignores its cancellation for so many seconds is logged and left alone.
+        """
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if clock is None:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return
+        if tasks:
+            with contextlib.suppress(TimeoutError):
+                await within(clock, patience_s, asyncio.wait(tasks))
+        for task in tasks:
+            if not task.done():
+                log.error("the task %s ignores its cancellation; it is left alone", task.get_name())
 
 
 async def repeat(
