@@ -481,13 +481,15 @@ class QueueLog:
         return self.segments[index - 1], self.segments[index].base_offset
 
     def _read_entries(self, segment: Segment, offset: int, count: int) -> bytes:
+        tail = b""
         if segment is self._active and self._index_tail:
             tail_start = self.end_offset - len(self._index_tail) // ENTRY_SIZE
-            if offset >= tail_start:
-                at = (offset - tail_start) * ENTRY_SIZE
-                return bytes(self._index_tail[at : at + count * ENTRY_SIZE])
-            # A read never spans file and memory: it ends where the file does, and goes on there.
-            count = min(count, tail_start - offset)
+            at = max(offset - tail_start, 0)
+            in_file = max(min(count, tail_start - offset), 0)
+            tail = bytes(self._index_tail[at * ENTRY_SIZE : (at + count - in_file) * ENTRY_SIZE])
+            if not in_file:
+                return tail
+            count = in_file
         at = HEADER_SIZE + (offset - segment.base_offset) * ENTRY_SIZE
         entries = self._files.read(segment.index_path, at, count * ENTRY_SIZE)
         if len(entries) != count * ENTRY_SIZE:
@@ -495,7 +497,7 @@ class QueueLog:
                 segment.index_path,
                 "it is shorter than its log: stop the broker and delete it, it is made again",
             )
-        return entries
+        return entries + tail
 
     # -- durability ---------------------------------------------------------------------------
 
