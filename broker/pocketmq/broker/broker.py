@@ -29,6 +29,7 @@ from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
+from pocketmq.broker.handlers.queries import QueryHandlers
 from pocketmq.broker.handlers.recalls import RecallHandlers, RecallSettings
 from pocketmq.broker.handlers.relay import RelayHandlers
 from pocketmq.broker.handlers.replies import ReplyHandlers, ReplySettings
@@ -44,6 +45,8 @@ from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.key_index import KeyIndex
+from pocketmq.broker.store.key_search import KeySearch
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore, StoreSettings
@@ -63,6 +66,7 @@ log = logging.getLogger("pocketmq.broker")
 
 CLIENT_SCAN_PERIOD_S = 10.0
 LOCK_SCAN_PERIOD_S = 60.0
+KEY_INDEX_PERIOD_S = 1.0
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104
 
 
@@ -142,6 +146,8 @@ class Broker:
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
         store.on_appended = self.polling.arrived
+        self.keys = KeyIndex(store)
+        store.on_checkpointed = self.keys.want
 
         self.handlers: dict[int, Handler] = {}
         handlers = self.handlers
@@ -197,6 +203,7 @@ class Broker:
             ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
             ("transactions", config.flush_delay_offset_interval / 1000, self.transactions.save),
             ("retention", config.clean_resource_interval / 1000, retention.run),
+            ("keys", KEY_INDEX_PERIOD_S, self.keys.run),
             ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
             ("order locks", LOCK_SCAN_PERIOD_S, self.order_locks.expire),
         ):  # fmt: skip
@@ -256,6 +263,7 @@ class Broker:
             ),
             pulls,
             OffsetHandlers(topics, self.groups, self.offsets, store),
+            QueryHandlers(store, KeySearch(store, self.keys), self.consumers),
             RetryHandlers(
                 topics,
                 self.groups,

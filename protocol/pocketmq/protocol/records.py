@@ -46,6 +46,9 @@ _INT = struct.Struct(">I")
 assert _HEAD.size == BORN_HOST_AT
 assert _V4.size == 88
 
+BODY_SIZE_AT_V4 = _V4.size - 4
+"""Where the body's length stands in a record whose hosts are both IPv4."""
+
 _LENGTH_BYTES = [bytes((size,)) for size in range(256)]
 
 RECORD_SIZE_MIN = _V4.size + 1 + 2
@@ -145,7 +148,7 @@ def check_record(data: bytes | memoryview, position: int, end: int) -> int:
 
 def body_size_at(sys_flag: int) -> int:
     """Where in a record the body's length stands: it depends on the hosts' address families."""
-    at = _V4.size - 4
+    at = BODY_SIZE_AT_V4
     if sys_flag & flags.BORN_HOST_V6:
         at += IPV6_HOST_SIZE - IPV4_HOST_SIZE
     if sys_flag & flags.STORE_HOST_V6:

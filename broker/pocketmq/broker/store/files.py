@@ -90,6 +90,12 @@ class Files:
         self._close(str(path))
         return path.rename(path.with_name(f"{path.name}.cut"))
 
+    def replace(self, source: Path, target: Path) -> None:
+        """Gives a file the name of another one, which is gone then."""
+        self._close(str(source))
+        self._close(str(target))
+        source.replace(target)
+
     def exists(self, path: Path) -> bool:
         """Whether there is such a file."""
         return str(path) in self._handles or path.exists()

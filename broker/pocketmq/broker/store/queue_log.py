@@ -354,20 +354,24 @@ class QueueLog:
     def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
         """Neighbouring records: one slice of the file."""
         start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
-        count = len(entries) // ENTRY_SIZE
+        count = self._count_within(segment, entries, start + size_max)
         end = self._end_of(segment, entries, count - 1)
-        if end - start > size_max:
-            # Entries are in order of position, so the last one that fits is found by bisection.
-            low, high = 1, count
-            while low < high:
-                middle = (low + high + 1) // 2
-                if self._end_of(segment, entries, middle - 1) - start <= size_max:
-                    low = middle
-                else:
-                    high = middle - 1
-            count = low
-            end = self._end_of(segment, entries, count - 1)
         return Slice(self._read_log(segment, start, end), count, offset + count)
+
+    def _count_within(self, segment: Segment, entries: bytes, end_max: int) -> int:
+        """How many of the entries' records end at or before a position; always one."""
+        count = len(entries) // ENTRY_SIZE
+        if self._end_of(segment, entries, count - 1) <= end_max:
+            return count
+        # Entries are in order of position, so the last one that fits is found by bisection.
+        low, high = 1, count
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._end_of(segment, entries, middle - 1) <= end_max:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def _read_log(self, segment: Segment, start: int, end: int) -> bytes:
         """The bytes of a segment between two positions."""
@@ -470,6 +474,25 @@ class QueueLog:
         segment, end_offset = self._segment_of(offset)
         return self._read_entries(segment, offset, min(count, end_offset - offset))
 
+    def read_with_entries(self, offset: int, count_max: int, size_max: int) -> tuple[bytes, bytes]:
+        """Records from an offset on, within one segment, and their index entries.
+
+        At most so many records and bytes, but always one record.
+        """
+        segment, end_offset = self._segment_of(offset)
+        entries = self._read_entries(segment, offset, min(count_max, end_offset - offset))
+        start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
+        count = self._count_within(segment, entries, start + size_max)
+        data = self._read_log(segment, start, self._end_of(segment, entries, count - 1))
+        return data, entries[: count * ENTRY_SIZE]
+
+    def position_at(self, offset: int) -> int:
+        """Where the record of an offset stands, or will stand when it comes."""
+        if offset >= self.end_offset:
+            return self.end_position
+        segment, _ = self._segment_of(offset)
+        return segment.position_of(ENTRY.unpack(self._read_entries(segment, offset, 1))[0])
+
     def _segment_of(self, offset: int) -> tuple[Segment, int]:
         """The segment that holds an offset, and the offset where it ends."""
         active = self._active
@@ -569,6 +592,7 @@ class QueueLog:
         del self.segments[0]
         self._files.delete(segment.log_path)
         self._files.delete(segment.index_path)
+        self._files.delete(segment.keys_path)
         return size
 
     def delete(self) -> None:
@@ -578,6 +602,7 @@ class QueueLog:
         for segment in self.segments:
             self._files.delete(segment.log_path)
             self._files.delete(segment.index_path)
+            self._files.delete(segment.keys_path)
         self.segments.clear()
         self._active = None
         self._index_tail = bytearray()

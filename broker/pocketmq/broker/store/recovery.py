@@ -142,9 +142,10 @@ def _find_segments(
                 path, f"it belongs to queue log {segment.log_number}, not to {number}"
             )
         segments.append(segment)
-    for path in directory.glob("*.idx"):
-        if not path.with_suffix(".log").exists():
-            files.delete(path)
+    for suffix in ("idx", "keys", "merge"):
+        for path in directory.glob(f"*.{suffix}"):
+            if not path.with_suffix(".log").exists() or suffix == "merge":
+                files.delete(path)
     return segments, cut_size
 
 
@@ -156,6 +157,7 @@ def _remove(files: Files, path: Path) -> int:
     """Takes a segment out of the log; one that holds anything is kept under another name."""
     size = files.size(path) - HEADER_SIZE
     files.delete(path.with_suffix(".idx"))
+    files.delete(path.with_suffix(".keys"))
     if size <= 0:
         files.delete(path)
         return 0

@@ -1,7 +1,8 @@
 """Segments: a queue log is cut into pairs of files, records (`.log`) and their index (`.idx`).
 
-Both begin with the same kind of header; a record's place is its position in the whole queue log,
-and ``position - base_position + HEADER_SIZE`` in the file.
+Later a third one finds messages by their keys (`.keys`, see `key_file`). All begin with the same
+kind of header; a record's place is its position in the whole queue log, and ``position -
+base_position + HEADER_SIZE`` in the file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pocketmq.broker.store.errors import FormatError
 FORMAT_VERSION = 1
 LOG_MAGIC = b"PMQLOG\r\n"
 INDEX_MAGIC = b"PMQIDX\r\n"
+KEYS_MAGIC = b"PMQKEY\r\n"
 
 _HEADER = struct.Struct(">8sHxxIqqqq")
 _CRC = struct.Struct(">I")
@@ -79,8 +81,13 @@ class Segment(NamedTuple):
         """The file of index entries."""
         return self.stem.with_suffix(".idx")
 
+    @property
+    def keys_path(self) -> Path:
+        """The file by which messages are found by their keys; made later, or not at all."""
+        return self.stem.with_suffix(".keys")
+
     def header(self, magic: bytes) -> bytes:
-        """What either file begins with."""
+        """What each of the files begins with."""
         fixed = _HEADER.pack(
             magic,
             FORMAT_VERSION,

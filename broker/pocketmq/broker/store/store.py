@@ -94,6 +94,7 @@ class MessageStore:
         self.adopted_topics: set[str] = set()
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
+        self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
         self.put_count = self.put_size = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self._numbers: dict[tuple[str, int], tuple[int, Checkpoint | None]] = {}
@@ -354,6 +355,7 @@ class MessageStore:
         try:
             done.append((queue_log.number, await self._flusher.sync(queue_log, index=True)))
             is_synced = True
+            self.on_checkpointed(queue_log)
         except WriteFailedError:
             pass  # `_fail` has been told
         except OSError as e:
