@@ -100,6 +100,7 @@ class KeyFile:
 
     def __init__(self, files: Files, segment: Segment, runs: Iterable[Run] = ()) -> None:
         self._files, self.segment, self.runs = files, segment, list(runs)
+        self._path = segment.keys_path
 
     @property
     def end_offset(self) -> int:
@@ -122,18 +123,17 @@ class KeyFile:
             OSError: the file may hold a part of it, which the next one overwrites.
         """
         segment = self.segment
-        path = segment.keys_path
         if not self.runs:
-            self._files.create(path, segment.header(KEYS_MAGIC))
+            self._files.create(self._path, segment.header(KEYS_MAGIC))
         items.sort()
-        writer = RunWriter(self._files, path, self._end)
+        writer = RunWriter(self._files, self._path, self._end)
         writer.add(items)
         self.runs.append(writer.finish(segment, self.end_offset, end_offset, fingerprint))
 
     def drop_last(self) -> None:
         """Forgets the last run."""
         self.runs.pop()
-        self._files.truncate(self.segment.keys_path, self._end)
+        self._files.truncate(self._path, self._end)
 
     def find(self, word: int, low: int, high: int) -> Iterator[int]:
         """The offsets, from `low` to before `high`, of records with a hash; the newest first.
@@ -167,9 +167,9 @@ class KeyFile:
         Raises:
             KeyFileError: they are damaged.
         """
-        data = self._files.read(self.segment.keys_path, run.fences_at, run.end - run.fences_at)
+        data = self._files.read(self._path, run.fences_at, run.end - run.fences_at)
         if len(data) != run.end - run.fences_at or crc32(data) != run.fences_crc:
-            raise KeyFileError(self.segment.keys_path, "the fences of a run are damaged")
+            raise KeyFileError(self._path, "the fences of a run are damaged")
         split = run.blocks * ITEM_SIZE
         return _numbers("Q", data[:split]), _numbers("I", data[split:])
 
@@ -181,9 +181,9 @@ class KeyFile:
         """
         size = min(BLOCK_ITEMS, run.item_count - index * BLOCK_ITEMS) * ITEM_SIZE
         at = run.at + RUN_HEADER_SIZE + index * BLOCK_ITEMS * ITEM_SIZE
-        data = self._files.read(self.segment.keys_path, at, size)
+        data = self._files.read(self._path, at, size)
         if crc32(data) != checksum:
-            raise KeyFileError(self.segment.keys_path, f"block {index} of a run is damaged")
+            raise KeyFileError(self._path, f"block {index} of a run is damaged")
         return _numbers("Q", data)
 
 

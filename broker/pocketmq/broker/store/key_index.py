@@ -27,6 +27,9 @@ RUN_SIZE = 1024 * 1024
 """From so many records or bytes on, a queue's newest ones get a run; fewer are searched as they
 are."""
 
+RUN_ITEMS_MAX = 8192
+"""A run of records with many keys ends here, so that sorting it takes no longer than others."""
+
 SLICE_RECORDS = 256
 SLICE_SIZE = 256 * 1024
 """What is indexed between two turns of the loop."""
@@ -136,7 +139,11 @@ class KeyIndex:
     async def _add_run(self, queue_log: QueueLog, key_file: KeyFile, end_offset: int) -> None:
         segment, first = key_file.segment, key_file.end_offset
         offset, size, items, record = first, 0, [], b""
-        while offset < min(end_offset, first + RUN_RECORDS) and size < RUN_SIZE:
+        while (
+            offset < min(end_offset, first + RUN_RECORDS)
+            and size < RUN_SIZE
+            and len(items) < RUN_ITEMS_MAX
+        ):
             started = self._clock.monotonic()
             count = min(SLICE_RECORDS, end_offset - offset, first + RUN_RECORDS - offset)
             data, entries = queue_log.read_with_entries(offset, count, SLICE_SIZE)
