@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from integration.broker_parts import TOPIC, Client, Stage, advance_until
+from integration.delay_parts import SetClock, set_back
 from integration.transaction_parts import (
     COMMIT,
     PRODUCERS,
@@ -18,17 +19,19 @@ from integration.transaction_parts import (
     ROLLBACK,
     asked,
     bodies,
+    half_request,
     in_log,
     open_bodies,
     send_half,
 )
 from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import copy_of
+from unit.broker.store.stores import copy_of, damage
 from unit.transport.peers import until
 
 from pocketmq.broker.store.check import check_directory
 from pocketmq.broker.transactions import check_back
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
+from pocketmq.broker.transactions.half import HALF_PROPERTIES_SIZE_MAX
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.requests.transactions import ResumeCheckHalfMessageRequest
@@ -185,6 +188,65 @@ async def test_a_message_as_old_as_files_is_given_up(stage: Stage, clock: Virtua
     await clock.advance(INTERVAL_S)
     assert bodies(client.broker, names.CHECK_MAX_TIME_TOPIC) == [b"old"]
     assert not client.checks
+
+
+async def test_the_clock_of_a_producer_neither_hastens_nor_prevents_checks(
+    stage: Stage, clock: VirtualClock
+) -> None:
+    client = await producing(stage, transaction_check_interval=1000, transaction_time_out=5000)
+    ahead = half_request(clock)
+    ahead.born_timestamp = clock.now_ms() + 86_400_000
+    immune = half_request(clock, CHECK_IMMUNITY_TIME_IN_SECONDS="10")
+    immune.born_timestamp = 2**62
+    await client.ask(ahead, b"ahead")
+    await client.ask(immune, b"immune")
+    await clock.advance(5)
+    assert not client.checks
+    await clock.advance(1)
+    await checks(client, 1)
+    await clock.advance(5)
+    assert b"immune" in {check.message.body for check in client.checks}
+
+
+async def test_checks_go_on_when_the_clock_was_set_back(checked: Path, seed: int) -> None:
+    clock = SetClock()
+    async with Stage(checked, clock, seed) as stage:
+        client = await producing(stage)
+        await send_half(client, clock, b"before")
+        set_back(clock, 3600)
+        await send_half(client, clock, b"after")
+        await clock.advance(2 * INTERVAL_S)
+        await until(lambda: len({check.message.body for check in client.checks}) == 2)
+
+
+async def test_a_damaged_half_message_holds_nobody_up(
+    tmp_path: Path, clock: VirtualClock, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Stage(tmp_path, clock, seed) as stage:
+        client = await producing(stage)
+        for index in range(3):
+            await send_half(client, clock, b"body-%d" % index)
+        path = client.broker.store.queue_log(names.HALF_TOPIC, 0).segments[0].log_path
+        damage(path, path.read_bytes().index(b"body-1"))
+        await clock.advance(2 * INTERVAL_S)
+        await checks(client, 4)
+        assert {check.message.body for check in client.checks} == {b"body-0", b"body-2"}
+        assert caplog.text.count("the half message at 1 is damaged") == 1
+
+
+async def test_the_number_of_checks_always_has_room(stage: Stage, clock: VirtualClock) -> None:
+    client = await producing(stage)
+    await send_half(client, clock, b"x")
+    (half,) = in_log(client.broker, names.HALF_TOPIC)
+    room = HALF_PROPERTIES_SIZE_MAX - len(props.encode(half.properties)) - len("own\x01\x02")
+    refusal = await client.refusal(half_request(clock, own="v" * (room + 1)), b"x")
+    assert (refusal.code, str(HALF_PROPERTIES_SIZE_MAX) in refusal.remark) == (13, True)
+    await client.ask(half_request(clock, own="v" * room), b"full")
+    await clock.advance(INTERVAL_S)
+    await checks(client, 2)
+    (full,) = (check.message for check in client.checks if check.message.body == b"full")
+    assert full.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    assert len(props.encode(full.properties)) <= props.PROPERTIES_SIZE_MAX
 
 
 # -- who is asked -------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.queue_log import QueueLog, Slice
 from pocketmq.protocol import flags
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
-from pocketmq.protocol.records import BORN_HOST_AT, MAGIC_V1, encode_record
+from pocketmq.protocol.records import BORN_HOST_AT, MAGIC_V1, check_record, encode_record
 
 _HEAD = struct.Struct(">IIIiiqqiq")
 _LONG = struct.Struct(">q")
@@ -102,12 +102,30 @@ def read_stored(data: bytes, position: int = 0) -> StoredMessage:
     else:
         (topic_size,) = _SHORT.unpack_from(data, at)
         at += 2
-    topic = data[at : at + topic_size].decode()
+    topic = data[at : at + topic_size].decode("utf-8", "replace")
     at += topic_size + _SHORT.size
     return StoredMessage(
         size, topic, flag, physical_offset, sys_flag, born_timestamp, born_host, store_host,
         reconsume_times, body, data[at : position + size], queue_offset, store_timestamp, own_field,
     )  # fmt: skip
+
+
+def stored_in(part: Slice, first_offset: int) -> Iterator[StoredMessage]:
+    """The messages of a read up to the first one that is damaged; all of them if none is.
+
+    Args:
+        part: what was read, of one queue and without a filter.
+        first_offset: where that was.
+    """
+    position = 0
+    for offset in range(first_offset, part.next_offset):
+        if not check_record(part.data, position, len(part.data)):
+            return
+        message = read_stored(part.data, position)
+        if message.queue_offset != offset:
+            return
+        position += message.size
+        yield message
 
 
 def with_properties(text: str, changes: Mapping[str, str | None]) -> str:

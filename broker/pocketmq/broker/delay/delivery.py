@@ -13,9 +13,8 @@ from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog, Slice, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import StoredMessage, read_stored
+from pocketmq.broker.stored_message import StoredMessage, stored_in
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.records import check_record
 from pocketmq.transport.clock import Timer
 
 log = logging.getLogger("pocketmq.broker")
@@ -131,21 +130,18 @@ class Delivery(ABC):
         self._timer = self._clock.call_later(wait_ms / 1000, self._turn)
 
     def _append_copies(self, first_offset: int, part: Slice) -> None:
-        position = 0
-        for offset in range(first_offset, part.next_offset):
-            if not check_record(part.data, position, len(part.data)):
-                self._damaged = offset
-                self._failure = f"the waiting message at offset {offset} is damaged on the disk"
-                return
-            message = read_stored(part.data, position)
-            position += message.size
-            if offset in self._done:
-                continue  # stored in an earlier attempt, while one before it was not
-            try:
-                self._append_copy(offset, message)
-            except (OSError, StoreError, struct.error) as e:
-                self._failure = str(e)
-                return  # those behind it must not overtake it
+        offset = first_offset
+        for message in stored_in(part, first_offset):
+            if offset not in self._done:  # stored in an earlier attempt, one before it was not
+                try:
+                    self._append_copy(offset, message)
+                except (OSError, StoreError, struct.error) as e:
+                    self._failure = str(e)
+                    return  # those behind it must not overtake it
+            offset += 1
+        if offset < part.next_offset:
+            self._damaged = offset
+            self._failure = f"the waiting message at offset {offset} is damaged on the disk"
 
     def _append_copy(self, offset: int, message: StoredMessage) -> None:
         target = self._find_target(message)

@@ -24,7 +24,11 @@ from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.stored_message import with_properties
 from pocketmq.broker.topics import DLQ_QUEUE_NUMS, TopicTable
-from pocketmq.broker.transactions.half import asks_for_transaction, half_properties
+from pocketmq.broker.transactions.half import (
+    HALF_PROPERTIES_SIZE_MAX,
+    asks_for_transaction,
+    half_properties,
+)
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
@@ -291,11 +295,11 @@ class SendHandlers:
                 queue_log, store_ms, deliver_ms, text = diversion
                 topic = queue_log.topic
         properties = text.encode()
-        if len(properties) > props.PROPERTIES_SIZE_MAX:
+        limit = HALF_PROPERTIES_SIZE_MAX if is_half else props.PROPERTIES_SIZE_MAX
+        if len(properties) > limit:
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the message properties have {len(properties)} bytes, the limit is "
-                f"{props.PROPERTIES_SIZE_MAX}",
+                f"the message properties have {len(properties)} bytes, the limit is {limit}",
             )
         tags = props.value_of(text, props.TAGS) if props.TAGS in text else None
         offset, place = queue_log.next_offset, queue_log.next_physical_offset

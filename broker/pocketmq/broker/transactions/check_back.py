@@ -12,7 +12,7 @@ from pocketmq.broker.clients import ProducerTable
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import StoredMessage, read_stored
+from pocketmq.broker.stored_message import StoredMessage, stored_in
 from pocketmq.broker.topics import TopicTable
 from pocketmq.broker.transactions.half import check_times, immunity_ms, with_check_times
 from pocketmq.broker.transactions.ledger import GIVEN_UP
@@ -95,6 +95,7 @@ class CheckBack:
         self._store, self._clock, self._topics = store, store.clock, topics
         self._settings = settings
         self._room = 0
+        self._damaged: set[int] = set()
 
     async def run(self) -> int:
         """One round; returns how many half messages it looked at.
@@ -110,9 +111,9 @@ class CheckBack:
         self._transactions.grow()
         self._transactions.note_round()
         offset, end, total = 0, half.end_offset, 0
-        began_ms, began_s = self._clock.now_ms(), self._clock.monotonic()
+        began_s = self._clock.monotonic()
         while self._store.refusal is None:
-            next_offset, count = self._turn(half, offset, end, began_ms)
+            next_offset, count = self._turn(half, offset, end)
             self._store.commit()
             total += count
             if next_offset is None or self._clock.monotonic() - began_s > ROUND_MS_MAX / 1000:
@@ -122,7 +123,7 @@ class CheckBack:
         self._transactions.save()
         return total
 
-    def _turn(self, half: QueueLog, offset: int, end: int, began_ms: int) -> tuple[int | None, int]:
+    def _turn(self, half: QueueLog, offset: int, end: int) -> tuple[int | None, int]:
         """Looks at some half messages; where to go on (None: nowhere), and how many they were."""
         ledger, count = self._transactions.ledger, 0
         self._room = COPIES_MAX - len(self._transactions.copies)
@@ -131,25 +132,33 @@ class CheckBack:
             if run is None:
                 return None, count
             part = half.read(run.start, run.end - run.start, SIZE_PER_READ_MAX)
-            position = 0
-            while position < len(part.data):
-                message = read_stored(part.data, position)
-                position += message.size
+            offset = run.start
+            for message in stored_in(part, offset):
+                offset += 1
                 count += 1
-                verdict = self._verdict(message, began_ms)
+                verdict = self._verdict(message)
                 if verdict is Verdict.TOO_NEW:
                     return None, count
                 self._execute(half, message, verdict)
-            offset = part.next_offset
+            if offset < part.next_offset:
+                self._note_damaged(offset)
+                offset += 1
+                count += 1
         return offset, count
 
-    def _verdict(self, message: StoredMessage, began_ms: int) -> Verdict:
+    def _note_damaged(self, offset: int) -> None:
+        """A half message that cannot be read stays open; it must not hold up those behind it."""
+        if offset not in self._damaged:
+            log.error("the half message at %d is damaged on the disk: nobody is asked", offset)
+            self._damaged.add(offset)
+
+    def _verdict(self, message: StoredMessage) -> Verdict:
         settings, text = self._settings, message.text
-        age_ms = self._clock.now_ms() - message.born_timestamp
+        # A producer whose clock is ahead must not make its messages immune, nor asked about early.
+        birth_ms = min(message.born_timestamp, message.store_timestamp)
+        age_ms = self._clock.now_ms() - birth_ms
         if check_times(text) >= settings.check_max or age_ms > settings.reserved_ms:
             return Verdict.GIVE_UP
-        if message.store_timestamp >= began_ms:
-            return Verdict.TOO_NEW
         immunity = immunity_ms(text)
         if immunity is None:
             if 0 <= age_ms <= settings.timeout_ms:

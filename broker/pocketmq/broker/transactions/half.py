@@ -6,6 +6,16 @@ from pocketmq.broker.stored_message import StoredMessage, with_properties
 from pocketmq.protocol import flags
 from pocketmq.protocol import properties as props
 
+_DIGITS_MAX = 18
+"""Longer ones mean for ever anyway, and no arithmetic with them can be long."""
+
+CHECK_TIMES_DIGITS_MAX = 10
+
+HALF_PROPERTIES_SIZE_MAX = (
+    props.PROPERTIES_SIZE_MAX - len(props.TRANSACTION_CHECK_TIMES) - 2 - CHECK_TIMES_DIGITS_MAX
+)
+"""Bytes of a half message's properties: the rest is for the number of checks."""
+
 
 def asks_for_transaction(properties: str) -> bool:
     """Whether encoded properties make their message a transactional one."""
@@ -65,7 +75,3 @@ def _number(text: str | None) -> int | None:
         return None if text is None else int(text[:_DIGITS_MAX])
     except ValueError:
         return None
-
-
-_DIGITS_MAX = 18
-"""Longer ones mean for ever anyway, and no arithmetic with them can be long."""

@@ -13,7 +13,7 @@ from pocketmq.broker.store.flusher import FlushTimeoutError
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import read_stored
+from pocketmq.broker.stored_message import stored_in
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import OperatingError
@@ -138,21 +138,24 @@ class Operations:
                 self._store.clock.call_later(RETRY_MS / 1000, self.write)
 
     def replay(self, offset: int) -> Iterator[tuple[int, list[int]]]:
-        """(outcome, offsets of half messages) of each op record from an offset on."""
+        """(outcome, offsets of half messages) of each op record from an offset on.
+
+        One that cannot be read is left out: its half messages are open again, which may store a
+        message twice but loses none.
+        """
         queue_log = self.log
         if queue_log is None:
             return
         offset = max(offset, queue_log.min_offset)
         while offset < queue_log.end_offset:
             part = queue_log.read(offset, READ_RECORDS_MAX, READ_SIZE)
-            position = 0
-            while position < len(part.data):
-                record = read_stored(part.data, position)
-                position += record.size
+            for record in stored_in(part, offset):
                 try:
                     offsets = [int(word) for word in record.body.split(b",") if word]
                 except ValueError:
-                    log.error("the op record at %d cannot be read: left out", record.queue_offset)
-                    continue
+                    break
                 yield record.flag, offsets
-            offset = part.next_offset
+                offset += 1
+            if offset < part.next_offset:
+                log.error("the op record at %d cannot be read: left out", offset)
+                offset += 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import open_store, record_of
+from unit.broker.store.stores import damage, open_store, record_of
 
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.broker.transactions.ledger import COMMITTED, ROLLED_BACK
@@ -49,12 +49,16 @@ async def test_damaged_records_are_left_out(
     store = open_store(tmp_path / "data", clock, LARGE)
     operations = Operations(store)
     queue_log = store.queue_log(names.OP_HALF_TOPIC, 0)
-    for body in (b"1,2", b"1,x,", b",,3,"):
+    for body in (b"1,2", b"1,x,", b",,3,", b"5555,", b"4", b"5555,"):
         queue_log.append(record_of(queue_log, body), 0, None)
     store.touch(queue_log)
     store.commit()
-    assert [offsets for _, offsets in operations.replay(0)] == [[1, 2], [3]]
-    assert "the op record at 1 cannot be read" in caplog.text
+    path = queue_log.segments[0].log_path
+    damage(path, path.read_bytes().index(b"5555"), b"7")
+    damage(path, path.read_bytes().rindex(b"5555"), b"7")
+    assert [offsets for _, offsets in operations.replay(0)] == [[1, 2], [3], [4]]
+    for offset in (1, 3, 5):
+        assert f"the op record at {offset} cannot be read" in caplog.text
     await store.close()
 
 
