@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from itertools import islice
 
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.metadata import Metadata
@@ -17,6 +18,12 @@ LOCK_LIFE_S = 60.0
 
 LOCKS_MAX = 100_000
 """Locks of all groups together; who asks for more gets none until some expire."""
+
+EXPIRED_PER_TURN_MAX = 1000
+"""Locks that one turn of the loop drops, so that sends and pulls get theirs."""
+
+SWEEP_PERIOD_S = 1.0
+"""While there are too many locks, so often a request that finds no room looks for expired ones."""
 
 
 class _Lock:
@@ -42,6 +49,7 @@ class OrderLocks:
         self._metadata, self._clock = metadata, clock
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
         self._count = 0
+        self._swept_s = -SWEEP_PERIOD_S
         now_s = clock.monotonic()
         for group, topic, broker_name, queue_id, client_id in metadata.order_locks():
             self._put(group, MessageQueue(topic, broker_name, queue_id), _Lock(client_id, now_s))
@@ -91,7 +99,7 @@ class OrderLocks:
         """Releases those of the locks that are the client's."""
         locks = self._groups.get(group, {})
         released = [q for q in queues if q in locks and locks[q].client_id == client_id]
-        self._remove(group, released)
+        self._remove([(group, queue) for queue in released])
 
     def holds_any(self, group: str) -> bool:
         """Whether a group consumes in order: any of its locks has not expired."""
@@ -101,33 +109,46 @@ class OrderLocks:
         now_s = self._clock.monotonic()
         return any(not _is_expired(lock, now_s) for lock in locks.values())
 
-    def expire(self) -> None:
-        """Drops what expired."""
-        now_s = self._clock.monotonic()
-        for group, locks in list(self._groups.items()):
-            self._remove(group, [q for q, lock in locks.items() if _is_expired(lock, now_s)])
+    async def expire(self) -> None:
+        """Drops what expired, so many a turn of the loop."""
+        while self._drop_expired() == EXPIRED_PER_TURN_MAX:
+            await self._clock.sleep(0)
 
     def _expire_some(self) -> bool:
-        self.expire()
+        now_s = self._clock.monotonic()
+        if now_s - self._swept_s < SWEEP_PERIOD_S:
+            return False
+        if not self._drop_expired():
+            self._swept_s = now_s
         return self._count < LOCKS_MAX
+
+    def _drop_expired(self) -> int:
+        now_s = self._clock.monotonic()
+        expired = (
+            (group, queue)
+            for group, locks in self._groups.items()
+            for queue, lock in locks.items()
+            if _is_expired(lock, now_s)
+        )
+        dropped = list(islice(expired, EXPIRED_PER_TURN_MAX))
+        self._remove(dropped)
+        return len(dropped)
 
     def _put(self, group: str, queue: MessageQueue, lock: _Lock) -> None:
         self._groups.setdefault(group, {})[queue] = lock
         self._count += 1
 
-    def _remove(self, group: str, queues: list[MessageQueue]) -> None:
-        if not queues:
-            return
-        locks = self._groups[group]
-        for queue in queues:
+    def _remove(self, released: list[tuple[str, MessageQueue]]) -> None:
+        for group, queue in released:
+            locks = self._groups[group]
             del locks[queue]
-        self._count -= len(queues)
-        if not locks:
-            del self._groups[group]
+            if not locks:
+                del self._groups[group]
+        self._count -= len(released)
         try:
-            self._metadata.remove_order_locks([(group, *queue) for queue in queues])
+            self._metadata.remove_order_locks([(group, *queue) for group, queue in released])
         except WriteFailedError as e:
-            log.warning("released locks of group %s come back after a restart: %s", group, e)
+            log.warning("released locks come back after a restart: %s", e)
 
     def _save(self, rows: list[tuple[str, str, str, int, str]]) -> None:
         try:

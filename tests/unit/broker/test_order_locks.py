@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pocketmq.broker import order_locks
 from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, settle
 
 Q0, Q1, Q2 = (MessageQueue("T", "broker-a", number) for number in range(3))
 
@@ -54,7 +55,7 @@ async def test_whether_a_group_consumes_in_order(locks: OrderLocks, clock: Virtu
     await clock.advance(0.1)
     assert not locks.holds_any("g")
     assert len(locks) == 2
-    locks.expire()
+    await locks.expire()
     assert len(locks) == 0
     locks.lock("g", [Q0], "a")
     locks.unlock("g", [Q0], "a")
@@ -73,7 +74,7 @@ async def test_owners_survive_a_restart_for_a_minute(
     assert again.lock("g", [Q0, Q1, Q2], "c") == [Q1]
     assert again.lock("g", [Q0], "b") == [Q0]
     await clock.advance(61)
-    again.expire()
+    await again.expire()
     assert metadata.order_locks() == []
 
 
@@ -95,6 +96,45 @@ async def test_expired_locks_make_room(
     await clock.advance(61)
     assert locks.lock("h", [Q0, Q1, Q2], "a") == [Q0, Q1]
     assert not locks.holds_any("g")
+
+
+async def test_many_expire_a_few_a_turn(
+    locks: OrderLocks,
+    metadata: Metadata,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(order_locks, "EXPIRED_PER_TURN_MAX", 3)
+    for group in ("g", "h"):
+        locks.lock(group, [MessageQueue("T", "broker-a", n) for n in range(5)], "a")
+    await clock.advance(61)
+    locks.lock("h", [Q0], "a")
+    sweep = asyncio.ensure_future(locks.expire())
+    await settle(1)
+    assert len(locks) == 7
+    await sweep
+    assert [row[0] for row in metadata.order_locks()] == ["h"]
+    assert len(locks) == 1
+
+
+async def test_a_request_that_finds_no_room_does_not_search_for_each_queue(
+    locks: OrderLocks, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order_locks, "LOCKS_MAX", 1)
+    locks.lock("g", [Q0], "a")
+    searches = 0
+
+    def is_expired(lock: object, now_s: float) -> bool:
+        nonlocal searches
+        searches += 1
+        return False
+
+    monkeypatch.setattr(order_locks, "_is_expired", is_expired)
+    assert locks.lock("h", [MessageQueue("T", "broker-a", n) for n in range(100)], "a") == []
+    assert searches == 1
+    await clock.advance(1)
+    assert locks.lock("h", [Q1, Q2], "a") == []
+    assert searches == 2
 
 
 def test_a_full_disk_does_not_end_consumption(

@@ -158,8 +158,8 @@ class PullHandlers:
     def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
-        size_max = min(request.max_msg_bytes or self._settings.bulk_size_max,
-                       self._settings.bulk_size_max)  # fmt: skip
+        limit = self._settings.bulk_size_max
+        size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.
         count_max = size_max // RECORD_SIZE_MIN + 1
         return self._pull(command, request, connection, count_max, size_max)

@@ -76,9 +76,16 @@ class TransactionHandlers:
                 ResponseCode.SLAVE_NOT_AVAILABLE,
                 "this broker is a slave: transactions end at their master",
             )
+        if request.commit_or_rollback == flags.TRANSACTION_NOT_TYPE:
+            return
         outcome = _OUTCOMES.get(request.commit_or_rollback)
         if outcome is None:
-            return
+            raise response_error(
+                ResponseCode.INVALID_PARAMETER,
+                f"commitOrRollback is {request.commit_or_rollback}: it must be "
+                f"{flags.TRANSACTION_COMMIT} to commit, {flags.TRANSACTION_ROLLBACK} to roll back, "
+                f"or {flags.TRANSACTION_NOT_TYPE} if that is not known",
+            )
         half = self._half_message(request)
 
         def ended(error: OperatingError | None) -> None:
