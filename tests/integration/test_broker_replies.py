@@ -100,6 +100,15 @@ async def test_replies_need_not_be_kept(stage: Stage) -> None:
     assert await client.everything(topic=REPLY_TOPIC) == []
 
 
+async def test_a_reply_that_is_too_large_is_handed_over_but_not_kept(stage: Stage) -> None:
+    client = await stage.start(max_message_size=1024)
+    asker = await requester(stage, client)
+    answer = (await client.ask(reply(), bytes(1025))).read(SendMessageResponse)
+    assert answer.msg_id == "0"
+    assert len(asker.pushed) == 1
+    assert await client.everything(topic=REPLY_TOPIC) == []
+
+
 async def test_nobody_there(stage: Stage) -> None:
     client = await stage.start()
     answer = await client.call(reply("gone"), b"42")

@@ -249,6 +249,17 @@ async def test_retries_spread_over_the_retry_queues(stage: Stage, clock: Virtual
     assert (topic.read_queue_nums, topic.topic_sys_flag) == (3, 2)
 
 
+async def test_a_retry_topic_without_write_queues_still_takes_retries(
+    stage: Stage, clock: VirtualClock
+) -> None:
+    client = await stage.started_with_topic(**QUIET)
+    message = await sent(client)
+    await client.create_topic(RETRY, read=1, write=0)
+    await client.ask(back(message, delay_level=1))
+    await clock.advance(1.001)
+    assert (await client.pull(topic=RETRY)).bodies == [b"body"]
+
+
 async def test_a_retry_topic_deleted_meanwhile_is_made_again(
     stage: Stage, clock: VirtualClock
 ) -> None:

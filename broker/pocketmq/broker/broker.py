@@ -142,6 +142,7 @@ class Broker:
         stack.push_async_callback(self.schedule.close)
         self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
         stack.push_async_callback(self.transactions.close)
+        await self.transactions.open()
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
@@ -172,7 +173,6 @@ class Broker:
         self._restore_topics()
         self.schedule.start()
         store_host = encode_host(self._advertised_host(), server.port)
-        await self.transactions.open()
         handlers.update(self._handlers(store_host))
 
         tasks = Tasks()
@@ -199,7 +199,7 @@ class Broker:
             ("register", config.register_name_server_period / 1000,
              self.registration.register_if_changed),
             ("checkpoint", config.flush_interval_commit_log / 1000, self.store.checkpoint),
-            ("offsets", config.flush_consumer_offset_interval / 1000, self.offsets.save),
+            ("offsets", config.flush_consumer_offset_interval / 1000, self._save_offsets),
             ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
             ("transactions", config.flush_delay_offset_interval / 1000, self.transactions.save),
             ("retention", config.clean_resource_interval / 1000, retention.run),
@@ -208,6 +208,9 @@ class Broker:
             ("order locks", LOCK_SCAN_PERIOD_S, self.order_locks.expire),
         ):  # fmt: skip
             tasks.spawn(repeat(clock, period_s, action), name)
+
+    async def _save_offsets(self) -> None:
+        await self.offsets.save_by_turns(self.clock)
 
     def _check_back(self, store_host: bytes) -> CheckBack:
         config = self.config
@@ -312,6 +315,7 @@ class Broker:
                     address=self.address,
                     region=config.region_id,
                     trace_on=config.trace_on,
+                    body_size_max=config.max_message_size,
                     are_stored=config.store_reply_message_enable,
                 ),
             ),

@@ -64,12 +64,14 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Connection, Member]] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
         self._by_client: dict[str, Connection] = {}
         self._turns = 0
 
     def heartbeat(self, group: str, member: Member) -> None:
         """A producer is there."""
         self._groups.setdefault(group, {})[member.connection] = member
+        self._of_connection.setdefault(member.connection, set()).add(group)
         self._by_client[member.client_id] = member.connection
 
     def leave(self, group: str, connection: Connection) -> None:
@@ -80,8 +82,9 @@ class ProducerTable:
             return
         if not members:
             del self._groups[group]
-        is_gone = not any(connection in others for others in self._groups.values())
-        if is_gone and self._by_client.get(member.client_id) is connection:
+        if not _left(self._of_connection, group, connection):
+            return
+        if self._by_client.get(member.client_id) is connection:
             del self._by_client[member.client_id]
 
     def connection_of(self, client_id: str) -> Connection | None:
@@ -90,7 +93,7 @@ class ProducerTable:
 
     def leave_all(self, connection: Connection) -> None:
         """A connection is gone."""
-        for group in [g for g, members in self._groups.items() if connection in members]:
+        for group in list(self._of_connection.get(connection, ())):
             self.leave(group, connection)
 
     def members(self, group: str) -> list[Member]:
@@ -163,6 +166,7 @@ class ConsumerTable:
 
     def __init__(self, on_members_changed: Callable[[str, ConsumerGroup], object]) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
         self._on_members_changed = on_members_changed
 
     def get(self, group: str) -> ConsumerGroup | None:
@@ -199,6 +203,7 @@ class ConsumerTable:
         member.fingerprint = group.fingerprint = fingerprint
         topics_changed = False
         group.members[member.connection] = member
+        self._of_connection.setdefault(member.connection, set()).add(data.group_name)
         if without_sub:
             member.wish = before
             data.subscription_data_set = list(group.subscriptions.values())
@@ -219,6 +224,7 @@ class ConsumerTable:
         member = None if group is None else group.members.pop(connection, None)
         if group is None or member is None:
             return
+        _left(self._of_connection, name, connection)
         group.change_wish(member.wish, None)
         if not group.members:
             del self._groups[name]
@@ -227,8 +233,17 @@ class ConsumerTable:
 
     def leave_all(self, connection: Connection) -> None:
         """A connection is gone."""
-        for name in [n for n, group in self._groups.items() if connection in group.members]:
+        for name in list(self._of_connection.get(connection, ())):
             self.leave(name, connection)
+
+
+def _left(groups: dict[Connection, set[str]], group: str, connection: Connection) -> bool:
+    """A connection is in a group no more; whether that was its last one."""
+    groups[connection].discard(group)
+    if groups[connection]:
+        return False
+    del groups[connection]
+    return True
 
 
 def expired_connections(

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.topics import QUEUE_NUMS_MAX
+from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.broker")
 
 OFFSET_MAX = (1 << 63) - 1
+
+SAVED_PER_TURN_MAX = 1000
+"""Offsets that one transaction saves; it takes a few milliseconds."""
 
 
 def is_offset(queue_id: int, offset: int) -> bool:
@@ -130,12 +134,21 @@ class ConsumerOffsets:
 
     def save(self) -> None:
         """Writes what changed since the last time, in one transaction."""
-        if not self._unsaved:
-            return
+        self._save(list(self._unsaved))
+
+    async def save_by_turns(self, clock: Clock) -> None:
+        """The same, a part in each turn of the loop, so that sends and pulls get theirs."""
+        unsaved = list(self._unsaved)
+        for start in range(0, len(unsaved), SAVED_PER_TURN_MAX):
+            part = unsaved[start : start + SAVED_PER_TURN_MAX]
+            self._save([entry for entry in part if entry in self._unsaved])
+            await clock.sleep(0)
+
+    def _save(self, entries: list[tuple[str, str, int]]) -> None:
         self._metadata.save_consumer_offsets(
             [
                 (group, topic, queue_id, self._offsets[group, topic][queue_id])
-                for group, topic, queue_id in self._unsaved
+                for group, topic, queue_id in entries
             ]
         )
-        self._unsaved.clear()
+        self._unsaved.difference_update(entries)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
 import pytest
 
 from pocketmq.broker.clients import (
@@ -111,3 +115,49 @@ async def test_a_member_is_shown_as_mqadmin_does(clock: VirtualClock) -> None:
     shown = member(clock, "id").describe()
     assert (shown.client_id, shown.language, shown.version) == ("id", "JAVA", 500)
     assert Member("id", Connection(clock, {}), 99, 1, 0.0).describe().language == "OTHER"
+
+
+async def test_a_lost_connection_is_looked_for_in_its_own_groups_only(clock: VirtualClock) -> None:
+    told = Told()
+    producers, consumers = ProducerTable(), ConsumerTable(told.note)
+    first, second = member(clock), member(clock, "d")
+    for name in ("g", "h", "i"):
+        producers.heartbeat(name, first)
+        consumers.heartbeat(msgspec.structs.replace(data_of("T"), group_name=name), first)
+    producers.heartbeat("g", second)
+    consumers.heartbeat(data_of("T"), second)
+    for table in (producers, consumers):
+        groups = Visited(table._groups)
+        table._groups = groups
+        table.leave_all(second.connection)
+        assert groups.visited == {"g"}
+        assert not groups.was_walked
+        table.leave_all(first.connection)
+        assert not table._groups
+        assert not table._of_connection
+    assert producers.connection_of("c") is producers.connection_of("d") is None
+
+
+class Visited(dict[str, Any]):
+    """A table that notes which groups are looked at."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        super().__init__(table)
+        self.visited: set[str] = set()
+        self.was_walked = False
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.visited.add(key)
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.was_walked = True
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.was_walked = True
+        return super().items()
+
+    def values(self) -> Any:
+        self.was_walked = True
+        return super().values()

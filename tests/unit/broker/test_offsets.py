@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 import pytest
 
-from pocketmq.broker.offsets import OFFSET_MAX, ConsumerOffsets, is_offset
+from pocketmq.broker.offsets import OFFSET_MAX, SAVED_PER_TURN_MAX, ConsumerOffsets, is_offset
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.testing.clock import VirtualClock, settle
 
 
 @pytest.fixture
@@ -60,6 +62,22 @@ def test_what_could_not_be_saved_is_saved_the_next_time(
     metadata._db.execute("PRAGMA max_page_count=100000")
     offsets.save()
     assert len(metadata.consumer_offsets()) == 1000
+
+
+async def test_many_are_saved_a_part_in_each_turn(
+    offsets: ConsumerOffsets, metadata: Metadata, clock: VirtualClock
+) -> None:
+    for queue_id in range(2 * SAVED_PER_TURN_MAX):
+        offsets.commit("g", "T", queue_id, 1)
+    saving = asyncio.ensure_future(offsets.save_by_turns(clock))
+    await settle(1)
+    assert len(metadata.consumer_offsets()) == SAVED_PER_TURN_MAX
+    offsets.commit("g", "U", 0, 1)  # for the next time
+    offsets.remove_topic("T")
+    await saving
+    assert len(metadata.consumer_offsets()) == SAVED_PER_TURN_MAX, "what is gone is not saved"
+    offsets.save()
+    assert ("g", "U", 0, 1) in metadata.consumer_offsets()
 
 
 def test_removed_topics_and_groups_are_not_saved_again(

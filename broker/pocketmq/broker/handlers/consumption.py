@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from pocketmq.broker.clients import ConsumerTable
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.offsets import ConsumerOffsets
@@ -99,13 +101,17 @@ class ConsumptionHandlers:
                 self._add(stats, group, topic)
         return _answer(stats)
 
-    def broker_consume_stats(self, command: Command, _: Connection) -> Command:
-        """317."""
+    async def broker_consume_stats(self, command: Command, _: Connection) -> Command:
+        """317: of all groups, and so with turns for others in between."""
         request = command.read(BrokerConsumeStatsRequest)
         body = ConsumeStatsList(broker_addr=self._address)
-        for group in self._groups:
+        topics: dict[str, list[str]] = defaultdict(list)
+        for name, topic_name, _queues in self._offsets:
+            topics[name].append(topic_name)
+        for group in list(self._groups):
             rows = []
-            for name in sorted(self._offsets.topics_of(group.group_name)):
+            for name in sorted(topics[group.group_name]):
+                await self._clock.sleep(0)
                 topic = self._topics.get(name)
                 if topic is None or (request.is_order and not topic.order):
                     continue

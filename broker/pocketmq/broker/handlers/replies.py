@@ -48,12 +48,14 @@ class ReplySettings(msgspec.Struct, frozen=True):
     Attributes:
         address: the broker's, ``host:port``.
         region, trace_on: go into the answers.
+        body_size_max: bytes of a reply that is kept.
         are_stored: whether replies are kept, too (storeReplyMessageEnable).
     """
 
     address: str
     region: str
     trace_on: bool
+    body_size_max: int
     are_stored: bool
 
 
@@ -168,9 +170,12 @@ class ReplyHandlers:
         queue_log = self._sends.log_for(request, connection.remote_address)
         text = request.properties or ""
         properties = text.encode("utf-8", "surrogateescape")
-        if len(properties) > props.PROPERTIES_SIZE_MAX:
+        limits = (props.PROPERTIES_SIZE_MAX, self._settings.body_size_max)
+        if len(properties) > limits[0] or len(command.body) > limits[1]:
             raise ResponseError(
-                ResponseCode.MESSAGE_ILLEGAL, f"its properties have {len(properties)} bytes"
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"it has {len(properties)} bytes of properties and {len(command.body)} of body, "
+                f"the limits are {limits[0]} and {limits[1]}",
             )
         place, offset = queue_log.next_physical_offset, queue_log.next_offset
         record = encode_record(

@@ -85,7 +85,8 @@ class RetryHandlers:
             self._topics.create_for_group(dlq_topic, DLQ_QUEUE_NUMS)
             self._append(command, connection, self._again(message, 0), dlq_topic, 0, 0)
         else:
-            queue_id = self._chance.randrange(min(group.retry_queue_nums, topic.write_queue_nums))
+            queue_nums = min(group.retry_queue_nums, topic.write_queue_nums)
+            queue_id = self._chance.randrange(max(queue_nums, 1))
             again = self._again(message, level)
             self._append(command, connection, again, retry_topic, queue_id, level)
         return None

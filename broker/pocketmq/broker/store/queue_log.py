@@ -38,6 +38,9 @@ _RECORD_TIME_SIZE = STORE_TIMESTAMP_AT_V4 + 20
 SCAN_RECORDS_MAX = 2_000
 """Records that one read with a condition on their content looks at, so that others get a turn."""
 
+SCAN_SIZE_MAX = 8 * 1024 * 1024
+"""Bytes of them."""
+
 OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
 
@@ -399,11 +402,15 @@ class QueueLog:
         matches: Callable[[bytes], bool] | None,
     ) -> Slice:
         runs: list[list[int]] = []
-        count = size = 0
+        count = size = examined = 0
         next_offset = offset
         for place, record_size, code in ENTRY.iter_unpack(entries):
             position = segment.position_of(place)
             end = position + record_size
+            if matches is not None:
+                examined += record_size
+                if examined > SCAN_SIZE_MAX and next_offset > offset:
+                    break
             if (tags_codes is None or code in tags_codes) and (
                 matches is None or matches(self._read_log(segment, position, end))
             ):

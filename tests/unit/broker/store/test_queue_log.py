@@ -223,6 +223,22 @@ def test_a_filtered_read_ends_after_so_many_entries(
     assert queue_log.read(0, 2, 1 << 20, {tags_code("red")}).next_offset == 4
 
 
+def test_a_read_by_content_ends_after_so_many_bytes(
+    queue_log: QueueLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_log_module, "SCAN_SIZE_MAX", 2 * RECORD_OVERHEAD + 20)
+    add(queue_log, bytes(300), *[b"x"] * 4)
+    examined: list[bytes] = []
+
+    def matches(record: bytes) -> bool:
+        examined.append(record)
+        return False
+
+    assert queue_log.read(0, 32, 1 << 20, None, matches).next_offset == 1, "however large it is"
+    assert queue_log.read(1, 32, 1 << 20, None, matches).next_offset == 3
+    assert len(examined) == 3
+
+
 def test_the_first_record_always_fits(queue_log: QueueLog) -> None:
     add(queue_log, bytes(100), bytes(100), tags="red")
     assert queue_log.read(0, 5, 1).records == 1
