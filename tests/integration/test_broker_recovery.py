@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage, bulk_record, bulk_request
+from integration.transaction_parts import COMMIT, QUIET, ROLLBACK, bodies, send_half
 from unit.broker.store.disks import FailingFiles
 
 from pocketmq.broker.store.check import check_directory
 from pocketmq.broker.store.errors import DirectoryInUseError, FormatError
+from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import GroupConfig, Subscription
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.names import retry_topic
+from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,
     QueryConsumerOffsetRequest,
@@ -90,6 +94,33 @@ async def test_a_lost_meta_db_costs_offsets_but_no_message(stage: Stage) -> None
     for queue_id in (0, 11):
         assert [m.body for m in await client.everything(queue_id=queue_id)] == [b"%d" % queue_id]
         assert (await client.send(queue_id=queue_id)).queue_offset == 1
+
+
+async def test_a_lost_meta_db_costs_nothing_that_waits(stage: Stage, clock: VirtualClock) -> None:
+    client = await stage.started_with_topic(**QUIET)
+    ended = await send_half(client, clock, b"ended")
+    half = await send_half(client, clock, b"open")
+    await client.ask(ended.end(COMMIT))
+    for body, delay in (
+        (b"level", {"DELAY": "3"}),
+        (b"timer", {"TIMER_DELAY_SEC": "20"}),
+    ):
+        await client.send(body, queue_id=1, properties=props.encode(delay))
+    message = (await client.pull()).messages[0]
+    back = ConsumerSendMsgBackRequest(offset=message.physical_offset, group=GROUP, delay_level=4)
+    await client.ask(back)
+    await client.broker.close()
+    for path in (stage.directory / "store").glob("meta.db*"):
+        path.unlink()
+
+    client = await stage.start(**QUIET)
+    assert await client.refusal(ended.end(ROLLBACK))
+    await client.ask(ended.end(COMMIT))
+    await client.ask(half.end(COMMIT))
+    assert bodies(client.broker) == [b"ended", b"open"]
+    await clock.advance(31)
+    assert bodies(client.broker, TOPIC, 1) == [b"level", b"timer"]
+    assert bodies(client.broker, retry_topic(GROUP)) == [b"ended"]
 
 
 async def test_a_damaged_meta_db_stops_the_start_and_names_the_way_out(stage: Stage) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.stored_message import StoredMessage
+from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.topics import TopicConfig
@@ -21,17 +22,22 @@ class RealTargets:
     def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable) -> None:
         self._store, self._topics, self._groups = store, topics, groups
 
-    def find(self, properties: str) -> QueueLog | str:
-        """The log that encoded properties name (`REAL_TOPIC`, `REAL_QID`), or why there is none.
+    def find(self, message: StoredMessage) -> QueueLog | str:
+        """The log that a message's `REAL_TOPIC` and `REAL_QID` name, or why there is none.
+
+        A topic that is not known is made again if the metadata may have lost it.
 
         Raises:
             StoreError: it cannot be made or opened.
         """
+        properties = message.text
         name = props.value_of(properties, props.REAL_TOPIC)
         queue_id = props.value_of(properties, props.REAL_QUEUE_ID) or ""
         if name is None or not (queue_id.isascii() and queue_id.isdecimal()):
             return "it names no topic"
         topic = self._topic(name)
+        if topic is None and message.store_timestamp in self._store.unsure_times:
+            topic = self._topics.create_for_group(name, min(int(queue_id) + 1, QUEUE_NUMS_MAX))
         if topic is None:
             return f"its topic {name} was deleted meanwhile"
         return self._store.queue_log(name, _queue_within(topic, int(queue_id)))

@@ -144,7 +144,7 @@ class Schedule:
     # -- delivering ---------------------------------------------------------------------------
 
     def _target(self, message: StoredMessage) -> QueueLog | None:
-        target = self._targets.find(message.properties.decode("utf-8", "replace"))
+        target = self._targets.find(message)
         if isinstance(target, str):
             log.warning("a delayed message at %d is dropped: %s", message.physical_offset, target)
             return None

@@ -24,6 +24,7 @@ from pocketmq.broker.store.segment import (
     log_number_of,
     read_segment,
 )
+from pocketmq.broker.store.unsure_times import UnsureTimes
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.store")
@@ -91,6 +92,7 @@ class MessageStore:
         except BaseException:
             self._lock.release()
             raise
+        self.unsure_times = UnsureTimes(self.metadata)
         self.adopted_topics: set[str] = set()
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
@@ -133,6 +135,8 @@ class MessageStore:
             self._adopt_unknown_logs()
             for topic, queue_id in list(self._numbers):
                 self._open(topic, queue_id)
+            stopped_ms = max((log.last_timestamp for log in self._logs.values()), default=0)
+            self.unsure_times.note_stop(stopped_ms, lost_all=mark is None)
         self.metadata.set_state(_CLEAN, "no")
         self.metadata.sync()
 

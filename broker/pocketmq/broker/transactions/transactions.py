@@ -193,7 +193,7 @@ class Transactions:
         self, half: StoredMessage, ended: Callable[[OperatingError | None], object]
     ) -> None:
         try:
-            target = self._targets.find(half.text)
+            target = self._targets.find(half)
             if isinstance(target, str):
                 raise response_error(
                     ResponseCode.TOPIC_NOT_EXIST, f"the message cannot be committed: {target}"
