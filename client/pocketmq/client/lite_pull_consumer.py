@@ -32,7 +32,7 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     Subscription,
 )
-from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import check_group, check_topic
 from pocketmq.transport.clock import Clock
@@ -89,8 +89,6 @@ class LitePullConsumer:
         check_group(group)
         self.group = group
         self.settings, rest = take_settings(LitePullSettings, settings, InstanceSettings)
-        if self.settings.pull_batch_size < 1:
-            raise ConfigError("pull_batch_size must be at least 1")
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         self._start_point = start_point_of(self.settings, self.instance.clock.now_ms())
         self._allocate = allocate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.protocol.bodies.clients import SQL92, SUBSCRIBE_ALL, TAG, Subscription
+from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.filters import compile_filter
 
 
@@ -58,8 +59,8 @@ class MessageSelector(msgspec.Struct, frozen=True):
         return make(topic, self.expression, version_ms)
 
 
-Expression = str | MessageSelector
-"""A string stands for tags."""
+Expression = str | MessageSelector | None
+"""A string stands for tags, None for all messages."""
 
 
 def subscription_of(topic: str, expression: Expression, version_ms: int) -> Subscription:
@@ -67,9 +68,16 @@ def subscription_of(topic: str, expression: Expression, version_ms: int) -> Subs
 
     Args:
         topic: its name.
-        expression: tags as a string, or a `MessageSelector`.
+        expression: tags as a string, or a `MessageSelector`; None for all.
         version_ms: when the subscription was made.
+
+    Raises:
+        UsageError: it is none of these.
     """
-    if isinstance(expression, str):
-        return Subscription.of_tags(topic, expression, version_ms)
+    if expression is None or isinstance(expression, str):
+        return Subscription.of_tags(topic, expression or SUBSCRIBE_ALL, version_ms)
+    if not isinstance(expression, MessageSelector):
+        raise UsageError(
+            f"the expression {expression!r} is neither a string of tags nor a MessageSelector"
+        )
     return expression.subscription(topic, version_ms)

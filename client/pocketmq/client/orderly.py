@@ -8,12 +8,9 @@ from pocketmq.client.dispatch import Dispatcher, FailureRule, Listener, Raised, 
 from pocketmq.client.orderly_queue import OrderlyQueue
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.results import OrderlyResult, RetryLater, SuspendQueue
+from pocketmq.client.settings import SUSPEND_MS_MAX, SUSPEND_MS_MIN
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.transport.clock import Clock
-
-SUSPEND_MS_MIN = 10
-SUSPEND_MS_MAX = 30_000
-"""RocketMQ's bounds of a suspension."""
 
 
 class OrderlyDispatcher(Dispatcher):

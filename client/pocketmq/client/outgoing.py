@@ -186,7 +186,12 @@ class Packer:
 
     def _check(self, message: Message) -> None:
         _checked_topic(message.topic)
-        size = len(message.body)
+        body = message.body
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise UsageError(
+                f"the body of a message for topic {message.topic} is {body!r:.100}: give bytes"
+            )
+        size = len(body)
         if size > self._settings.max_message_size:
             raise MessageSizeError("body", size, self._settings.max_message_size)
         if size == 0:

@@ -20,13 +20,13 @@ from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.order_locks import Locks, NoLocks, OrderLocks, OwnLocks
-from pocketmq.client.orderly import SUSPEND_MS_MAX, SUSPEND_MS_MIN, OrderlyDispatcher
+from pocketmq.client.orderly import OrderlyDispatcher
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.send_back import SendBack
-from pocketmq.client.settings import InstanceSettings, PushSettings, take_settings
+from pocketmq.client.settings import CONCURRENCY_MAX, InstanceSettings, PushSettings, take_settings
 from pocketmq.client.stream import MessageStream
 from pocketmq.client.trace_dispatcher import CONSUME, TraceDispatcher
 from pocketmq.client.tracing import ConsumerTrace
@@ -42,9 +42,6 @@ from pocketmq.protocol.names import check_group, check_topic, retry_topic
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.client")
-
-CONCURRENCY_MAX = 32_767
-"""RocketMQ's bound of consumeThreadMax is 1,000, and of a pool's size at run time this."""
 
 
 class PushConsumer:
@@ -116,7 +113,7 @@ class PushConsumer:
         check_group(group)
         self.group = group
         self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
-        _check_settings(self.settings, is_iterated=listener is None)
+        _check_settings(self.settings, listener)
         self._is_broadcasting = self.settings.message_model == BROADCASTING
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         now_ms = self.instance.clock.now_ms()
@@ -452,37 +449,22 @@ def _check_concurrency(concurrency: int) -> None:
         raise ConfigError(f"concurrency={concurrency} is not within 1 and {CONCURRENCY_MAX}")
 
 
-def _check_orderly(settings: PushSettings, *, is_iterated: bool) -> None:
-    suspend_ms = settings.suspend_current_queue_time_ms
-    if not SUSPEND_MS_MIN <= suspend_ms <= SUSPEND_MS_MAX:
-        raise ConfigError(
-            f"suspend_current_queue_time_ms={suspend_ms} is not within {SUSPEND_MS_MIN} and "
-            f"{SUSPEND_MS_MAX}"
-        )
-    if not settings.auto_commit and (is_iterated or not settings.orderly):
-        raise ConfigError(
-            "auto_commit=False is for orderly listeners, which answer OrderlyResult.COMMIT"
-        )
-
-
-def _check_settings(settings: PushSettings, *, is_iterated: bool) -> None:
+def _check_settings(settings: PushSettings, listener: Listener | None) -> None:
     """Makes sure that the settings go together.
 
     Raises:
         ConfigError: they do not.
     """
-    _check_concurrency(settings.concurrency)
-    if settings.consume_message_batch_max_size < 1:
-        raise ConfigError("consume_message_batch_max_size must be at least 1")
-    if settings.max_reconsume_times < -1 or settings.consume_timeout_ms < 0:
-        raise ConfigError(
-            "max_reconsume_times must be -1 (the default) or more, and consume_timeout_ms not "
-            "negative"
-        )
+    is_iterated = listener is None
+    if not is_iterated and not callable(listener):
+        raise ConfigError(f"listener={listener!r} is no function: pass one that takes a list")
     for name in ("pull_threshold_for_topic", "pull_threshold_size_for_topic"):
         if getattr(settings, name) != -1 and getattr(settings, name) < 1:
             raise ConfigError(f"{name} must be at least 1, or -1 for no limit")
-    _check_orderly(settings, is_iterated=is_iterated)
+    if not settings.auto_commit and (is_iterated or not settings.orderly):
+        raise ConfigError(
+            "auto_commit=False is for orderly listeners, which answer OrderlyResult.COMMIT"
+        )
     if is_iterated and settings.consume_message_batch_max_size != 1:
         raise ConfigError(
             "consume_message_batch_max_size is for listeners: without one, messages come singly"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -14,6 +15,21 @@ from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 
 MEBIBYTE = 1024 * 1024
+
+CONCURRENCY_MAX = 32_767
+"""RocketMQ's bound of consumeThreadMax is 1,000, and of a pool's size at run time this."""
+
+SUSPEND_MS_MIN = 10
+SUSPEND_MS_MAX = 30_000
+"""RocketMQ's bounds of a suspension."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+OrDefault = Annotated[int, msgspec.Meta(ge=-1)]
+"""-1 stands for what the field's description says."""
+CompressLevel = Annotated[int, msgspec.Meta(ge=0, le=9)]
+Concurrency = Annotated[int, msgspec.Meta(ge=1, le=CONCURRENCY_MAX)]
+SuspendTime = Annotated[int, msgspec.Meta(ge=SUSPEND_MS_MIN, le=SUSPEND_MS_MAX)]
 
 
 class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +52,12 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
             know it look at; names stay as they are.
     """
 
-    poll_namesrv_interval_ms: int = 30_000
-    heartbeat_interval_ms: int = 30_000
-    call_timeout_ms: int = 3_000
-    connect_timeout_ms: int = 3_000
+    poll_namesrv_interval_ms: Positive = 30_000
+    heartbeat_interval_ms: Positive = 30_000
+    call_timeout_ms: Positive = 3_000
+    connect_timeout_ms: Positive = 3_000
     create_topic_key: str = AUTO_CREATE_TOPIC
-    default_topic_queue_nums: int = 4
+    default_topic_queue_nums: Positive = 4
     close_connection_on_timeout: bool = True
     instance_name: str | None = None
     namespace: str = ""
@@ -67,14 +83,14 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
         trace_topic: where to.
     """
 
-    send_timeout_ms: int = 3_000
-    retry_times_when_send_failed: int = 2
-    retry_times_when_send_async_failed: int = 2
+    send_timeout_ms: Positive = 3_000
+    retry_times_when_send_failed: NotNegative = 2
+    retry_times_when_send_async_failed: NotNegative = 2
     retry_another_broker_when_not_store_ok: bool = False
-    compress_body_over_size: int = 4096
-    compress_level: int = 5
-    max_message_size: int = 4 * MEBIBYTE
-    async_sends_max: int = 65_535
+    compress_body_over_size: NotNegative = 4096
+    compress_level: CompressLevel = 5
+    max_message_size: Positive = 4 * MEBIBYTE
+    async_sends_max: Positive = 65_535
     send_latency_fault_enable: bool = False
     fault_table: FaultTable = ROCKETMQ_4_TABLE
     enable_trace: bool = False
@@ -94,10 +110,10 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
         register: tell brokers of the group by heartbeats.
     """
 
-    pull_timeout_ms: int = 10_000
-    pull_hold_ms: int = 20_000
-    max_reconsume_times: int = -1
-    rebalance_interval_ms: int = 20_000
+    pull_timeout_ms: Positive = 10_000
+    pull_hold_ms: NotNegative = 20_000
+    max_reconsume_times: OrDefault = -1
+    rebalance_interval_ms: Positive = 20_000
     register: bool = True
 
 
@@ -137,20 +153,20 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     message_model: str = CLUSTERING
     local_offsets_path: str | None = None
-    pull_batch_size: int = 32
-    pull_interval_ms: int = 0
-    pull_hold_ms: int = 20_000
-    pull_timeout_ms: int = 15_000
-    pull_retry_ms: int = 1_000
+    pull_batch_size: Positive = 32
+    pull_interval_ms: NotNegative = 0
+    pull_hold_ms: NotNegative = 20_000
+    pull_timeout_ms: Positive = 15_000
+    pull_retry_ms: Positive = 1_000
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    consume_timestamp_ms: int | None = None
-    rebalance_interval_ms: int = 20_000
-    persist_interval_ms: int = 5_000
-    pull_threshold_for_queue: int = 1_000
-    pull_threshold_size_for_queue: int = 100 * MEBIBYTE
+    consume_timestamp_ms: NotNegative | None = None
+    rebalance_interval_ms: Positive = 20_000
+    persist_interval_ms: Positive = 5_000
+    pull_threshold_for_queue: Positive = 1_000
+    pull_threshold_size_for_queue: Positive = 100 * MEBIBYTE
     pull_threshold_for_topic: int = -1
     pull_threshold_size_for_topic: int = -1
-    consume_concurrently_max_span: int = 2_000
+    consume_concurrently_max_span: Positive = 2_000
     enable_trace: bool = False
     trace_topic: str = TRACE_TOPIC
 
@@ -187,16 +203,16 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
         close_timeout_ms: how long a close waits for handlers that are at work.
     """
 
-    concurrency: int = 20
-    queue_concurrency: int = 0
+    concurrency: Concurrency = 20
+    queue_concurrency: NotNegative = 0
     orderly: bool = False
-    suspend_current_queue_time_ms: int = 1_000
+    suspend_current_queue_time_ms: SuspendTime = 1_000
     auto_commit: bool = True
-    consume_message_batch_max_size: int = 1
-    max_reconsume_times: int = -1
-    consume_timeout_ms: int = 15 * 60 * 1000
-    retry_delay_ms: int = 1_000
-    close_timeout_ms: int = 30_000
+    consume_message_batch_max_size: Positive = 1
+    max_reconsume_times: OrDefault = -1
+    consume_timeout_ms: NotNegative = 15 * 60 * 1000
+    retry_delay_ms: Positive = 1_000
+    close_timeout_ms: NotNegative = 30_000
 
     @property
     def is_ordered(self) -> bool:
@@ -219,12 +235,12 @@ class LitePullSettings(MemberSettings, frozen=True, kw_only=True):
     """
 
     auto_commit: bool = True
-    poll_timeout_ms: int = 5_000
-    pull_batch_size: int = 10
-    pull_hold_ms: int = 20_000
-    pull_timeout_ms: int = 10_000
-    pull_threshold_for_all: int = 10_000
-    topic_metadata_check_interval_ms: int = 30_000
+    poll_timeout_ms: NotNegative = 5_000
+    pull_batch_size: Positive = 10
+    pull_hold_ms: NotNegative = 20_000
+    pull_timeout_ms: Positive = 10_000
+    pull_threshold_for_all: Positive = 10_000
+    topic_metadata_check_interval_ms: Positive = 30_000
 
 
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
@@ -245,7 +261,7 @@ def take_settings(
 
     Raises:
         ConfigError: a name is no setting (the text names the nearest right one), or a value does
-            not have its setting's type.
+            not have its setting's type, or is out of its bounds.
     """
     classes: tuple[type[msgspec.Struct], ...] = (cls, *others)
     known = {name for c in classes for name in c.__struct_fields__}
@@ -257,7 +273,7 @@ def take_settings(
     try:
         return msgspec.convert(own, cls), rest
     except msgspec.ValidationError as e:
-        raise ConfigError(f"a setting does not fit: {e}") from e
+        raise ConfigError(_unfit_text(own, str(e))) from e
 
 
 def _unknown_text(unknown: Iterable[str], known: Iterable[str]) -> str:
@@ -266,3 +282,11 @@ def _unknown_text(unknown: Iterable[str], known: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, known, 1)
         texts.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
     return f"no such setting: {', '.join(texts)}"
+
+
+def _unfit_text(given: Mapping[str, Any], reason: str) -> str:
+    found = re.fullmatch(r"Expected (.+) - at `\$\.(\w+).*`", reason)
+    if found is None:
+        return f"a setting does not fit: {reason}"
+    expected, name = found.groups()
+    return f"{name}={given[name]!r} does not fit: expected is {expected.replace('`', '')}"

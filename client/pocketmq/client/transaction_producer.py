@@ -28,7 +28,7 @@ from pocketmq.client.transactions import (
 from pocketmq.protocol import flags
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
+from pocketmq.protocol.errors import ConfigError, OperatingError, PocketMQError, UsageError
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message, ReceivedMessage
 from pocketmq.protocol.names import HALF_TOPIC
@@ -98,6 +98,7 @@ class TransactionProducer(Producer):
         random: Random | None = None,
         **settings: Any,
     ) -> None:
+        _check_listener(listener)
         self._transaction_settings, rest = take_settings(
             TransactionSettings, settings, ProducerSettings, InstanceSettings
         )
@@ -333,3 +334,11 @@ def _log_untold(msg_id: str, state: LocalTransactionState, error: PocketMQError)
         "the broker could not be told that the transaction of %s is %s, it will ask: %s",
         msg_id, state.name, error,
     )  # fmt: skip
+
+
+def _check_listener(listener: TransactionListener) -> None:
+    for name in ("execute_local_transaction", "check_local_transaction"):
+        if not callable(getattr(listener, name, None)):
+            raise ConfigError(
+                f"listener={listener!r} has no method {name}: see TransactionListener"
+            )

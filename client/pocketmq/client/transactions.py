@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from pocketmq.client.results import SendResult
+from pocketmq.client.settings import NotNegative, Positive
 from pocketmq.protocol import flags
 from pocketmq.protocol.message import Message, ReceivedMessage
 
@@ -63,10 +64,10 @@ class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True):
         close_timeout_ms: how long a close waits for transactions and checks that are at work.
     """
 
-    local_transaction_threads: int = 20
-    check_concurrency: int = 20
-    check_request_hold_max: int = 2_000
-    close_timeout_ms: int = 30_000
+    local_transaction_threads: Positive = 20
+    check_concurrency: Positive = 20
+    check_request_hold_max: NotNegative = 2_000
+    close_timeout_ms: NotNegative = 30_000
 
 
 class TransactionSendResult(SendResult, frozen=True, kw_only=True):

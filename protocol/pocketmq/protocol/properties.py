@@ -60,17 +60,23 @@ def encode(properties: Mapping[str, str]) -> str:
     """The properties as one string, each entry closed by 0x02.
 
     Raises:
-        UsageError: a name or value holds one of the two separators.
+        UsageError: a name or value holds one of the two separators, or is no string.
     """
-    parts = []
-    for name, value in properties.items():
-        if not _is_plain(name) or not _is_plain(value):
-            raise UsageError(
-                f"property {name!r} holds the character 0x01 or 0x02, which separate properties on "
-                f"the wire: encode the value (base64, percent) before it is set"
-            )
-        parts.append(f"{name}\x01{value}\x02")
-    return "".join(parts)
+    parts: list[str] = []
+    try:
+        for name, value in properties.items():
+            if not _is_plain(name) or not _is_plain(value):
+                raise UsageError(
+                    f"property {name!r} holds the character 0x01 or 0x02, which separate "
+                    f"properties on the wire: encode the value (base64, percent) before it is set"
+                )
+            parts += (name, NAME_END, value, VALUE_END)
+        return "".join(parts)
+    except TypeError:
+        raise UsageError(
+            f"the names and values of properties are strings, convert these: "
+            f"{ {n: v for n, v in properties.items() if not _are_text(n, v)}!r:.200}"
+        ) from None
 
 
 def encode_checked(properties: Mapping[str, str]) -> bytes:
@@ -78,11 +84,19 @@ def encode_checked(properties: Mapping[str, str]) -> bytes:
 
     Raises:
         MessageSizeError: they are longer than 32,767 bytes.
+        UsageError: they cannot be sent.
     """
-    data = encode(properties).encode()
+    try:
+        data = encode(properties).encode()
+    except UnicodeEncodeError as e:
+        raise UsageError(f"the properties are no Unicode text: {e}") from e
     if len(data) > PROPERTIES_SIZE_MAX:
         raise MessageSizeError("properties", len(data), PROPERTIES_SIZE_MAX)
     return data
+
+
+def _are_text(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _is_plain(text: str) -> bool:

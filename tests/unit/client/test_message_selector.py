@@ -15,6 +15,12 @@ def test_strings_are_tags() -> None:
     assert by_string == subscription_of("T", MessageSelector.by_tag("A || B"), 7)
     assert (by_string.expression_type, by_string.tags_set) == ("TAG", ["A", "B"])
     assert subscription_of("T", MessageSelector(), 7).takes_all
+    assert subscription_of("T", None, 7).takes_all
+
+
+def test_other_things_are_no_expressions() -> None:
+    with pytest.raises(UsageError, match="5 is neither a string of tags nor a MessageSelector"):
+        subscription_of("T", 5, 7)  # type: ignore[arg-type]
 
 
 def test_sql_goes_to_the_broker_as_it_is() -> None:

@@ -80,6 +80,10 @@ def test_sizes_are_checked() -> None:
     packer(max_message_size=10).pack(Message("T", b"x" * 10))
     with pytest.raises(MessageSizeError):
         packer(max_message_size=10).pack(Message("T", b"x" * 11))
+    for wrong in (None, 5, [1], {"a": 1}):
+        message = Message("T", wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="give bytes"):
+            packer().pack(message)
     with pytest.raises(UsageError, match="no body"):
         packer().pack(Message("T"))
     with pytest.raises(MessageSizeError):

@@ -72,16 +72,46 @@ def test_group_names_are_checked(group: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "expected"),
     [
-        {"concurrency": 0},
-        {"consume_message_batch_max_size": 0},
-        {"consume_from_where": "CONSUME_FROM_HERE"},
+        ({"concurrency": 0}, "concurrency=0 does not fit: expected is int >= 1"),
+        ({"concurrency": 40_000}, "expected is int <= 32767"),
+        ({"concurrency": "5"}, "concurrency='5' does not fit: expected is int, got str"),
+        ({"consume_message_batch_max_size": 0}, "expected is int >= 1"),
+        ({"max_reconsume_times": -2}, "expected is int >= -1"),
+        ({"suspend_current_queue_time_ms": 5}, "expected is int >= 10"),
+        ({"consume_timeout_ms": -1}, "expected is int >= 0"),
+        ({"consume_timestamp_ms": -1}, "expected is int >= 0"),
+        ({"pull_batch_size": 0}, "pull_batch_size=0"),
+        ({"pull_retry_ms": 0}, "pull_retry_ms=0"),
+        ({"persist_interval_ms": 0}, "persist_interval_ms=0"),
+        ({"rebalance_interval_ms": 0}, "rebalance_interval_ms=0"),
+        ({"heartbeat_interval_ms": 0}, "heartbeat_interval_ms=0"),
+        ({"poll_namesrv_interval_ms": -1}, "poll_namesrv_interval_ms=-1"),
+        ({"pull_threshold_for_queue": 0}, "pull_threshold_for_queue=0"),
+        ({"consume_from_where": "CONSUME_FROM_HERE"}, "is none of CONSUME_FROM_LAST_OFFSET"),
+        ({"message_model": "ALL"}, "is none of CLUSTERING, BROADCASTING"),
+        ({"listener": 5}, "listener=5 is no function"),
     ],
+    ids=str,
 )
-def test_consumer_settings_that_cannot_work(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        PushConsumer("g", NAMESRV, listener=print, **settings)
+def test_consumer_settings_that_cannot_work(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        PushConsumer("g", NAMESRV, **{"listener": print, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"send_timeout_ms": 0}, "send_timeout_ms=0"),
+        ({"retry_times_when_send_failed": -1}, "retry_times_when_send_failed=-1"),
+        ({"compress_level": 10}, "expected is int <= 9"),
+    ],
+    ids=str,
+)
+def test_producer_settings_that_cannot_work(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        Producer("g", NAMESRV, **settings)
 
 
 def test_pull_settings_have_defaults() -> None:

@@ -28,7 +28,7 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import Heartbeat
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
 from pocketmq.protocol.requests.transactions import (
     CheckTransactionStateRequest,
@@ -370,3 +370,11 @@ async def test_a_close_does_not_wait_for_ever(
     await done(closing)
     assert len(broker.ends) == 1
     assert producer.instance.groups.checkers == Groups().checkers
+
+
+def test_a_listener_needs_both_methods() -> None:
+    class Half:
+        async def execute_local_transaction(self, message: Message, arg: object) -> None: ...
+
+    with pytest.raises(ConfigError, match="has no method check_local_transaction"):
+        TransactionProducer("g", "127.0.0.1:9876", listener=Half())  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from unit.protocol.strategies import PROPERTIES
@@ -51,6 +53,18 @@ def test_value_of_finds_whole_names_only() -> None:
 def test_separators_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=r"0x01 or 0x02.*encode the value"):
         props.encode(properties)
+
+
+@pytest.mark.parametrize("wrong", [{"n": 1}, {1: "n"}, {"n": None}, {"n": ["v"]}, {"n": b"v"}])
+def test_only_strings_are_taken(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="are strings, convert these: ") as caught:
+        props.encode({"TAGS": "A", **wrong})
+    assert repr(wrong) in str(caught.value)
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(UsageError, match="no Unicode text"):
+        props.encode_checked({"n": "\ud800"})
 
 
 def test_size_limit_counts_bytes() -> None:
