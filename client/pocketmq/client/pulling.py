@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from pocketmq.client.hooks import ConsumeHooks
@@ -9,7 +10,7 @@ from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.client.routes import MASTER_ID, RouteCache
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import TAG, Subscription
-from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.errors import ContentError, response_error
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import decode_records
@@ -24,6 +25,8 @@ from pocketmq.protocol.requests.pulling import (
 )
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
+
+log = logging.getLogger("pocketmq.client")
 
 PULL_MESSAGES_DEFAULT = 32
 """What RocketMQ's brokers give at the most, unless they are told otherwise."""
@@ -169,9 +172,19 @@ def _take_out(namespace: Namespace, messages: Sequence[ReceivedMessage]) -> None
             message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
 
 
+def _log_damaged(message: ReceivedMessage, error: ContentError) -> None:
+    log.warning(
+        "message %s (%s, offset %d) is handed out with its body as it is stored: %s",
+        message.msg_id,
+        message.queue,
+        message.queue_offset,
+        error,
+    )
+
+
 def _wanted(body: bytes, broker_name: str, subscription: Subscription) -> list[ReceivedMessage]:
     """The messages that match exactly: brokers compare hash codes of tags only."""
-    messages = decode_records(body, broker_name)
+    messages = decode_records(body, broker_name, on_damaged=_log_damaged)
     if subscription.expression_type not in (None, TAG) or not subscription.tags_set:
         return list(messages)
     tags = frozenset(subscription.tags_set)

@@ -126,7 +126,8 @@ class ReceivedMessage(Message):
         broker_name: the broker it was pulled from.
         queue_id, queue_offset: its place in the topic.
         physical_offset: its place in the broker's store.
-        sys_flag: bits of `pocketmq.protocol.flags`.
+        sys_flag: bits of `pocketmq.protocol.flags`; COMPRESSED is set where the body could not be
+            unpacked and is as it is stored.
         born_timestamp, store_timestamp: when it was sent and stored, milliseconds.
         born_host, store_host: ``host:port`` of sender and broker.
         reconsume_times: how often it was sent back.

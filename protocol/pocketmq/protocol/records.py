@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from zlib import crc32
 
 from pocketmq.protocol import flags
@@ -186,29 +186,52 @@ def record_properties(record: bytes) -> dict[str, str]:
     return props.decode(topic_and_properties(record)[1].decode())
 
 
+OnDamaged = Callable[[ReceivedMessage, ContentError], object]
+
+
 def decode_records(
-    data: bytes, broker_name: str = "", *, inflate: bool = True
+    data: bytes,
+    broker_name: str = "",
+    *,
+    inflate: bool = True,
+    on_damaged: OnDamaged | None = None,
 ) -> Iterator[ReceivedMessage]:
     """The messages of a pull's body.
+
+    Bytes of properties that are no UTF-8 are replaced, as Java does.
 
     Args:
         data: records back to back.
         broker_name: the broker they come from.
-        inflate: unpack compressed bodies.
+        inflate: unpack compressed bodies; such a message is not flagged as compressed any more
+            (`MessageDecoder#decode`).
+        on_damaged: told of a message whose body cannot be unpacked, which then comes as it is
+            stored. One bad message must not keep a reader from all that lie behind it.
 
     Raises:
-        ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
+        ContentError: a record is cut off or has an unknown magic; without `on_damaged` also, a
+            body cannot be unpacked.
     """
     position, end = 0, len(data)
     while position < end:
-        message = _decode(data, position, end, broker_name, inflate)
+        message = _decode(data, position, end, broker_name)
+        if inflate and message.sys_flag & flags.COMPRESSED:
+            _inflate(message, on_damaged)
         yield message
         position += message.store_size
 
 
-def _decode(
-    data: bytes, position: int, end: int, broker_name: str, inflate: bool
-) -> ReceivedMessage:
+def _inflate(message: ReceivedMessage, on_damaged: OnDamaged | None) -> None:
+    try:
+        message.body = decompress(message.body, message.sys_flag)
+        message.sys_flag &= ~flags.COMPRESSED
+    except ContentError as e:
+        if on_damaged is None:
+            raise
+        on_damaged(message, e)
+
+
+def _decode(data: bytes, position: int, end: int, broker_name: str) -> ReceivedMessage:
     m = ReceivedMessage()
     try:
         (
@@ -235,7 +258,7 @@ def _decode(
         at += _TAIL.size
         if size < 0:
             raise ContentError(f"the stored message at byte {position} has a body of {size} bytes")
-        body = data[at : at + size]
+        m.body = data[at : at + size]
         at += size
         if magic == MAGIC_V1:
             size = data[at]
@@ -249,10 +272,9 @@ def _decode(
         at += 2
         if at + size != position + total:
             raise ContentError(f"the stored message at byte {position} is not {total} bytes long")
-        m.properties = props.decode(data[at : at + size].decode())
+        m.properties = props.decode(data[at : at + size].decode(errors="replace"))
     except (struct.error, IndexError, ValueError) as e:
         raise ContentError(f"the stored message at byte {position} cannot be read: {e}") from e
-    m.body = decompress(body, sys_flag) if inflate and sys_flag & flags.COMPRESSED else body
     m.offset_msg_id = offset_msg_id(store_host, m.physical_offset)
     m.broker_name = broker_name
     return m

@@ -208,8 +208,30 @@ def test_lengths_that_contradict_each_other_are_named(at: int, value: bytes, rea
 def test_a_compressed_body_is_unpacked_unless_asked_otherwise() -> None:
     body, bits = compression.compress(b"hello " * 1000)
     record = encode_record(**{**GOLDEN_FIELDS, "body": body, "sys_flag": bits})
-    assert next(decode_records(record)).body == b"hello " * 1000
-    assert next(decode_records(record, inflate=False)).body == body
+    unpacked, packed = next(decode_records(record)), next(decode_records(record, inflate=False))
+    assert (unpacked.body, unpacked.sys_flag & flags.COMPRESSED) == (b"hello " * 1000, 0)
+    assert (packed.body, packed.sys_flag) == (body, bits)
+
+
+def test_a_body_that_cannot_be_unpacked_keeps_nobody_from_the_next_message() -> None:
+    bad = encode_record(**{**GOLDEN_FIELDS, "body": b"bad", "sys_flag": flags.COMPRESSED})
+    good = encode_record(**GOLDEN_FIELDS)
+    with pytest.raises(ContentError, match="cannot be unpacked"):
+        next(decode_records(bad + good))
+    told: list[tuple[bytes, str]] = []
+    first, second = decode_records(
+        bad + good, on_damaged=lambda message, error: told.append((message.body, str(error)))
+    )
+    assert (first.body, first.sys_flag & flags.COMPRESSED) == (b"bad", flags.COMPRESSED)
+    assert second.body == GOLDEN_FIELDS["body"]
+    ((body, error),) = told
+    assert body == b"bad"
+    assert "cannot be unpacked" in error
+
+
+def test_properties_that_are_no_text_are_read_as_java_does() -> None:
+    record = encode_record(**{**GOLDEN_FIELDS, "properties": b"a\x01\xff\x02b\x01c\x02"})
+    assert next(decode_records(record)).properties == {"a": "\ufffd", "b": "c"}
 
 
 def test_places_of_the_fields_that_a_broker_fills_in() -> None:

@@ -15,6 +15,8 @@ class MessageAdmin(AdminCalls):
     async def view_message(self, offset_msg_id: str) -> ReceivedMessage:
         """A message by the address that its id carries.
 
+        A compressed body that cannot be unpacked comes as it is stored.
+
         Raises:
             UsageError: it is no offset message id.
             ResponseError: nothing is stored there.
@@ -22,7 +24,7 @@ class MessageAdmin(AdminCalls):
         place = parse_offset_msg_id(offset_msg_id)
         request = ViewMessageRequest(offset=place.physical_offset)
         answer = await self._ask(place.store_host, request)
-        return next(decode_records(answer.body))
+        return next(decode_records(answer.body, on_damaged=lambda message, error: None))
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset of a queue stored at that time or later."""
