@@ -555,6 +555,17 @@ class TestIdle:
         await clock.advance(1)
         await peer.gone()
 
+    async def test_a_time_left_that_rounds_to_nothing_is_none(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        await clock.advance(90.89)  # 120 s later 1.4e-14 s are left, which no clock can wait for
+        peer.send(Command(ECHO, 1))
+        await peer.got(1)
+        await clock.advance(120)
+        await peer.gone()
+
     async def test_what_is_sent_counts_too(self, stage: Stage, clock: VirtualClock) -> None:
         server = await stage.serve({})
         peer = await stage.dial(server)

@@ -35,6 +35,9 @@ GREETING = {GREETING_FIELD: "1"}
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 """RocketMQ's words for a full request queue: its clients know them by heart."""
 
+IDLE_TOLERANCE_S = 1e-6
+"""Less than that is left by rounding only; a timer for it may fire without any time gone by."""
+
 JOIN_SIZE_MAX = 64 * 1024
 """Up to this many bytes are copied together before they are written; more go part by part."""
 
@@ -517,7 +520,7 @@ class Connection(asyncio.Protocol):
     def _check_idle(self) -> None:
         quiet_s = self.clock.monotonic() - self._last_activity
         left_s = self.limits.idle_timeout_s - quiet_s
-        if left_s <= 0:
+        if left_s <= IDLE_TOLERANCE_S:
             log.info("closing the connection of %s: idle for %.0f s", self.remote_address, quiet_s)
             self.close(f"idle for {quiet_s:.0f} s")
         else:
