@@ -2,119 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
 
-import msgspec
 import pytest_asyncio
-from integration.broker_parts import advance_until
+from integration.member_parts import Stage
 
-from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.client import (
-    Admin,
-    ClientInstance,
-    Message,
-    Producer,
-    PushConsumer,
-    ReceivedMessage,
-)
-from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.testing.clock import VirtualClock
-
-LOCALHOST = "127.0.0.1"
-T = TypeVar("T")
-
-
-class Stage:
-    """A name server, a broker with a topic of one queue, and members of one group."""
-
-    def __init__(self, folder: Path, clock: VirtualClock) -> None:
-        self._folder, self.clock = folder, clock
-        self.begun: list[tuple[str, int]] = []
-        self.gates: dict[str, asyncio.Event] = {}
-        self._members: list[tuple[PushConsumer, ClientInstance]] = []
-
-    async def __aenter__(self) -> Stage:
-        config = NamesrvConfig(listen_port=0, bind_address=LOCALHOST)
-        self._namesrv = await NameServer(config, self.clock).__aenter__()
-        self._config = BrokerConfig(
-            listen_port=0,
-            bind_address=LOCALHOST,
-            namesrv_addr=self._namesrv.address,
-            store_path_root_dir=str(self._folder),
-            disk_space_free_min=0,
-        )
-        self.broker = await Broker(self._config, self.clock).__aenter__()
-        async with Admin(self._namesrv.address, clock=self.clock) as admin:
-            await admin.create_topic("T", 1)
-        self.producer = await Producer("pg", self._namesrv.address, clock=self.clock).__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for gate in self.gates.values():
-            gate.set()
-        for consumer, instance in self._members:
-            await self.done(consumer.close())
-            await self.done(instance.close())
-        await self.done(self.producer.close())
-        await self.done(self.broker.close())
-        await self.done(self._namesrv.close())
-
-    async def done(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Moves time on until something is done."""
-        task = asyncio.ensure_future(coroutine)
-        await advance_until(self.clock, task.done, 0.05)
-        return task.result()
-
-    async def until(self, condition: Callable[[], object], step_s: float = 0.05) -> float:
-        """Moves time on until something has come true; the seconds that took."""
-        started_s = self.clock.monotonic()
-        await advance_until(self.clock, condition, step_s)
-        return self.clock.monotonic() - started_s
-
-    async def send(self, count: int) -> None:
-        """Sends so many messages."""
-        for _ in range(count):
-            await self.done(self.producer.send(Message("T", b"x")))
-
-    async def join(self, name: str, *, is_held: bool = False, **settings: Any) -> PushConsumer:
-        """A new member, which may be held up at each message; names sort as members do."""
-        gate = self.gates[name] = asyncio.Event()
-        if not is_held:
-            gate.set()
-
-        async def listener(messages: list[ReceivedMessage]) -> None:
-            self.begun.append((name, messages[0].queue_offset))
-            await gate.wait()
-
-        instance = ClientInstance(self._namesrv.address, clock=self.clock, instance_name=name)
-        await instance.start()
-        settings = {"orderly": True, "close_timeout_ms": 1} | settings
-        consumer = PushConsumer(
-            "cg",
-            instance=instance,
-            listener=listener,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            **settings,
-        )
-        consumer.subscribe("T")
-        self._members.append((consumer, instance))
-        await self.done(consumer.start())
-        return consumer
-
-    async def crash(self, consumer: PushConsumer) -> None:
-        """A member is gone without a word."""
-        await self.done(consumer.instance.close())
-        await self.done(consumer.close())
-
-    async def restart(self) -> None:
-        """The broker goes away and comes back with the same address."""
-        port = int(self.broker.address.rpartition(":")[2])
-        await self.done(self.broker.close())
-        config = msgspec.structs.replace(self._config, listen_port=port)
-        self.broker = await Broker(config, self.clock).__aenter__()
 
 
 @pytest_asyncio.fixture

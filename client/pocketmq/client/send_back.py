@@ -21,9 +21,6 @@ log = logging.getLogger("pocketmq.client")
 SEND_BACK_TIMEOUT_MS = 5_000
 """How long the broker may take to take a message back, as in RocketMQ."""
 
-MAX_RECONSUME_TIMES_DEFAULT = 16
-"""What a setting of -1 stands for: as many repetitions as the broker's ladder has steps."""
-
 FIRST_DELAY_LEVEL = 3
 """The level of the first repetition; each further one takes the next (10 s, 30 s, 1 min, …)."""
 
@@ -44,15 +41,14 @@ class SendBack:
         group: the consumer group.
         instance: the connections and routes; it must be running.
         max_reconsume_times: after so many repetitions a message goes to the dead-letter topic;
-            -1 for 16.
+            -1 leaves that to the group's retryMaxTimes, which is 16 unless somebody changes it.
+            (Java's clients say 16 then, and thereby overrule the group.)
     """
 
     def __init__(self, group: str, instance: ClientInstance, max_reconsume_times: int) -> None:
         self._group = group
         self._pool, self._routes = instance.pool, instance.routes
-        self._times_max = (
-            MAX_RECONSUME_TIMES_DEFAULT if max_reconsume_times == -1 else max_reconsume_times
-        )
+        self._times_max = None if max_reconsume_times == -1 else max_reconsume_times
         self._namespace = instance.namespace
         self._producer = InnerProducer(INNER_PRODUCER_GROUP, instance, ProducerSettings())
 
@@ -151,7 +147,7 @@ class SendBack:
         await self._producer.send(outgoing)
 
     def _copy(
-        self, message: ReceivedMessage, times: int, times_max: int, delay_level: int
+        self, message: ReceivedMessage, times: int, times_max: int | None, delay_level: int
     ) -> Message:
         anew = Message(retry_topic(self._group), message.body, flag=message.flag)
         kept = {k: v for k, v in message.properties.items() if k not in OF_THE_OLD_PLACE}
@@ -160,9 +156,10 @@ class SendBack:
             props.RETRY_TOPIC: self._namespace.wrap(message.topic),
             props.ORIGIN_MESSAGE_ID: kept.get(props.ORIGIN_MESSAGE_ID) or message.offset_msg_id,
             props.RECONSUME_TIME: str(times),
-            props.MAX_RECONSUME_TIMES: str(times_max),
             props.DELAY: str(
                 delay_level if delay_level > 0 else FIRST_DELAY_LEVEL + message.reconsume_times
             ),
         }
+        if times_max is not None:
+            anew.properties[props.MAX_RECONSUME_TIMES] = str(times_max)
         return anew

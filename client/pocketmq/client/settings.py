@@ -105,7 +105,8 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_hold_ms: how long a broker may hold a `pull_block_if_not_found`
             (brokerSuspendMaxTimeMillis).
         max_reconsume_times: how often a message comes again that was sent back, before it goes to
-            the dead-letter topic ``%DLQ%<group>``; -1 for RocketMQ's 16.
+            the dead-letter topic ``%DLQ%<group>``; -1 for the group's retryMaxTimes, 16 by
+            default.
         rebalance_interval_ms: how often `queues_in_balance` are shared out without an occasion.
         register: tell brokers of the group by heartbeats.
     """
@@ -196,7 +197,7 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
         consume_message_batch_max_size: messages that a listener gets at once.
         max_reconsume_times: how often a message comes again that the listener did not handle,
             before it goes to the dead-letter topic ``%DLQ%<group>`` (maxReconsumeTimes); -1 for
-            RocketMQ's 16, and with `orderly` for ever.
+            the group's retryMaxTimes, 16 by default, and with `orderly` for ever.
         consume_timeout_ms: a batch that is at work for longer is sent back with level 3, so that
             its queue goes on (consumeTimeout); 0 for never. Not with `orderly`.
         retry_delay_ms: pause before messages are tried again that could not be sent back.

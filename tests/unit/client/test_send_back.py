@@ -48,9 +48,9 @@ def sent(broker: Peer) -> SendMessageV2Request:
     return broker.last(SEND).read(SendMessageV2Request)
 
 
-@pytest.mark.parametrize(("setting", "told"), [(-1, 16), (0, 0), (3, 3)])
+@pytest.mark.parametrize(("setting", "told"), [(-1, None), (0, 0), (3, 3)])
 async def test_the_broker_is_asked_to_take_it_back(
-    cluster: Cluster, setting: int, told: int
+    cluster: Cluster, setting: int, told: int | None
 ) -> None:
     broker, back = await stage(cluster, setting)
     broker.answers[BACK] = lambda request, connection: ok()
@@ -69,13 +69,20 @@ async def test_the_broker_is_asked_to_take_it_back(
 
 
 @pytest.mark.parametrize(
-    ("times", "level", "delay", "times_max"),
-    [(0, 0, "3", 16), (4, 0, "7", 16), (4, 2, "2", 16), (1, -1, "4", 0)],
+    ("setting", "times", "level", "delay", "times_max"),
+    [
+        (16, 0, 0, "3", 16),
+        (16, 4, 0, "7", 16),
+        (2, 4, 2, "2", 2),
+        (16, 1, -1, "4", 0),
+        (-1, 1, -1, "4", 0),
+        (-1, 1, 0, "4", None),
+    ],
 )
 async def test_otherwise_it_is_sent_anew(
-    cluster: Cluster, times: int, level: int, delay: str, times_max: int
+    cluster: Cluster, setting: int, times: int, level: int, delay: str, times_max: int | None
 ) -> None:
-    broker, back = await stage(cluster)
+    broker, back = await stage(cluster, setting)
     broker.answers[BACK] = code(1, "look message by offset failed, 300")
     assert await done(back.failed([message(times=times)], level)) == []
     request = sent(broker)
@@ -90,9 +97,8 @@ async def test_otherwise_it_is_sent_anew(
         props.RETRY_TOPIC: "T",
         props.ORIGIN_MESSAGE_ID: original.offset_msg_id,
         props.RECONSUME_TIME: str(times + 1),
-        props.MAX_RECONSUME_TIMES: str(times_max),
         props.DELAY: delay,
-    }
+    } | ({} if times_max is None else {props.MAX_RECONSUME_TIMES: str(times_max)})
 
 
 async def test_the_first_address_is_kept(cluster: Cluster) -> None:
