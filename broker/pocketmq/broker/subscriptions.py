@@ -15,6 +15,7 @@ import msgspec
 
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
+    CONSUME_ACTIVELY,
     TAG,
     ConsumerData,
     Subscription,
@@ -44,7 +45,11 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def wish_of(data: ConsumerData) -> Wish:
-    """What a heartbeat asks for; versions, order, and the group's own retry topic do not matter."""
+    """What a heartbeat asks for; versions, order, and the group's own retry topic do not matter.
+
+    Members that poll read no retry topic: a queue of it that is given to one of them is read by
+    nobody, and with it what failed in the members that have listeners.
+    """
     parts = sorted(
         f"{s.topic} {_expression(s)}"
         for s in data.subscription_data_set
@@ -52,6 +57,8 @@ def wish_of(data: ConsumerData) -> Wish:
     )
     if data.message_model == BROADCASTING:
         parts.append("by broadcasting")
+    if data.consume_type == CONSUME_ACTIVELY:
+        parts.append("by polling")
     text = ", ".join(parts) or "nothing"
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return Wish(digest, text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")

@@ -34,6 +34,10 @@ class ConsumerMember(Protocol):
     def group(self) -> str:
         """The consumer's group."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not been told yet what to consume."""
+
     def describe(self) -> ConsumerData:
         """What a heartbeat says of the group."""
 
@@ -118,8 +122,12 @@ class Groups:
             )
 
     def heartbeat(self, client_id: str) -> Heartbeat:
-        """What brokers are told."""
-        consumers = [c.describe() for _, c in sorted(self.consumers.items())]
+        """What brokers are told.
+
+        A consumer that waits to be told what to consume is left out: as a member it would be given
+        queues that it does not read, and seem to subscribe to something else than the others.
+        """
+        consumers = [c.describe() for _, c in sorted(self.consumers.items()) if not c.is_waiting]
         producers = [ProducerData(group_name=g) for g in sorted(self.producers)]
         if self._namespace:
             wrap = self._namespace.wrap
@@ -160,9 +168,10 @@ class Heartbeats:
             The addresses that took it.
         """
         groups = self._groups
-        if not groups.producers and not groups.consumers:
+        heartbeat = groups.heartbeat(self._client_id)
+        if not heartbeat.producer_data_set and not heartbeat.consumer_data_set:
             return []
-        body = groups.heartbeat(self._client_id).encode()
+        body = heartbeat.encode()
         addresses = self._routes.addresses(masters_only=not groups.consumers)
         taken = await asyncio.gather(*(self._send_to(address, body) for address in addresses))
         return [address for address, is_taken in zip(addresses, taken, strict=True) if is_taken]

@@ -95,6 +95,7 @@ class LitePullConsumer:
         self._hooks = hooks or ConsumeHooks()
         self._trace: TraceDispatcher | None = None
         self._subscriptions: dict[str, Subscription] = {}
+        self.is_waiting = True
         self._share_listeners: dict[str, ShareListener | None] = {}
         self._topic_listeners: dict[str, QueuesListener] = {}
         self._assigned: tuple[MessageQueue, ...] | None = None
@@ -138,6 +139,7 @@ class LitePullConsumer:
             raise UsageError("this consumer has assigned queues: subscribe with another one")
         now_ms = self.instance.clock.now_ms()
         self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
+        self.is_waiting = False
         self._share_listeners[topic] = listener
         if self._queues is not None:
             self._queues.listeners.set(topic, listener)
@@ -180,7 +182,7 @@ class LitePullConsumer:
             raise UsageError("assign needs at least one queue")
         if self._assigned is None and self._subscriptions:
             raise UsageError("this consumer has subscribed to topics: assign with another one")
-        self._assigned = assigned
+        self._assigned, self.is_waiting = assigned, False
         now_ms, before = self.instance.clock.now_ms(), self._subscriptions.keys()
         topics = {queue.topic for queue in assigned}
         for topic in before - topics:

@@ -70,6 +70,7 @@ class PullConsumer:
     ) -> None:
         check_group(group)
         self.group = group
+        self.is_waiting = False  # each pull says what to consume
         self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         self._allocate = allocate

@@ -124,6 +124,7 @@ class PushConsumer:
         self._trace: TraceDispatcher | None = None
         self._stream: MessageStream | None = None
         self._subscriptions: dict[str, Subscription] = {}
+        self.is_waiting = True
         if not self._is_broadcasting:
             topic = retry_topic(group)
             self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
@@ -159,6 +160,7 @@ class PushConsumer:
         check_topic(topic)
         now_ms = self.instance.clock.now_ms()
         self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
+        self.is_waiting = False
         self._subscription_changed(topic)
 
     async def check_subscriptions(self) -> None:

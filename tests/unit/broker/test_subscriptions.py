@@ -7,12 +7,24 @@ import logging
 import pytest
 
 from pocketmq.broker.subscriptions import NAMED_MAX, TEXT_MAX, Wish, Wishes, wish_of
-from pocketmq.protocol.bodies.clients import BROADCASTING, SQL92, ConsumerData, Subscription
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    SQL92,
+    ConsumerData,
+    Subscription,
+)
 
 
-def wish(*subscriptions: Subscription, model: str = "CLUSTERING") -> Wish:
+def wish(
+    *subscriptions: Subscription, model: str = "CLUSTERING", kind: str = CONSUME_PASSIVELY
+) -> Wish:
     data = ConsumerData(
-        group_name="g", message_model=model, subscription_data_set=list(subscriptions)
+        group_name="g",
+        consume_type=kind,
+        message_model=model,
+        subscription_data_set=list(subscriptions),
     )
     return wish_of(data)
 
@@ -47,6 +59,7 @@ def test_what_is_the_same(one: Wish, other: Wish) -> None:
         (wish(tags("A")), wish(sql("A"))),
         (wish(tags("A")), wish()),
         (wish(tags("A")), wish(tags("A"), model=BROADCASTING)),
+        (wish(tags("A")), wish(tags("A"), kind=CONSUME_ACTIVELY)),
     ],
 )
 def test_what_differs(one: Wish, other: Wish) -> None:

@@ -510,6 +510,23 @@ async def test_a_changed_subscription_does_not_wait_for_the_held_pull(cluster: C
     await done(c.close())
 
 
+async def test_who_waits_for_its_first_subscription_is_no_member_yet(cluster: Cluster) -> None:
+    broker, log = await stage(cluster)
+    listener, client = Seen(), cluster.client()
+    await client.start()
+    consumer = PushConsumer("cg", instance=client, listener=listener)
+    await done(consumer.start())
+    await cluster.clock.advance(60)
+    assert broker.count(RequestCode.HEART_BEAT) == 0
+    consumer.subscribe("T")
+    log.add(0, record(0))
+    await until(lambda: listener.messages)
+    heartbeat = Heartbeat.decode(broker.last(RequestCode.HEART_BEAT).body)
+    (data,) = heartbeat.consumer_data_set
+    assert [s.topic for s in data.subscription_data_set] == ["%RETRY%cg", "T"]
+    await done(consumer.close())
+
+
 async def test_the_number_of_handlers_can_be_changed(cluster: Cluster) -> None:
     _, log = await stage(cluster, queues=1)
     log.add(0, *(record(i) for i in range(20)))
