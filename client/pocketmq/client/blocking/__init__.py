@@ -2,6 +2,7 @@
 
 ::
 
+    from pocketmq.client import Message
     from pocketmq.client.blocking import Producer
 
     with Producer("orders", "127.0.0.1:9876") as producer:

@@ -1,0 +1,79 @@
+"""The Python of the README runs as it stands, and that of the documentation can."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.namesrv import NameServer, NamesrvConfig
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LOCALHOST = "127.0.0.1"
+
+
+def python_of(document: Path) -> list[str]:
+    """The Python blocks of a document."""
+    return re.findall(r"^```python\n(.*?)^```", document.read_text("utf-8"), re.M | re.S)
+
+
+def block_with(word: str) -> str:
+    """The block of the README that has a word in it."""
+    (block,) = [block for block in python_of(ROOT / "README.md") if word in block]
+    return block
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_is_python_and_imports_what_there_is(document: Path) -> None:
+    for block in python_of(document):
+        tree = ast.parse(block)
+        compile(block, document.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        imports: list[ast.stmt] = [
+            n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)
+        ]
+        exec(compile(ast.Module(imports, []), document.name, "exec"), {})
+
+
+async def test_a_message_is_sent_and_handled(tmp_path: Path) -> None:
+    printed = asyncio.Event()
+    output: list[tuple[Any, ...]] = []
+
+    def note(*values: Any) -> None:
+        output.append(values)
+        if len(output) == 2:
+            printed.set()
+
+    async with NameServer(NamesrvConfig(listen_port=0, bind_address=LOCALHOST)) as names:
+        config = BrokerConfig(
+            listen_port=0,
+            bind_address=LOCALHOST,
+            namesrv_addr=names.address,
+            store_path_root_dir=str(tmp_path),
+        )
+        async with Broker(config):
+            block = block_with("PushConsumer")
+            for old, new in (
+                ("127.0.0.1:9876", names.address),
+                ("asyncio.sleep(5)", "printed.wait()"),
+                ("asyncio.run(main())", ""),
+            ):
+                assert old in block
+                block = block.replace(old, new)
+            scope: dict[str, Any] = {"print": note, "printed": printed}
+            exec(block, scope)
+            await scope["main"]()
+    (status, msg_id), handled = output
+    assert (status.name, len(msg_id)) == ("SEND_OK", 32)
+    assert handled == (("4711",), b"...")
+
+
+async def test_a_cluster_inside_a_test(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {}
+    exec(block_with("test_orders"), scope)
+    await scope["test_orders"](tmp_path)
