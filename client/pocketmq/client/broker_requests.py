@@ -6,9 +6,13 @@ import asyncio
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from pocketmq.client.heartbeat import Groups, Inspection
+from pocketmq.client.namespacing import take_out
 from pocketmq.protocol.bodies.groups import (
     PROP_CLIENT_VERSION,
     PROP_CONSUME_TYPE,
@@ -17,6 +21,7 @@ from pocketmq.protocol.bodies.groups import (
     ResetOffsets,
     RunningInfo,
 )
+from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ContentError, ResponseError, response_error
@@ -31,6 +36,8 @@ from pocketmq.protocol.requests.groups import (
 )
 from pocketmq.transport.connection import Connection, Handler
 
+ValueT = TypeVar("ValueT")
+
 
 class BrokerRequests:
     """Answers for the consumers of an instance: 220, 221, 307, 309.
@@ -38,14 +45,15 @@ class BrokerRequests:
     Args:
         groups: the consumers.
         namesrv: the name servers' addresses, which the running info shows.
-        namespace: that is taken out of the names that brokers use.
+        namespace: taken out of the names that brokers use, and put into those that they are told.
     """
 
     def __init__(
         self, groups: Groups, namesrv: Sequence[str], namespace: Namespace | None = None
     ) -> None:
         self._groups, self._namesrv = groups, namesrv
-        self._bare = (namespace or Namespace()).unwrap
+        self._namespace = namespace or Namespace()
+        self._bare = self._namespace.unwrap
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -76,7 +84,7 @@ class BrokerRequests:
         request = command.read(ClientStatusRequest)
         inspection = self._groups.inspections.get(self._bare(request.group))
         offsets = {} if inspection is None else inspection.offsets_of(self._bare(request.topic))
-        body = ConsumerStatus(message_queue_table=offsets)
+        body = ConsumerStatus(message_queue_table=self._on_wire(offsets))
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def running_info(self, command: Command, _: Connection) -> Command:
@@ -91,6 +99,8 @@ class BrokerRequests:
             info = RunningInfo(subscription_set=data.subscription_data_set)
         else:
             info = inspection.running_info()
+        if self._namespace:
+            self._put_in(info)
         info.properties |= {
             PROP_NAMESERVER_ADDR: ";".join(self._namesrv) + ";",
             PROP_CONSUME_TYPE: data.consume_type,
@@ -107,9 +117,24 @@ class BrokerRequests:
         message = next(decode_records(command.body, request.broker_name or ""), None)
         if message is None:
             raise ContentError("no message came along that could be handled")
-        message.topic = self._bare(message.topic)
+        take_out(self._namespace, message)
         result = await inspection.handle_directly(message)
         return Command(ResponseCode.SUCCESS, body=result.encode())
+
+    def _put_in(self, info: RunningInfo) -> None:
+        wrap = self._namespace.wrap
+        info.subscription_set = [
+            msgspec.structs.replace(s, topic=wrap(s.topic)) for s in info.subscription_set
+        ]
+        info.mq_table = self._on_wire(info.mq_table)
+        info.status_table = {wrap(topic): status for topic, status in info.status_table.items()}
+
+    def _on_wire(self, table: Mapping[QueueKey, ValueT]) -> dict[QueueKey, ValueT]:
+        wrap = self._namespace.wrap
+        return {
+            msgspec.structs.replace(key, topic=wrap(key.topic)): value
+            for key, value in table.items()
+        }
 
     def _inspection(self, group: str) -> Inspection:
         inspection = self._groups.inspections.get(self._bare(group))

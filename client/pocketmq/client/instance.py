@@ -16,7 +16,7 @@ from pocketmq.client.broker_requests import BrokerRequests
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.heartbeat import Groups, Heartbeats
 from pocketmq.client.identity import UniqueKeys, client_id
-from pocketmq.client.namespacing import namespacing
+from pocketmq.client.namespacing import namespacing, take_out
 from pocketmq.client.namesrv_link import NamesrvLink
 from pocketmq.client.requests import RequestTable
 from pocketmq.client.routes import RouteCache
@@ -158,7 +158,7 @@ class ClientInstance:
     def _check_transaction(self, request: Command, connection: Connection) -> None:
         header = request.read(CheckTransactionStateRequest)
         for message in decode_records(request.body, header.broker_name or ""):
-            message.topic = self.namespace.unwrap(message.topic)
+            take_out(self.namespace, message)
             group = self.namespace.unwrap(message.properties.get(props.PRODUCER_GROUP, ""))
             checker = self.groups.checkers.get(group)
             if checker is None:

@@ -1,8 +1,9 @@
 """Where namespaces meet the wire: inside the client, names are the application's.
 
 Put in are the names in the headers of all requests (here), and in the bodies that hold some:
-heartbeats (`heartbeat.Groups`) and checks of subscriptions (`subscription_check`). Taken out are
-those of pulled messages (`pulling.Puller`) and of notifications (`instance.ClientInstance`).
+heartbeats (`heartbeat.Groups`), checks of subscriptions (`subscription_check`), locks
+(`order_locks`) and what brokers are told when they ask (`broker_requests`). Taken out are those of
+messages (`take_out`) and of what brokers ask (`broker_requests`, `instance.ClientInstance`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from functools import lru_cache
 
 import msgspec
 
+from pocketmq.protocol import properties as props
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.namespaces import Namespace, request_fields
 from pocketmq.transport.connection import BeforeRequest
 
@@ -43,6 +46,14 @@ def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None
             command.extra = {**(command.extra or {}), **fields}
 
     return before_request
+
+
+def take_out(namespace: Namespace, message: ReceivedMessage) -> None:
+    """Calls a message's topics what the application does, as `resetRetryAndNamespace`."""
+    message.topic = namespace.unwrap(message.topic)
+    origin = message.properties.get(props.RETRY_TOPIC)
+    if origin is not None:
+        message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
 
 
 @lru_cache(maxsize=512)

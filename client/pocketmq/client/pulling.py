@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.namespacing import take_out
 from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.client.routes import MASTER_ID, RouteCache
 from pocketmq.protocol import properties as props
@@ -132,7 +132,8 @@ class Puller:
         if status is PullStatus.FOUND:
             messages = _wanted(answer.body, queue.broker_name, subscription)
             if self._namespace is not None:
-                _take_out(self._namespace, messages)
+                for message in messages:
+                    take_out(self._namespace, message)
             if self._hooks is not None:
                 messages = self._hooks.wanted(messages)
             low, high = str(header.min_offset), str(header.max_offset)
@@ -161,15 +162,6 @@ class Puller:
             self._suggested.pop(queue, None)
         else:
             self._suggested[queue] = broker_id
-
-
-def _take_out(namespace: Namespace, messages: Sequence[ReceivedMessage]) -> None:
-    """Calls topics what the application does, as `resetRetryAndNamespace`."""
-    for message in messages:
-        message.topic = namespace.unwrap(message.topic)
-        origin = message.properties.get(props.RETRY_TOPIC)
-        if origin is not None:
-            message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
 
 
 def _log_damaged(message: ReceivedMessage, error: ContentError) -> None:
