@@ -145,10 +145,13 @@ class KeyFile:
         first = word << OFFSET_BITS
         low_item = first | max(low - base, 0)
         high_item = first | min(max(high - base, 0), _OFFSET_MAX)
+        last = -1
         for run in reversed(self.runs):
             if run.first_offset < high and run.end_offset > low:
                 for item in self._find_in(run, low_item, high_item):
-                    yield base + (item & _OFFSET_MAX)
+                    if item != last:  # two keys of one record may have one hash
+                        yield base + (item & _OFFSET_MAX)
+                    last = item
 
     def _find_in(self, run: Run, low_item: int, high_item: int) -> Iterator[int]:
         firsts, checksums = self.fences(run)

@@ -138,7 +138,8 @@ class KeyIndex:
 
     async def _add_run(self, queue_log: QueueLog, key_file: KeyFile, end_offset: int) -> None:
         segment, first = key_file.segment, key_file.end_offset
-        offset, size, items, record = first, 0, [], b""
+        offset, size, record = first, 0, b""
+        items: list[int] = []
         while (
             offset < min(end_offset, first + RUN_RECORDS)
             and size < RUN_SIZE

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from unit.broker.store.stores import assert_sound, open_store
 
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock
 
 
@@ -25,6 +27,14 @@ def data(tmp_path: Path) -> Iterator[Path]:
     if not was_stopped_cleanly(directory):
         asyncio.run(recover(directory))
     assert_sound(directory)
+
+
+@pytest_asyncio.fixture
+async def small_store(data: Path, clock: VirtualClock) -> AsyncIterator[MessageStore]:
+    """An empty store with small segments."""
+    store = open_store(data, clock)
+    yield store
+    await store.close()
 
 
 def was_stopped_cleanly(directory: Path) -> bool:
