@@ -155,7 +155,7 @@ async def test_indexed_messages_are_found_as_those_that_are_not(
 async def test_messages_are_found_after_a_restart_and_without_their_key_files(
     stage: Stage, clock: VirtualClock
 ) -> None:
-    settings = {"segment_size": SEGMENT_SIZE}
+    settings: dict[str, Any] = {"segment_size": SEGMENT_SIZE}
     client = await stage.started_with_topic(**settings)
     await fill(client)
     await clock.advance(3)
@@ -199,7 +199,7 @@ async def test_what_retention_took_and_what_was_deleted_is_not_found(
 
 
 def entries(index: int = 0, count: int = 10, **fields: Any) -> QueryConsumeQueueRequest:
-    given = {"topic": TOPIC, "queue_id": 0, "index": index, "count": count}
+    given: dict[str, Any] = {"topic": TOPIC, "queue_id": 0, "index": index, "count": count}
     return QueryConsumeQueueRequest(**(given | fields))
 
 

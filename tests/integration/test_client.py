@@ -14,6 +14,7 @@ from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, Inbox, with
 from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
+from integration.query_scenarios import QUERY_SCENARIOS
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import Admin, ClientInstance, Message, Producer, PushConsumer
@@ -54,7 +55,12 @@ async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize(
     "scenario",
-    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS + EXTRA_SCENARIOS,
+    SCENARIOS
+    + RETRY_SCENARIOS
+    + POLLING_SCENARIOS
+    + GROUP_SCENARIOS
+    + EXTRA_SCENARIOS
+    + QUERY_SCENARIOS,
     ids=lambda s: s.__name__,
 )
 async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:

@@ -12,6 +12,7 @@ from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, without_an_
 from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
+from integration.query_scenarios import QUERY_SCENARIOS
 from interop import known_messages
 from interop.clusters import Cluster
 from interop.known_messages import KnownMessage
@@ -34,7 +35,12 @@ NewName = Callable[[str], str]
 
 @pytest.mark.parametrize(
     "scenario",
-    SCENARIOS + RETRY_SCENARIOS + POLLING_SCENARIOS + GROUP_SCENARIOS + EXTRA_SCENARIOS,
+    SCENARIOS
+    + RETRY_SCENARIOS
+    + POLLING_SCENARIOS
+    + GROUP_SCENARIOS
+    + EXTRA_SCENARIOS
+    + QUERY_SCENARIOS,
     ids=lambda s: s.__name__,
 )
 async def test_on_apaches_broker(

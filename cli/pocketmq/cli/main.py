@@ -7,7 +7,16 @@ import sys
 
 import typer
 
-from pocketmq.cli import group_offsets, jobs, load, messages, servers, store, topics
+from pocketmq.cli import (
+    group_offsets,
+    jobs,
+    load,
+    message_search,
+    messages,
+    servers,
+    store,
+    topics,
+)
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
@@ -24,6 +33,7 @@ app.command()(servers.broker)
 app.command()(servers.health)
 app.add_typer(topics.app, name="topic")
 app.add_typer(group_offsets.app, name="group")
+app.add_typer(message_search.app, name="message")
 app.add_typer(store.app, name="store")
 app.command()(messages.send)
 app.command()(messages.recall)

@@ -185,21 +185,23 @@ def _print_message(message: ReceivedMessage, output: Format) -> None:
     if output is Format.TABLE:
         sys.stdout.buffer.write(message.body + b"\n")
     else:
-        text = json.dumps(
-            {
-                "topic": message.topic,
-                "broker": message.broker_name,
-                "queue": message.queue_id,
-                "offset": message.queue_offset,
-                "msgId": message.msg_id,
-                "keys": list(message.keys),
-                "tags": message.tags,
-                "properties": message.properties,
-                "bornTimestamp": message.born_timestamp,
-                "storeTimestamp": message.store_timestamp,
-                "body": message.body.decode("utf-8", "backslashreplace"),
-            },
-            ensure_ascii=False,
-        )
+        text = json.dumps(message_document(message), ensure_ascii=False)
         sys.stdout.buffer.write(text.encode() + b"\n")
     sys.stdout.buffer.flush()
+
+
+def message_document(message: ReceivedMessage) -> dict[str, Any]:
+    """A message as JSON shows it."""
+    return {
+        "topic": message.topic,
+        "broker": message.broker_name,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "msgId": message.msg_id,
+        "keys": list(message.keys),
+        "tags": message.tags,
+        "properties": message.properties,
+        "bornTimestamp": message.born_timestamp,
+        "storeTimestamp": message.store_timestamp,
+        "body": message.body.decode("utf-8", "backslashreplace"),
+    }

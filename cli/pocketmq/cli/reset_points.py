@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from typing import Literal
 
 from typing_extensions import TypedDict
 
+from pocketmq.cli.times import timestamp_ms_of
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import MessageQueue
@@ -33,19 +33,7 @@ def reset_point(text: str) -> ResetPoint:
         return {"to": "latest"}
     if text.isascii() and text.isdecimal():
         return {"offset": int(text)}
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise UsageError(
-            f"--to is {text!r}: it must be earliest, latest, an offset, or a time such as "
-            f"2026-01-31T12:00:00"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    timestamp_ms = round(moment.timestamp() * 1000)
-    if timestamp_ms < 0:
-        raise UsageError(f"--to is {text!r}: no message is that old")
-    return {"timestamp_ms": timestamp_ms}
+    return {"timestamp_ms": timestamp_ms_of("--to", text, "earliest, latest, an offset, or ")}
 
 
 def queues_named(route: TopicRoute, topic: str, texts: Iterable[str]) -> list[MessageQueue]:

@@ -108,9 +108,12 @@ class AdminCalls:
         return masters_of(await self.cluster_info(), cluster)
 
     async def _topic_masters(self, topic: str) -> list[str]:
+        return list((await self._named_topic_masters(topic)).values())
+
+    async def _named_topic_masters(self, topic: str) -> dict[str, str]:
         route = await self.topic_route(topic)
         by_name = sorted(route.broker_datas, key=lambda b: b.broker_name)
-        masters = [b.master_address for b in by_name if b.master_address]
+        masters = {b.broker_name: b.master_address for b in by_name if b.master_address}
         if not masters:
             raise BrokerDownError(topic, "the master of every broker")
         return masters

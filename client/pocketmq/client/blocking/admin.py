@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pocketmq.client import admin
+from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
 from pocketmq.client.admin.offsets import End
 from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueStats
 from pocketmq.client.blocking.thread import Blocking
@@ -16,6 +17,8 @@ from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.names import TRACE_TOPIC
+from pocketmq.protocol.trace import TraceRecord
 
 
 class Admin(Blocking[admin.Admin]):
@@ -263,6 +266,43 @@ class Admin(Blocking[admin.Admin]):
     def view_message(self, offset_msg_id: str) -> ReceivedMessage:
         """A message by the address that its id carries."""
         return self._run(self._twin.view_message(offset_msg_id))
+
+    def query_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        index: IndexName = "key",
+        count_max: int = QUERY_COUNT_MAX,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[ReceivedMessage]:
+        """The newest messages of a topic that have a key, in order of their store times."""
+        query = self._twin.query_messages(
+            topic, key, index=index, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+        )
+        return self._run(query)
+
+    def message_by_unique_key(
+        self, topic: str, msg_id: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS
+    ) -> ReceivedMessage | None:
+        """A message by the id that its sender's client gave it; None if there is none."""
+        query = self._twin.message_by_unique_key(topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
+        return self._run(query)
+
+    def message_trace(
+        self,
+        msg_id: str,
+        *,
+        trace_topic: str = TRACE_TOPIC,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[TraceRecord]:
+        """What clients with traces have told of a message."""
+        query = self._twin.message_trace(
+            msg_id, trace_topic=trace_topic, begin_ms=begin_ms, end_ms=end_ms
+        )
+        return self._run(query)
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset of a queue stored at that time or later."""

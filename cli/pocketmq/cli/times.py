@@ -1,0 +1,32 @@
+"""Points in time as people write them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from pocketmq.protocol.errors import UsageError
+
+
+def timestamp_ms_of(option: str, text: str, otherwise: str = "") -> int:
+    """Reads a time in ISO 8601, UTC unless it says otherwise; milliseconds since the epoch.
+
+    Args:
+        option: how the error calls what was given.
+        text: what was given.
+        otherwise: what else it could have been, for the error.
+
+    Raises:
+        UsageError: it is no time, or before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise UsageError(
+            f"{option} is {text!r}: it must be {otherwise}a time such as 2026-01-31T12:00:00"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    timestamp_ms = round(moment.timestamp() * 1000)
+    if timestamp_ms < 0:
+        raise UsageError(f"{option} is {text!r}: no message is that old")
+    return timestamp_ms
