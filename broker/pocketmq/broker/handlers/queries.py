@@ -84,7 +84,10 @@ class QueryHandlers:
         )
 
     def query_consume_queue(self, command: Command, _: Connection) -> Command:
-        """321: without a body where there is no such index, as RocketMQ answers it."""
+        """321; with no entries where the index is out of range.
+
+        RocketMQ has no body then, over which mqadmin stumbles.
+        """
         request = command.read(QueryConsumeQueueRequest)
         place = f"{request.queue_id}@{request.topic}"
         queue_log = self._store.find_log(request.topic, request.queue_id)
@@ -95,11 +98,12 @@ class QueryHandlers:
         )
         if request.consumer_group is not None:
             self._show_filter(body, request.consumer_group, request.topic)
-        if not queue_log.min_offset <= request.index <= queue_log.max_offset:
+        remark = None
+        if queue_log.min_offset <= request.index < queue_log.max_offset:
+            body.queue_data = _entries(queue_log, request.index, min(request.count, ENTRIES_MAX))
+        else:
             remark = f"Index {request.index} of {place} is not exist!"
-            return Command(ResponseCode.SUCCESS, remark=remark)
-        body.queue_data = _entries(queue_log, request.index, min(request.count, ENTRIES_MAX))
-        return Command(ResponseCode.SUCCESS, body=body.encode())
+        return Command(ResponseCode.SUCCESS, remark=remark, body=body.encode())
 
     def _show_filter(self, body: ConsumeQueueEntries, group: str, topic: str) -> None:
         members = self._consumers.get(group)

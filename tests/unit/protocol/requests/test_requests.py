@@ -27,6 +27,7 @@ FAMILIES = (
     "nameserver",
     "offsets",
     "pulling",
+    "queries",
     "sending",
     "topics",
     "transactions",
