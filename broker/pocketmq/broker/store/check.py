@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.key_file import KeyFileError, read_key_file
 from pocketmq.broker.store.recovery import scan
 from pocketmq.broker.store.segment import (
     ENTRY,
@@ -102,7 +103,19 @@ def _check_segment(files: Files, segment: Segment, problems: list[str]) -> tuple
         problems.append(
             f"{segment.log_path}: {rest} bytes from position {position} on are no sound record"
         )
+    _check_keys(files, segment, problems)
     spare = len(index) - (offset - segment.base_offset) * ENTRY_SIZE
     if spare > 0:
         problems.append(f"{segment.index_path}: {spare} bytes more than the log has records")
     return position, offset
+
+
+def _check_keys(files: Files, segment: Segment, problems: list[str]) -> None:
+    """Compares the key file, as far as it counts, with its checksums."""
+    try:
+        key_file = read_key_file(files, segment)
+        for run in key_file.runs:
+            for block, checksum in enumerate(key_file.fences(run)[1]):
+                key_file.block(run, block, checksum)
+    except KeyFileError as e:
+        problems.append(f"{e}; delete the file, it is made again")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from unit.broker.store.keyed import indexed, put_keyed
 from unit.broker.store.stores import (
     RECORD_OVERHEAD,
     TOPIC,
@@ -16,7 +17,9 @@ from unit.broker.store.stores import (
     segment_files,
 )
 
+from pocketmq.broker.store import key_index
 from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.key_file import RUN_HEADER_SIZE
 from pocketmq.broker.store.segment import ENTRY_SIZE, HEADER_SIZE
 from pocketmq.testing.clock import VirtualClock
 
@@ -94,3 +97,20 @@ async def test_a_segment_of_another_queue_is_found(damaged: Path, clock: Virtual
                 queue_directory(damaged, TOPIC, 3) / path.name, queue_directory(damaged) / path.name
             )
     assert any("belongs to queue log 1, not to 2" in p for p in check_directory(damaged).problems)
+
+
+async def test_a_damaged_key_file_is_found(
+    tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_index, "RUN_RECORDS", 2)
+    store = open_store(tmp_path / "data", clock)
+    index, _ = indexed(store)
+    for n in range(5):
+        put_keyed(store, f"U{n}")
+    await store.checkpoint()
+    await index.run()
+    await store.close()
+    assert check_directory(tmp_path / "data").problems == []
+    (path,) = segment_files(tmp_path / "data", "keys")
+    damage(path, HEADER_SIZE + RUN_HEADER_SIZE)
+    assert "block 0 of a run is damaged; delete the file" in problem(tmp_path / "data")
