@@ -68,7 +68,7 @@ def apache_cluster(
     ``serialize_type`` (JSON or ROCKETMQ) is the header codec of what the servers send. TERM makes
     the broker unregister, but it then takes some 15 s to end: hence KILL by default. ``settings``
     are further ones of the broker.
-    Raises maven.BuildFailure and processes.StartFailure.
+    Raises builds.BuildFailure and processes.StartFailure.
     """
     classpath = _build()
     listening = listening or Listening.directly()

@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests: the Java probe and the clusters it is pointed at.
+"""Fixtures of the interop tests: the probes and the clusters they are pointed at.
 
 ``POCKETMQ_INTEROP_NAMESRV=host:port`` points the tests at a cluster that already runs (with
 automatic topic creation on) instead of starting this project's own; Apache's own server passes them
@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from interop import go_probe as go_probes
 from interop import maven
 from interop.apache_servers import apache_cluster
 from interop.clusters import Cluster, configured_cluster
+from interop.go_probe import GoProbe
 from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
 
 RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"
@@ -42,7 +44,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> JavaProbe:
 
 
 @pytest.fixture(scope="session")
-def cluster(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """This project's cluster, or the running one that the environment names."""
     if namesrv := os.environ.get(RUNNING_CLUSTER):
         yield Cluster(namesrv)
@@ -52,9 +54,17 @@ def cluster(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="session")
+def go_probe(tmp_path_factory: pytest.TempPathFactory) -> GoProbe:
+    """The Go probe, built once; the test is skipped where Go is missing."""
+    if reason := go_probes.missing_tools():
+        pytest.skip(reason)
+    return go_probes.build_probe(tmp_path_factory.mktemp("go-home"))
+
+
+@pytest.fixture(scope="session")
 def apache(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Apache's own name server and broker, for this project's client to talk to."""
-    with apache_cluster(tmp_path_factory.mktemp("apache")) as started:
+    with apache_cluster(tmp_path_factory.mktemp("apache"), settings=BROKER_SETTINGS) as started:
         yield started
 
 

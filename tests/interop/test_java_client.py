@@ -12,7 +12,7 @@ import pytest
 from interop import known_messages
 from interop.clusters import Cluster
 from interop.conftest import RunProbe
-from interop.java_probe import ProbeFailure
+from interop.probes import ProbeFailure
 
 # The first run downloads the Java client.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/apache/rocketmq-client-go/v2/admin"
+)
+
+const changeWait = time.Second
+
+type adminSeen struct {
+	Queues       []int  `json:"queues"`
+	Listed       bool   `json:"listed"`
+	GroupListed  bool   `json:"groupListed"`
+	Changed      int    `json:"changed"`
+	Deleted      bool   `json:"deleted"`
+	MissingError string `json:"missingError"`
+}
+
+// admins creates a topic, looks it up, changes it and deletes it.
+func admins(given options) (any, error) {
+	s, err := newStage(given, 3)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	seen := adminSeen{}
+	for _, queue := range s.queues {
+		seen.Queues = append(seen.Queues, queue.QueueId)
+	}
+	if _, err := s.member("consumer", &inbox{}); err != nil {
+		return nil, err
+	}
+	topics, err := s.operator.FetchAllTopicList(nothing)
+	if err != nil {
+		return nil, err
+	}
+	seen.Listed = slices.Contains(topics.TopicList, s.topic)
+	groups, err := s.operator.GetAllSubscriptionGroup(nothing, s.broker, callTimeout)
+	if err != nil {
+		return nil, err
+	}
+	_, seen.GroupListed = groups.SubscriptionGroupTable[s.group]
+	other := s.topic + "-other"
+	if err := s.createTopic(other, 1); err != nil {
+		return nil, err
+	}
+	if seen.Changed, err = s.changeTopic(other, 5); err != nil {
+		return nil, err
+	}
+	err = s.operator.DeleteTopic(nothing, admin.WithTopicDelete(other),
+		admin.WithBrokerAddrDelete(s.broker), admin.WithNameSrvAddr([]string{s.namesrv}))
+	if err != nil {
+		return nil, err
+	}
+	err = await("the topic is gone", func() bool {
+		topics, err := s.operator.FetchAllTopicList(nothing)
+		return err == nil && !slices.Contains(topics.TopicList, other)
+	})
+	seen.Deleted = err == nil
+	if _, missing := s.operator.FetchPublishMessageQueues(nothing, other+"-never"); missing != nil {
+		seen.MissingError = missing.Error()
+	}
+	return seen, err
+}
+
+// changeTopic gives a topic another number of queues and waits until its route shows them.
+//
+// It asks again if the route does not: of two changes at once Apache's name server may keep the
+// first. Each look is that of a new operator, because one keeps what it once looked up.
+func (s *stage) changeTopic(topic string, count int) (int, error) {
+	found := 0
+	var failed error
+	err := await("the changed route", func() bool {
+		found, failed = s.changeOnce(topic, count)
+		if failed == nil && found == count {
+			return true
+		}
+		time.Sleep(changeWait)
+		return false
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%w; last: %d queues, %v", err, found, failed)
+	}
+	return found, nil
+}
+
+func (s *stage) changeOnce(topic string, count int) (int, error) {
+	if err := s.createTopic(topic, count); err != nil {
+		return 0, err
+	}
+	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver))
+	if err != nil {
+		return 0, err
+	}
+	defer operator.Close()
+	queues, err := operator.FetchPublishMessageQueues(nothing, topic)
+	return len(queues), err
+}
