@@ -36,7 +36,9 @@ def pocketmq_cluster(data: Path, *options: str) -> Iterator[Cluster]:
 
 
 @contextmanager
-def configured_cluster(data: Path, settings: Mapping[str, object]) -> Iterator[Cluster]:
+def configured_cluster(
+    data: Path, settings: Mapping[str, object], host: str = HOST
+) -> Iterator[Cluster]:
     """Run a name server and a broker with these settings of its YAML file, on free ports.
 
     Raises processes.StartFailure.
@@ -44,13 +46,13 @@ def configured_cluster(data: Path, settings: Mapping[str, object]) -> Iterator[C
     pocketmq = [sys.executable, "-m", "pocketmq.cli.main"]
     namesrv_file = _write(
         data / "namesrv.yaml",
-        {"listenPort": 0, "bindAddress": HOST, "kvConfigPath": str(data / "kvConfig.json")},
+        {"listenPort": 0, "bindAddress": host, "kvConfigPath": str(data / "kvConfig.json")},
     )
     with running([*pocketmq, "namesrv", "-c", str(namesrv_file)], POCKETMQ_UP) as up:
         namesrv = dict(ADDRESS.findall(up.group()))["namesrv"]
         own = {
             "listenPort": 0,
-            "bindAddress": HOST,
+            "bindAddress": host,
             "namesrvAddr": namesrv,
             "storePathRootDir": str(data / "store"),
         }

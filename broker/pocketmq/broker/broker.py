@@ -53,6 +53,7 @@ from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics import TopicTable, system_topic_names, system_topics
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.broker.transactions.transactions import Transactions
+from pocketmq.broker.vip_channel import listen_for_vips
 from pocketmq.protocol import flags
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
@@ -81,6 +82,7 @@ class Broker:
 
     Attributes:
         address: what clients are told, ``host:port``.
+        vip_port: where it listens besides; None without a VIP channel.
         handlers: what it answers, by request code.
 
     Raises:
@@ -99,6 +101,7 @@ class Broker:
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.address = ""
+        self.vip_port: int | None = None
         self._files, self._chance = files, random.Random(seed)
         self._stack = AsyncExitStack()
 
@@ -165,6 +168,7 @@ class Broker:
         )
         store.connections = lambda: len(server.connections)
         await server.listen(config.bind_address, config.listen_port)
+        self.vip_port = await listen_for_vips(server, config)
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)
         stack.callback(self.polling.release_all)

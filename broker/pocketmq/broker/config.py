@@ -37,6 +37,8 @@ class BrokerConfig(
         broker_cluster_name, broker_name, broker_id: who it is; id 0 is the master.
         namesrv_addr: name servers, separated by semicolons; it registers with all of them.
         listen_port: 0 lets the system choose.
+        vip_channel_enable: listen on listen_port - 2 as well, for clients with vipChannelEnabled;
+            unset: unless the system chose the port. RocketMQ always does.
         bind_address: the address that is listened on.
         broker_ip1 (`brokerIP1`): the host that clients are told; bind_address, or the machine's own
             name, when empty.
@@ -100,6 +102,7 @@ class BrokerConfig(
     broker_id: int = 0
     namesrv_addr: str = ""
     listen_port: int = 10911
+    vip_channel_enable: bool | None = None
     bind_address: str = "0.0.0.0"  # noqa: S104 (as RocketMQ; the CLI's clusters use loopback)
     broker_ip1: str = msgspec.field(default="", name="brokerIP1")
     advertise: list[AdvertiseRule] = msgspec.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A listening socket and its connections."""
+"""Listening sockets and their connections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Server:
         self._connections_max = connections_max
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = Permits("async", ASYNC_PERMITS)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._is_closed = False
         self.connections: set[Connection] = set()
         self.address = ""
@@ -53,13 +53,16 @@ class Server:
     async def listen(self, host: str, port: int) -> None:
         """Binds; port 0 lets the system choose, `address` tells the result.
 
+        Further calls add sockets to the first one, whose address stays the server's.
+
         Raises:
             OSError: the address is in use or not of this machine.
         """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
-        bound_host, bound_port = self._server.sockets[0].getsockname()[:2]
-        self.address = join_address(bound_host, bound_port)
+        server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+        self._servers.append(server)
+        bound_host, bound_port = server.sockets[0].getsockname()[:2]
+        self.address = self.address or join_address(bound_host, bound_port)
 
     @property
     def port(self) -> int:
@@ -101,13 +104,13 @@ class Server:
     async def close(self) -> None:
         """Stops listening, sends what is queued and closes every connection. Idempotent."""
         self._is_closed = True
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.close()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
         connections = list(self.connections)
         for connection in connections:
             connection.close("the server stops")
         for connection in connections:
             await connection.wait_closed()
-        await server.wait_closed()
+        for server in servers:
+            await server.wait_closed()

@@ -79,7 +79,6 @@ final class Clients {
     config.setNamesrvAddr(options.namesrv());
     long pid = ProcessHandle.current().pid();
     config.setInstanceName("interop-" + role + "-" + pid + "-" + COUNT.incrementAndGet());
-    config.setVipChannelEnabled(false);
     config.setHeartbeatBrokerInterval(BEAT_MS);
     config.setPollNameServerInterval(BEAT_MS);
   }
