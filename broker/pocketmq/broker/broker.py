@@ -9,52 +9,33 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 
-from pocketmq.broker.client_calls import ClientCalls
 from pocketmq.broker.clients import (
     ConsumerGroup,
     ConsumerTable,
     ProducerTable,
     expired_connections,
 )
-from pocketmq.broker.config import SYNC_FLUSH, BrokerConfig
+from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.delay.levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
-from pocketmq.broker.delay.timers import TimerSettings
 from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.handlers.admin import AdminHandlers
-from pocketmq.broker.handlers.bulk import BulkHandlers
-from pocketmq.broker.handlers.clients import ClientHandlers
-from pocketmq.broker.handlers.consumption import ConsumptionHandlers
-from pocketmq.broker.handlers.groups import GroupHandlers
-from pocketmq.broker.handlers.offsets import OffsetHandlers
-from pocketmq.broker.handlers.order_locks import OrderLockHandlers
-from pocketmq.broker.handlers.pull import PullHandlers, PullSettings
-from pocketmq.broker.handlers.queries import QueryHandlers
-from pocketmq.broker.handlers.recalls import RecallHandlers, RecallSettings
-from pocketmq.broker.handlers.relay import RelayHandlers
-from pocketmq.broker.handlers.replies import ReplyHandlers, ReplySettings
-from pocketmq.broker.handlers.resets import ResetHandlers
-from pocketmq.broker.handlers.retries import RetryHandlers
-from pocketmq.broker.handlers.send import SendHandlers, SendSettings
-from pocketmq.broker.handlers.topics import TopicHandlers
-from pocketmq.broker.handlers.transactions import TransactionHandlers, TransactionSettings
+from pocketmq.broker.handler_table import handler_table
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
+from pocketmq.broker.settings import check_settings, store_settings, timer_settings
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_index import KeyIndex
-from pocketmq.broker.store.key_search import KeySearch
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.broker.topics import TopicTable, system_topic_names, system_topics
-from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics import TopicTable, system_topics
+from pocketmq.broker.transactions.check_back import CheckBack
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.vip_channel import listen_for_vips
-from pocketmq.protocol import flags
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
@@ -127,7 +108,7 @@ class Broker:
     async def _start(self, stack: AsyncExitStack) -> None:
         config, clock = self.config, self.clock
         self.store = store = MessageStore(
-            Path(config.store_path_root_dir), _store_settings(config), clock, self._files
+            Path(config.store_path_root_dir), store_settings(config), clock, self._files
         )
         stack.push_async_callback(store.close)
         self.topics = topics = TopicTable(store.metadata, clock)
@@ -140,12 +121,12 @@ class Broker:
         self.progress = PullProgress(clock)
         levels = parse_delay_levels(config.message_delay_level)
         self.schedule = Schedule(
-            levels, store, topics, self.groups, _timer_settings(config), self._chance
+            levels, store, topics, self.groups, timer_settings(config), self._chance
         )
         stack.push_async_callback(self.schedule.close)
         self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
-        stack.push_async_callback(self.transactions.close)
         await self.transactions.open()
+        stack.push_async_callback(self.transactions.close)
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
@@ -177,7 +158,7 @@ class Broker:
         self._restore_topics()
         self.schedule.start()
         store_host = encode_host(self._advertised_host(), server.port)
-        handlers.update(self._handlers(store_host))
+        handlers.update(handler_table(self, store_host, self._chance))
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
@@ -192,7 +173,10 @@ class Broker:
         config, clock = self.config, self.clock
         retention = Retention(self.store, config.file_reserved_time * 3_600_000, self._still_needs)
         if not config.broker_id:
-            checks = self._check_back(store_host)
+            checks = CheckBack(
+                self.transactions, self.producers, self.store, self.topics,
+                check_settings(config, store_host),
+            )  # fmt: skip
             period_s = config.transaction_check_interval / 1000
             tasks.spawn(repeat(clock, period_s, checks.run), "transaction checks")
         if self.registration.servers:
@@ -216,151 +200,8 @@ class Broker:
     async def _save_offsets(self) -> None:
         await self.offsets.save_by_turns(self.clock)
 
-    def _check_back(self, store_host: bytes) -> CheckBack:
-        config = self.config
-        return CheckBack(
-            self.transactions, self.producers, self.store, self.topics,
-            CheckSettings(
-                broker_name=config.broker_name,
-                store_host=store_host,
-                timeout_ms=config.transaction_time_out,
-                check_max=config.transaction_check_max,
-                reserved_ms=config.file_reserved_time * 3_600_000,
-            ),
-        )  # fmt: skip
-
     def _still_needs(self, queue_log: QueueLog) -> bool:
         return self.schedule.still_needs(queue_log) or self.transactions.still_needs(queue_log)
-
-    def _handlers(self, store_host: bytes) -> dict[int, Handler]:
-        config, store, topics = self.config, self.store, self.topics
-        pulls = PullHandlers(
-            topics, self.groups, self.offsets, self.consumers, store, self.progress, self.polling,
-            PullSettings(
-                permission=config.broker_permission,
-                count_max=config.max_transfer_count_on_message_in_memory,
-                size_max=config.max_transfer_bytes_on_message_in_memory,
-                bulk_size_max=config.max_transfer_bytes_on_bulk,
-                long_polling=config.long_polling_enable,
-                short_polling_ms=config.short_polling_time_mills,
-                sql_enabled=config.enable_property_filter,
-            ),
-        )  # fmt: skip
-        sends = SendHandlers(
-            topics, self.groups, store, self.schedule, self.transactions, self.order_locks,
-            SendSettings(
-                cluster=config.broker_cluster_name,
-                broker_name=config.broker_name,
-                region=config.region_id,
-                store_host=store_host,
-                body_size_max=config.max_message_size,
-                permission=config.broker_permission,
-                queue_nums_max=config.default_topic_queue_nums,
-                trace_on=config.trace_on,
-                rejects_transactions=config.reject_transaction_message,
-            ),
-            self._chance,
-        )  # fmt: skip
-        system_names = system_topic_names(config.broker_cluster_name, config.broker_name)
-        calls = ClientCalls(self.consumers)
-        families = (
-            sends,
-            BulkHandlers(
-                topics, store, store_host, config.max_message_size, config.broker_permission
-            ),
-            pulls,
-            OffsetHandlers(topics, self.groups, self.offsets, store),
-            QueryHandlers(store, KeySearch(store, self.keys), self.consumers),
-            RetryHandlers(
-                topics,
-                self.groups,
-                store,
-                self.schedule,
-                store_host,
-                config.broker_permission,
-                self._chance,
-            ),
-            TransactionHandlers(
-                self.transactions,
-                store,
-                TransactionSettings(
-                    is_slave=config.broker_id != 0, timeout_ms=config.transaction_time_out
-                ),
-            ),
-            RecallHandlers(
-                topics,
-                store,
-                self.schedule,
-                store_host,
-                RecallSettings(
-                    broker_name=config.broker_name,
-                    region=config.region_id,
-                    is_enabled=config.recall_message_enable,
-                    is_writable=bool(config.broker_permission & flags.PERM_WRITE)
-                    or config.allow_recall_when_broker_not_writeable,
-                    delay_max_ms=config.timer_max_delay_sec * 1000,
-                ),
-            ),
-            ClientHandlers(
-                topics,
-                self.groups,
-                self.producers,
-                self.consumers,
-                self.clock,
-                sql_enabled=config.enable_property_filter,
-            ),
-            OrderLockHandlers(self.order_locks),
-            ReplyHandlers(
-                sends,
-                self.producers,
-                store,
-                self.clock,
-                ReplySettings(
-                    address=self.address,
-                    region=config.region_id,
-                    trace_on=config.trace_on,
-                    body_size_max=config.max_message_size,
-                    are_stored=config.store_reply_message_enable,
-                ),
-            ),
-            TopicHandlers(
-                config.broker_name,
-                system_names,
-                topics,
-                self.offsets,
-                store,
-                self.progress,
-                self.polling,
-            ),
-            GroupHandlers(topics, self.groups, self.offsets, self.progress),
-            ConsumptionHandlers(
-                config.broker_name,
-                self.address,
-                topics,
-                self.groups,
-                self.offsets,
-                self.consumers,
-                store,
-                self.progress,
-                self.clock,
-            ),
-            ResetHandlers(
-                config.broker_name,
-                topics,
-                self.groups,
-                self.offsets,
-                store,
-                self.progress,
-                self.polling,
-                None if config.use_server_side_reset_offset else calls,
-            ),
-            RelayHandlers(config.broker_name, topics, self.groups, store, calls),
-            AdminHandlers(config, self.clock, store, self.schedule, pulls, self.polling),
-        )
-        table: dict[int, Handler] = {}
-        for family in families:
-            table.update(family.table())
-        return table
 
     def _advertised_host(self) -> str:
         if self.config.broker_ip1:
@@ -417,27 +258,6 @@ class Broker:
         ):
             log.info("forgetting %s: no heartbeat in %g s", connection.remote_address, expired_s)
             connection.close("no heartbeat")
-
-
-def _store_settings(config: BrokerConfig) -> StoreSettings:
-    return StoreSettings(
-        segment_size=config.segment_size,
-        flush_sync=config.flush_disk_type == SYNC_FLUSH,
-        flush_timeout_ms=config.sync_flush_timeout,
-        open_files_max=config.open_files_max,
-        disk_warning_percent=config.disk_space_warning_level_ratio,
-        disk_clean_percent=config.disk_space_clean_forcibly_ratio,
-        disk_free_min=config.disk_space_free_min,
-    )
-
-
-def _timer_settings(config: BrokerConfig) -> TimerSettings:
-    return TimerSettings(
-        is_enabled=config.timer_wheel_enable,
-        precision_ms=config.timer_precision_ms,
-        delay_max_ms=config.timer_max_delay_sec * 1000,
-        congestion_max=config.timer_congest_num_each_slot,
-    )
 
 
 def _own_address() -> str:

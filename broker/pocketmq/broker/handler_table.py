@@ -1,0 +1,121 @@
+"""Which handlers a broker has, and what each of them works with."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Protocol
+
+from pocketmq.broker.client_calls import ClientCalls
+from pocketmq.broker.handlers.admin import AdminHandlers
+from pocketmq.broker.handlers.bulk import BulkHandlers
+from pocketmq.broker.handlers.clients import ClientHandlers
+from pocketmq.broker.handlers.consumption import ConsumptionHandlers
+from pocketmq.broker.handlers.groups import GroupHandlers
+from pocketmq.broker.handlers.offsets import OffsetHandlers
+from pocketmq.broker.handlers.order_locks import OrderLockHandlers
+from pocketmq.broker.handlers.pull import PullHandlers
+from pocketmq.broker.handlers.queries import QueryHandlers
+from pocketmq.broker.handlers.recalls import RecallHandlers
+from pocketmq.broker.handlers.relay import RelayHandlers
+from pocketmq.broker.handlers.replies import ReplyHandlers
+from pocketmq.broker.handlers.resets import ResetHandlers
+from pocketmq.broker.handlers.retries import RetryHandlers
+from pocketmq.broker.handlers.send import SendHandlers
+from pocketmq.broker.handlers.topics import TopicHandlers
+from pocketmq.broker.handlers.transactions import TransactionHandlers
+from pocketmq.broker.settings import (
+    pull_settings,
+    recall_settings,
+    reply_settings,
+    send_settings,
+    transaction_settings,
+)
+from pocketmq.broker.store.key_search import KeySearch
+from pocketmq.broker.topics import system_topic_names
+from pocketmq.transport.connection import Handler
+
+if TYPE_CHECKING:
+    from pocketmq.broker.broker import Broker
+
+
+class Family(Protocol):
+    """Handlers that belong together."""
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+
+
+def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> dict[int, Handler]:
+    """What a broker answers, by request code.
+
+    Args:
+        broker: all its parts are there.
+        store_host: its encoded address.
+        chance: picks queues for messages that name none.
+    """
+    families = (
+        *_of_messages(broker, store_host, chance),
+        *_of_clients(broker),
+        *_of_administration(broker),
+    )
+    return {code: handler for family in families for code, handler in family.table().items()}
+
+
+def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tuple[Family, ...]:
+    config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
+    sends = SendHandlers(
+        topics, groups, store, broker.schedule, broker.transactions, broker.order_locks,
+        send_settings(config, store_host), chance,
+    )  # fmt: skip
+    pulls = PullHandlers(
+        topics, groups, broker.offsets, broker.consumers, store, broker.progress, broker.polling,
+        pull_settings(config),
+    )  # fmt: skip
+    permission = config.broker_permission
+    return (
+        sends,
+        pulls,
+        AdminHandlers(config, broker.clock, store, broker.schedule, pulls, broker.polling),
+        BulkHandlers(topics, store, store_host, config.max_message_size, permission),
+        QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers),
+        RetryHandlers(topics, groups, store, broker.schedule, store_host, permission, chance),
+        TransactionHandlers(broker.transactions, store, transaction_settings(config)),
+        RecallHandlers(topics, store, broker.schedule, store_host, recall_settings(config)),
+        ReplyHandlers(
+            sends, broker.producers, store, broker.clock, reply_settings(config, broker.address)
+        ),
+    )
+
+
+def _of_clients(broker: Broker) -> tuple[Family, ...]:
+    topics, groups = broker.topics, broker.groups
+    return (
+        ClientHandlers(
+            topics, groups, broker.producers, broker.consumers, broker.clock,
+            sql_enabled=broker.config.enable_property_filter,
+        ),
+        OffsetHandlers(topics, groups, broker.offsets, broker.store),
+        OrderLockHandlers(broker.order_locks),
+    )  # fmt: skip
+
+
+def _of_administration(broker: Broker) -> tuple[Family, ...]:
+    config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
+    name, offsets, progress = config.broker_name, broker.offsets, broker.progress
+    calls = ClientCalls(broker.consumers)
+    return (
+        TopicHandlers(
+            name, system_topic_names(config.broker_cluster_name, name), topics, offsets, store,
+            progress, broker.polling,
+        ),
+        GroupHandlers(topics, groups, offsets, progress),
+        ConsumptionHandlers(
+            name, broker.address, topics, groups, offsets, broker.consumers, store, progress,
+            broker.clock,
+        ),
+        ResetHandlers(
+            name, topics, groups, offsets, store, progress, broker.polling,
+            None if config.use_server_side_reset_offset else calls,
+        ),
+        RelayHandlers(name, topics, groups, store, calls),
+    )  # fmt: skip
