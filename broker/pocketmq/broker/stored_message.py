@@ -60,19 +60,34 @@ class StoredMessage(NamedTuple):
         Raises:
             struct.error: a number does not fit.
         """
-        return encode_record(
-            topic=queue_log.topic.encode(),
-            queue_id=queue_log.queue_id,
-            flag=self.flag,
+        moved = self._replace(
+            topic=queue_log.topic,
             queue_offset=queue_log.next_offset,
             physical_offset=queue_log.next_physical_offset,
+            store_timestamp=store_timestamp,
+            own_field=own_field,
+        )
+        return moved.record(queue_log.queue_id)
+
+    def record(self, queue_id: int) -> bytes:
+        """The message as a record of a queue.
+
+        Raises:
+            struct.error: a number does not fit.
+        """
+        return encode_record(
+            topic=self.topic.encode(),
+            queue_id=queue_id,
+            flag=self.flag,
+            queue_offset=self.queue_offset,
+            physical_offset=self.physical_offset,
             sys_flag=self.sys_flag,
             born_timestamp=self.born_timestamp,
             born_host=self.born_host,
-            store_timestamp=store_timestamp,
+            store_timestamp=self.store_timestamp,
             store_host=self.store_host,
             reconsume_times=self.reconsume_times,
-            prepared_transaction_offset=own_field,
+            prepared_transaction_offset=self.own_field,
             body=self.body,
             properties=self.properties,
         )

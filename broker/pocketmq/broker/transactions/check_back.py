@@ -22,7 +22,6 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.ids import offset_msg_id
-from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 
 log = logging.getLogger("pocketmq.broker")
@@ -246,19 +245,6 @@ def as_real_message(half: StoredMessage) -> bytes:
     """The half message as a record under the topic and queue that it is for."""
     text = half.text
     queue_id = props.value_of(text, props.REAL_QUEUE_ID) or ""
-    return encode_record(
-        topic=(props.value_of(text, props.REAL_TOPIC) or "").encode(),
-        queue_id=int(queue_id) if queue_id.isascii() and queue_id.isdecimal() else 0,
-        flag=half.flag,
-        queue_offset=half.queue_offset,
-        physical_offset=half.physical_offset,
-        sys_flag=half.sys_flag,
-        born_timestamp=half.born_timestamp,
-        born_host=half.born_host,
-        store_timestamp=half.store_timestamp,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=0,
-        body=half.body,
-        properties=half.properties,
-    )
+    topic = props.value_of(text, props.REAL_TOPIC) or ""
+    real = half._replace(topic=topic, own_field=0)
+    return real.record(int(queue_id) if queue_id.isascii() and queue_id.isdecimal() else 0)
