@@ -366,3 +366,19 @@ async def test_without_a_heartbeat_for_120_s_a_client_is_forgotten(
     assert (await client.refusal(ProducerConnectionsRequest(producer_group="producers"))).code == 1
     await silent.heartbeat(ALL, client_id="client-2")
     assert await ids(client) == ["client-1", "client-2"], "it may come back"
+
+
+async def test_of_many_that_leave_together_the_others_are_told_once(stage: Stage) -> None:
+    broker = await stage.broker()
+    clients = [stage.client(broker) for _ in range(5)]
+    for number, client in enumerate(clients):
+        await client.heartbeat(client_id=f"client-{number}")
+    first = clients[0]
+    await until(lambda: len(first.notified) == 5)
+    group = broker.consumers.get(GROUP)
+    assert group is not None
+    for connection in list(group.members)[1:4]:
+        broker.consumers.leave_all(connection)
+    await until(lambda: len(first.notified) == 6)
+    await first.max_offset()
+    assert len(first.notified) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import socket
@@ -85,6 +86,7 @@ class Broker:
         self.vip_port: int | None = None
         self._files, self._chance = files, random.Random(seed)
         self._stack = AsyncExitStack()
+        self._changed_groups: dict[str, None] = {}
 
     async def __aenter__(self) -> Broker:
         async with AsyncExitStack() as stack:
@@ -236,15 +238,29 @@ class Broker:
 
     # -- clients ------------------------------------------------------------------------------
 
-    def _members_changed(self, name: str, group: ConsumerGroup) -> None:
-        config = self.groups.get(name)
-        if not self.config.notify_consumer_ids_changed_enable or (
-            config is not None and not config.notify_consumer_ids_changed_enable
-        ):
+    def _members_changed(self, name: str, _: ConsumerGroup) -> None:
+        """Has a group's members told at the end of this turn of the loop.
+
+        Once, however many of them came or went: when a thousand connections break together, each
+        of the others would be told a thousand times.
+        """
+        if not self.config.notify_consumer_ids_changed_enable:
             return
-        request = ConsumerIdsChangedRequest(consumer_group=name)
-        for connection in list(group.members):
-            connection.notify(Command(request.code, header=request))
+        if not self._changed_groups:
+            asyncio.get_running_loop().call_soon(self._tell_members)
+        self._changed_groups[name] = None
+
+    def _tell_members(self) -> None:
+        names, self._changed_groups = self._changed_groups, {}
+        for name in names:
+            config, group = self.groups.get(name), self.consumers.get(name)
+            if group is None or (
+                config is not None and not config.notify_consumer_ids_changed_enable
+            ):
+                continue
+            request = ConsumerIdsChangedRequest(consumer_group=name)
+            for connection in list(group.members):
+                connection.notify(Command(request.code, header=request))
 
     def _disconnected(self, connection: Connection) -> None:
         self.polling.forget(connection)

@@ -19,6 +19,7 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE
 from pocketmq.protocol.records import encode_record
+from pocketmq.transport.clock import Timer
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -61,6 +62,7 @@ class Operations:
         self._store = store
         self._waiting: list[Ended] = []
         self._is_due = False
+        self._repetition: Timer | None = None
 
     @property
     def log(self) -> QueueLog | None:
@@ -84,6 +86,7 @@ class Operations:
     def write(self) -> None:
         """Appends what waits; it is stored with the store's next commit."""
         self._is_due = False
+        self._repetition = None
         waiting, self._waiting = self._waiting, []
         by_outcome: dict[int, list[Ended]] = defaultdict(list)
         for ended in waiting:
@@ -135,7 +138,13 @@ class Operations:
             self._waiting += again
             if not self._is_due:
                 self._is_due = True
-                self._store.clock.call_later(RETRY_MS / 1000, self.write)
+                self._repetition = self._store.clock.call_later(RETRY_MS / 1000, self.write)
+
+    def close(self) -> None:
+        """Writes no more: the store is about to be closed, and may be another broker's soon."""
+        if self._repetition is not None:
+            self._repetition.cancel()
+            self._repetition = None
 
     def replay(self, offset: int) -> Iterator[tuple[int, list[int]]]:
         """(outcome, offsets of half messages) of each op record from an offset on.

@@ -288,6 +288,7 @@ class Transactions:
         await self._store.drain()
         self._operations.write()  # of what only ended now
         await self._store.drain()
+        self._operations.close()
         self.save()
 
 

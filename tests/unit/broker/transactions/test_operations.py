@@ -83,3 +83,16 @@ async def test_a_failed_write_is_repeated_unless_somebody_is_told(
     await clock.advance(RETRY_MS / 1000)
     assert sorted(o for _, offsets in operations.replay(0) for o in offsets) == [1, 2, 4]
     await store.close()
+
+
+async def test_nothing_is_written_behind_the_end(tmp_path: Path, clock: VirtualClock) -> None:
+    files = FailingFiles()
+    store = open_store(tmp_path / "data", clock, LARGE, files)
+    operations = Operations(store)
+    files.fail_after(0, errno.EIO, failures=None)
+    operations.add(1, COMMITTED)
+    await settle()
+    timers = clock.pending_timers
+    operations.close()
+    assert clock.pending_timers == timers - 1
+    await store.close()
