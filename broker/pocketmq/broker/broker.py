@@ -150,8 +150,8 @@ class Broker:
             chunks=store,
         )
         store.connections = lambda: len(server.connections)
+        # From here to the table of handlers nothing waits: whoever connects finds all of them.
         await server.listen(config.bind_address, config.listen_port)
-        self.vip_port = await listen_for_vips(server, config)
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)
         stack.callback(self.polling.release_all)
@@ -161,6 +161,7 @@ class Broker:
         self.schedule.start()
         store_host = encode_host(self._advertised_host(), server.port)
         handlers.update(handler_table(self, store_host, self._chance))
+        self.vip_port = await listen_for_vips(server, config)
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
