@@ -162,6 +162,8 @@ class GroupConfig(Body, kw_only=True):
     retry_queue_nums: int = 1
     retry_max_times: int = 16
     group_retry_policy: dict[str, object] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    """Only kept: RocketMQ's brokers do not look at it either, it is for its proxy's gRPC clients.
+    Retries over remoting climb the delay levels."""
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
