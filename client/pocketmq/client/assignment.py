@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from typing_extensions import Self
 
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.rebalance import AllocateStrategy
 from pocketmq.client.routes import RouteCache
 from pocketmq.protocol.bodies.clients import ConsumerIdList
@@ -88,7 +89,10 @@ class Assignment:
         try:
             return sorted(await self._routes.subscribe(topic))
         except OperatingError as e:
-            log.warning("group %s: the route of %s is not known: %s", self._group, topic, e)
+            about = log_fields(self._group) | {"topic": topic}
+            log.warning(
+                "group %s: the route of %s is not known: %s", self._group, topic, e, extra=about
+            )
             return None
 
     async def share_of(self, topic: str, queues: list[MessageQueue] | None) -> Share:
@@ -102,7 +106,8 @@ class Assignment:
         try:
             members = await self._members(topic)
         except (OperatingError, PeerError) as e:
-            log.info("group %s: the members are not known: %s", self._group, e)
+            about = log_fields(self._group)
+            log.info("group %s: the members are not known: %s", self._group, e, extra=about)
             return Share(None, False)
         if self._client_id not in members:
             # The broker was restarted, or has not had a heartbeat yet.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pocketmq.client.application_code import call_in_thread, is_coroutine_function
 from pocketmq.client.figures import ConsumeFigures
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.results import (
     RETRY_ALL,
@@ -366,6 +367,7 @@ class Dispatcher:
                 queue.queue,
                 first.queue_offset,
                 self._consume_timeout_s,
+                extra=log_fields(message=first),
             )
             await self._give_away(queue, work.batch, OVERDUE_DELAY_LEVEL)
             self._on_finished(queue)
@@ -390,6 +392,7 @@ class Dispatcher:
             first.queue_offset,
             len(batch),
             exc_info=error,
+            extra=log_fields(message=first),
         )
 
     def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:

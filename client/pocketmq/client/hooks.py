@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pocketmq.client.errors import SendForbiddenError
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.results import SendResult
 from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.trace import ConsumeReturnType, MessageType
@@ -183,6 +184,9 @@ def _passes(message_filter: MessageFilter, message: ReceivedMessage) -> bool:
         return message_filter(message)
     except Exception:
         log.exception(
-            "the filter %r failed at message %s, which passes", message_filter, message.msg_id
+            "the filter %r failed at message %s, which passes",
+            message_filter,
+            message.msg_id,
+            extra=log_fields(message=message),
         )
         return True

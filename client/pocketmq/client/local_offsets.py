@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pocketmq.client.errors import OffsetFileError
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.offsets import StartPoint
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.protocol.message import MessageQueue
@@ -111,7 +112,8 @@ class LocalOffsets:
             try:
                 await asyncio.to_thread(self._write, fresh)
             except OSError as e:
-                log.warning("group %s: offsets are not stored: %s", self._group, e)
+                about = log_fields(self._group)
+                log.warning("group %s: offsets are not stored: %s", self._group, e, extra=about)
             else:
                 self._stored = fresh
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pocketmq.client.assignment import Share, Sharing
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.offsets import GroupOffsets
 from pocketmq.client.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.process_queue import ProcessQueue
@@ -198,7 +199,10 @@ class MemberQueues:
         for queue, offset in offsets.items():
             loop = self._loops.get(queue)
             if loop is not None:
-                log.info("group %s: %s is put to offset %d", self._group, queue, offset)
+                about = log_fields(self._group, queue)
+                log.info(
+                    "group %s: %s is put to offset %d", self._group, queue, offset, extra=about
+                )
                 loop.move(offset)
                 self._pull_anew(queue, loop)
         await self.persist()
@@ -218,7 +222,12 @@ class MemberQueues:
         try:
             await check_subscriptions(self._group, self._instance, [subscription])
         except OperatingError as e:
-            log.error("group %s: the brokers may not serve what it wants: %s", self._group, e)
+            log.error(
+                "group %s: the brokers may not serve what it wants: %s",
+                self._group,
+                e,
+                extra=log_fields(self._group),
+            )
 
     async def _take(self, shares: Mapping[str, Share]) -> bool:
         kept_topics = {t for t, share in shares.items() if share.queues is None}
@@ -268,7 +277,8 @@ class MemberQueues:
         lost = [self._drop(queue) for queue in queues]
         if not lost:
             return
-        log.info("group %s: gives up %s", self._group, ", ".join(str(m.queue) for m in lost))
+        names = ", ".join(str(m.queue) for m in lost)
+        log.info("group %s: gives up %s", self._group, names, extra=log_fields(self._group))
         self._is_giving_up = True  # so that no later offset is stored before these
         try:
             await self._store(lost)
@@ -301,7 +311,10 @@ class MemberQueues:
         lost = [q for q in await self._locks.renew(list(self._loops)) if q in self._loops]
         if lost:
             log.warning(
-                "group %s: the locks of %s were lost", self._group, ", ".join(map(str, lost))
+                "group %s: the locks of %s were lost",
+                self._group,
+                ", ".join(map(str, lost)),
+                extra=log_fields(self._group),
             )
             dropped = [self._drop(queue) for queue in lost]
             await self._let_go([m for m in dropped if not m.is_busy])
@@ -311,17 +324,20 @@ class MemberQueues:
 
     async def _gain(self, queue: MessageQueue) -> bool:
         subscription = self._subscriptions.get(queue.topic)
+        about = log_fields(self._group, queue)
         try:
             offset = await self._offsets.load(queue)
         except OperatingError as e:
-            log.warning("group %s: the offset of %s is not known: %s", self._group, queue, e)
+            log.warning(
+                "group %s: the offset of %s is not known: %s", self._group, queue, e, extra=about
+            )
             await self._locks.release([queue])
             return False
         if subscription is None:
             await self._locks.release([queue])
             return True
         loop = self._make_loop(queue, offset, subscription)
-        log.info("group %s: takes %s from offset %d", self._group, queue, offset)
+        log.info("group %s: takes %s from offset %d", self._group, queue, offset, extra=about)
         if self._is_paused:
             loop.pause()
         self._loops[queue] = loop

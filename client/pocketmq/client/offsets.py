@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.protocol.bodies.clients import (
     CONSUME_FROM_FIRST_OFFSET,
@@ -118,7 +119,12 @@ class RemoteOffsets:
             await self._offsets.commit(self._group, queue, offset)
         except OperatingError as e:
             log.warning(
-                "group %s: offset %d of %s is not stored: %s", self._group, offset, queue, e
+                "group %s: offset %d of %s is not stored: %s",
+                self._group,
+                offset,
+                queue,
+                e,
+                extra=log_fields(self._group, queue),
             )
         else:
             if moves == self._moves:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.orderly_queue import OrderlyQueue, QueueLock
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.routes import RouteCache
@@ -195,7 +196,10 @@ class OrderLocks:
             answer = await self._pool.ask(address, LockBatchRequest(), LOCK_TIMEOUT_MS, body)
             held = map(self._namespace.unwrap_queue, LockBatchResult.decode(answer.body).queues)
         except (OperatingError, PeerError) as e:
-            log.warning("group %s: %s locks no queues now: %s", self._group, broker_name, e)
+            about = log_fields(self._group) | {"broker_name": broker_name}
+            log.warning(
+                "group %s: %s locks no queues now: %s", self._group, broker_name, e, extra=about
+            )
             return None
         wanted = set(queues)
         return [q for q in held if q in wanted]
@@ -213,7 +217,14 @@ class OrderLocks:
         try:
             await self._pool.ask(address, UnlockBatchRequest(), LOCK_TIMEOUT_MS, body)
         except (OperatingError, PeerError) as e:
-            log.info("group %s: locks of %s are left to expire: %s", self._group, broker_name, e)
+            about = log_fields(self._group) | {"broker_name": broker_name}
+            log.info(
+                "group %s: locks of %s are left to expire: %s",
+                self._group,
+                broker_name,
+                e,
+                extra=about,
+            )
 
 
 class OwnLocks(OrderLocks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.namespacing import take_out
 from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.client.routes import MASTER_ID, RouteCache
@@ -171,6 +172,7 @@ def _log_damaged(message: ReceivedMessage, error: ContentError) -> None:
         message.queue,
         message.queue_offset,
         error,
+        extra=log_fields(message=message),
     )
 
 

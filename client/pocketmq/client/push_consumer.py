@@ -16,6 +16,7 @@ from pocketmq.client.hooked_listener import hooks_around
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import PushInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
 from pocketmq.client.message_selector import Expression, subscription_of
@@ -442,6 +443,7 @@ class PushConsumer:
                 "group %s: message %s is dropped: with broadcasting nothing comes again",
                 self.group,
                 message.msg_id,
+                extra=log_fields(self.group, message=message),
             )
         return ()
 

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable
 
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.process_queue import ProcessQueue
 from pocketmq.client.pulling import Puller
 from pocketmq.client.results import PullResult, PullStatus
@@ -120,8 +121,11 @@ class QueueLoop:
 
     def _go_where_told(self, result: PullResult) -> None:
         old = self.messages
+        about = log_fields(queue=old.queue)
         if result.min_offset <= old.next_offset <= result.max_offset:
-            log.info("%s: the group was put to offset %d", old.queue, result.next_offset)
+            log.info(
+                "%s: the group was put to offset %d", old.queue, result.next_offset, extra=about
+            )
         else:
             log.warning(
                 "%s: offset %d is outside of %d to %d, going on at %d",
@@ -130,6 +134,7 @@ class QueueLoop:
                 result.min_offset,
                 result.max_offset,
                 result.next_offset,
+                extra=about,
             )
         self.move(result.next_offset)
 
@@ -149,7 +154,9 @@ class QueueLoop:
         # A broker that is down would fill the log.
         level = logging.DEBUG if self._is_failing else logging.WARNING
         self._is_failing = True
-        log.log(level, "pulling %s fails, it is tried again: %s", self.messages.queue, error)
+        queue = self.messages.queue
+        about = log_fields(queue=queue)
+        log.log(level, "pulling %s fails, it is tried again: %s", queue, error, extra=about)
         return self._settings.pull_retry_ms / 1000
 
     # -- flow control -------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.inner_producer import InnerProducer
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.log_fields import log_fields
 from pocketmq.client.settings import ProducerSettings
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UnsupportedRequestError
@@ -98,6 +99,7 @@ class SendBack:
                 self._group,
                 message.msg_id,
                 e,
+                extra=log_fields(self._group, message=message),
             )
             return False
         return True
@@ -133,6 +135,7 @@ class SendBack:
                 broker_name,
                 message.msg_id,
                 e,
+                extra=log_fields(self._group, message=message),
             )
             await self._send_anew(message, delay_level)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.log_fields import log_fields
 from pocketmq.protocol.bodies.clients import TAG, CheckClientConfigBody, Subscription
 from pocketmq.protocol.errors import OperatingError, ResponseError
 from pocketmq.protocol.requests.clients import CheckClientConfigRequest
@@ -54,4 +55,5 @@ async def _ask(group: str, instance: ClientInstance, address: str, body: bytes) 
     except ResponseError:
         raise
     except OperatingError as e:
-        log.warning("group %s: its subscription is not checked: %s", group, e)
+        about = log_fields(group)
+        log.warning("group %s: its subscription is not checked: %s", group, e, extra=about)
