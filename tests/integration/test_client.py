@@ -10,14 +10,28 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, Inbox, without_an_event_loop
+from integration.client_scenarios import (
+    RETRY_SCENARIOS,
+    SCENARIOS,
+    Inbox,
+    fresh,
+    without_an_event_loop,
+)
 from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 from integration.query_scenarios import QUERY_SCENARIOS
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.client import Admin, ClientInstance, Message, Producer, PushConsumer
+from pocketmq.client import (
+    Admin,
+    ClientInstance,
+    Message,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    ReceivedMessage,
+)
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.testing.clock import VirtualClock
 
@@ -133,3 +147,34 @@ async def test_consumers_go_on_when_their_broker_was_restarted(
             await clock.advance(1)
         assert [m.body for m in inbox.messages] == [b"before", b"after"]
         assert len(consumer.queues) == 1
+
+
+async def test_a_close_that_is_cancelled_or_doubled_loses_nothing(namesrv: str) -> None:
+    topic, group = fresh("topic"), fresh("cg")
+    before = asyncio.all_tasks()
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        begun.set()
+        await gate.wait()
+
+    async with Admin(namesrv) as admin, Producer("pg", namesrv) as producer:
+        await admin.create_topic(topic, 1)
+        queue = (await producer.send(Message(topic, b"x"))).queue
+        consumer = PushConsumer(
+            group, namesrv, listener=listener, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+        )
+        consumer.subscribe(topic)
+        starting = asyncio.ensure_future(consumer.start())
+        await begun.wait()
+        closes = [asyncio.ensure_future(consumer.close()) for _ in range(3)]
+        await starting
+        closes[0].cancel()
+        await asyncio.wait(closes[:1])
+        closes.append(asyncio.ensure_future(consumer.close()))
+        gate.set()
+        await asyncio.gather(*closes[1:])
+        async with PullConsumer(group, namesrv) as looker:
+            assert await looker.committed_offset(queue) == 1
+    left = asyncio.all_tasks() - before
+    assert not [task for task in left if "pull" in task.get_name() or "listen" in task.get_name()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from pocketmq.client.hooked_listener import tell_of_pulled
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import MemberInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.life import Life
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.polled_queues import PolledQueues
@@ -100,6 +102,7 @@ class LitePullConsumer:
         self._topic_listeners: dict[str, QueuesListener] = {}
         self._assigned: tuple[MessageQueue, ...] | None = None
         self._queues: PolledQueues | None = None
+        self._life = Life()
         self._is_running = False
 
     async def __aenter__(self) -> Self:
@@ -107,7 +110,7 @@ class LitePullConsumer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        await self._close(is_handled=kind is None)
+        await self._life.close(partial(self._close, is_handled=kind is None))
 
     @property
     def instance(self) -> ClientInstance:
@@ -236,13 +239,16 @@ class LitePullConsumer:
             ResponseError: a broker cannot serve one of the subscriptions.
             OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
+        await self._life.start(self._start)
+
+    async def _start(self) -> None:
         if self._is_running:
             return
         await self._use.enter()
         try:
             await self._join()
         except BaseException:
-            await self.close()
+            await self._close(is_handled=True)
             raise
 
     async def _join(self) -> None:
@@ -300,7 +306,7 @@ class LitePullConsumer:
 
         With `auto_commit`, what was polled counts as handled.
         """
-        await self._close(is_handled=True)
+        await self._life.close(partial(self._close, is_handled=True))
 
     async def _close(self, *, is_handled: bool) -> None:
         if self._is_running:

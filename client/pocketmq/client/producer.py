@@ -19,6 +19,7 @@ from pocketmq.client.hooked_sending import HookedSender
 from pocketmq.client.hooks import CommunicationMode, SendHooks
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
 from pocketmq.client.latency import FaultStrategy, LatencyFaultTolerance
+from pocketmq.client.life import Life
 from pocketmq.client.outgoing import Outgoing, Packer
 from pocketmq.client.recalling import recall_message
 from pocketmq.client.requests import Announcement
@@ -72,6 +73,7 @@ class Producer:
     ) -> None:
         check_group(group)
         self.group = group
+        self._life = Life()
         self.settings, rest = take_settings(ProducerSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
         self._hooks = hooks or SendHooks()
@@ -137,6 +139,9 @@ class Producer:
 
     async def close(self) -> None:
         """Waits for the sends with callbacks, says goodbye and closes. Idempotent."""
+        await self._life.close(self._close)
+
+    async def _close(self) -> None:
         sender, self._sender = self._sender, None
         if sender is None:
             return

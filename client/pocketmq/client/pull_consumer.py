@@ -13,6 +13,7 @@ from pocketmq.client.group_share import GroupShare
 from pocketmq.client.hooked_listener import tell_of_pulled
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.life import Life
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT, Puller
 from pocketmq.client.queue_listeners import ShareListener
@@ -70,6 +71,7 @@ class PullConsumer:
     ) -> None:
         check_group(group)
         self.group = group
+        self._life = Life()
         self.is_waiting = False  # each pull says what to consume
         self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
         self._use = InstanceUse(instance, namesrv, clock, random, rest)
@@ -120,6 +122,9 @@ class PullConsumer:
 
     async def close(self) -> None:
         """Says goodbye and closes. Idempotent."""
+        await self._life.close(self._close)
+
+    async def _close(self) -> None:
         if not self._is_running:
             return
         self._is_running = False

@@ -16,6 +16,7 @@ from pocketmq.client.hooked_listener import hooks_around
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import PushInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.life import Life
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
@@ -130,6 +131,7 @@ class PushConsumer:
             topic = retry_topic(group)
             self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
         self._queues: MemberQueues | None = None
+        self._life = Life()
         self._is_running = False
         self._is_paused = False
 
@@ -212,13 +214,16 @@ class PushConsumer:
             ResponseError: a broker cannot serve one of the subscriptions.
             OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
+        await self._life.start(self._start)
+
+    async def _start(self) -> None:
         if self._is_running:
             return
         await self._use.enter()
         try:
             await self._join()
         except BaseException:
-            await self.close()
+            await self._close()
             raise
 
     async def _join(self) -> None:
@@ -312,6 +317,9 @@ class PushConsumer:
 
     async def close(self) -> None:
         """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
+        await self._life.close(self._close)
+
+    async def _close(self) -> None:
         if self._is_running:
             self._is_running = False
             await self._leave()

@@ -133,8 +133,8 @@ class TransactionProducer(Producer):
         self._quiet.set()
         self.instance.groups.checkers[self.group] = self
 
-    async def close(self) -> None:
-        """Waits for the transactions and checks at work, then as `Producer.close`. Idempotent."""
+    async def _close(self) -> None:
+        """Waits for the transactions and checks at work, then as `Producer.close`."""
         if self._sender is None:
             return
         self._is_closing = True
@@ -146,7 +146,7 @@ class TransactionProducer(Producer):
         await self._tasks.close()
         self._execute.close()
         self._check.close()
-        await super().close()
+        await super()._close()
 
     @contextmanager
     def _work(self) -> Iterator[None]:
