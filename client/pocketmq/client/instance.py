@@ -84,6 +84,7 @@ class ClientInstance:
             RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.take,
         }
+        self._version_ms = 0
         self._stack: AsyncExitStack | None = None
 
     async def __aenter__(self) -> Self:
@@ -124,6 +125,15 @@ class ClientInstance:
         self.tasks.spawn(repeat(self.clock, poll_s, self.routes.refresh), "route poll")
         self.tasks.spawn(repeat(self.clock, beat_s, self.heartbeats.send), "heartbeat")
         self.tasks.spawn(self._greet_new_brokers(), "heartbeat to new brokers")
+
+    def next_version_ms(self) -> int:
+        """The time, as the version of a subscription: later than any that was given before.
+
+        Brokers ignore one that is not newer, also when two changes share a millisecond or the
+        machine's clock was set back.
+        """
+        self._version_ms = max(self.clock.now_ms(), self._version_ms + 1)
+        return self._version_ms
 
     async def close(self) -> None:
         """Ends the background work and closes all connections. Idempotent."""

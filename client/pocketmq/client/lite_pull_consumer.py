@@ -140,8 +140,8 @@ class LitePullConsumer:
         check_topic(topic)
         if self._assigned is not None:
             raise UsageError("this consumer has assigned queues: subscribe with another one")
-        now_ms = self.instance.clock.now_ms()
-        self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
+        version_ms = self.instance.next_version_ms()
+        self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
         self.is_waiting = False
         self._share_listeners[topic] = listener
         if self._queues is not None:
@@ -186,12 +186,12 @@ class LitePullConsumer:
         if self._assigned is None and self._subscriptions:
             raise UsageError("this consumer has subscribed to topics: assign with another one")
         self._assigned, self.is_waiting = assigned, False
-        now_ms, before = self.instance.clock.now_ms(), self._subscriptions.keys()
+        version_ms, before = self.instance.next_version_ms(), self._subscriptions.keys()
         topics = {queue.topic for queue in assigned}
         for topic in before - topics:
             del self._subscriptions[topic]
         for topic in topics:
-            self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
+            self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
         if self._queues is not None:
             self._given_queues.queues = assigned
             for topic in topics:

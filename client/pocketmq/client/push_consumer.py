@@ -161,8 +161,8 @@ class PushConsumer:
             IllegalNameError: the name is illegal.
         """
         check_topic(topic)
-        now_ms = self.instance.clock.now_ms()
-        self._subscriptions[topic] = subscription_of(topic, expression, now_ms)
+        version_ms = self.instance.next_version_ms()
+        self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
         self.is_waiting = False
         self._subscription_changed(topic)
 

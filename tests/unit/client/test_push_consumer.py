@@ -510,6 +510,22 @@ async def test_a_changed_subscription_does_not_wait_for_the_held_pull(cluster: C
     await done(c.close())
 
 
+async def test_a_later_subscription_has_a_later_version_whatever_the_clock_says(
+    cluster: Cluster,
+) -> None:
+    await cluster.add_namesrv()
+    client = cluster.client()
+    consumer = PushConsumer("cg", instance=client, listener=Seen())
+    versions = []
+    for expression in ("A", "B", "C"):  # in the same millisecond
+        consumer.subscribe("T", expression)
+        versions.append(consumer.describe().subscription_data_set[-1].sub_version)
+    assert versions == sorted(set(versions))
+    await cluster.clock.advance(10)
+    consumer.subscribe("T")
+    assert consumer.describe().subscription_data_set[-1].sub_version == cluster.clock.now_ms()
+
+
 async def test_who_waits_for_its_first_subscription_is_no_member_yet(cluster: Cluster) -> None:
     broker, log = await stage(cluster)
     listener, client = Seen(), cluster.client()
