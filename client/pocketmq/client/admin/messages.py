@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls
-from pocketmq.protocol.errors import NotFoundError, UsageError
+from pocketmq.protocol.errors import ContentError, NotFoundError, UsageError
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names import TRACE_TOPIC
@@ -39,7 +39,7 @@ class MessageAdmin(AdminCalls):
         place = parse_offset_msg_id(offset_msg_id)
         request = ViewMessageRequest(offset=place.physical_offset)
         answer = await self._ask(place.store_host, request)
-        return next(decode_records(answer.body, on_damaged=lambda message, error: None))
+        return next(decode_records(answer.body, on_damaged=_as_stored))
 
     async def query_messages(
         self,
@@ -53,7 +53,7 @@ class MessageAdmin(AdminCalls):
     ) -> list[ReceivedMessage]:
         """The newest messages of a topic that have a key, in the order in which they were stored.
 
-        Apache's brokers index what they have stored a moment later.
+        A compressed body that cannot be unpacked comes as it is stored. Apache's brokers index what they have stored a moment later.
 
         Args:
             topic: its name.
@@ -91,7 +91,7 @@ class MessageAdmin(AdminCalls):
             answer = await self._ask(address, request)
         except NotFoundError:
             return []
-        return list(decode_records(answer.body, broker_name))
+        return list(decode_records(answer.body, broker_name, on_damaged=_as_stored))
 
     async def message_by_unique_key(
         self, topic: str, msg_id: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS
@@ -131,12 +131,18 @@ class MessageAdmin(AdminCalls):
             ContentError: what was found cannot be read.
         """
         told = await self.query_messages(trace_topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
-        records = [r for message in told for r in decode_trace(message.body.decode())]
+        records = [
+            r for message in told for r in decode_trace(message.body.decode("utf-8", "replace"))
+        ]
         return [record for record in records if record.msg_id == msg_id]
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset of a queue stored at that time or later."""
         return await self._offsets.at_time(queue, timestamp_ms)
+
+
+def _as_stored(_: ReceivedMessage, __: ContentError) -> None:
+    """One damaged body keeps nobody from the other messages."""
 
 
 def _has_key(message: ReceivedMessage, topic: str, key: str, index: IndexName) -> bool:

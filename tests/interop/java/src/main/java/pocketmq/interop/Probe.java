@@ -52,6 +52,7 @@ public final class Probe {
     COMMANDS.put("request-reply", RequestReply::run);
     COMMANDS.put("trace", Trace::run);
     COMMANDS.put("operator", Operator::run);
+    COMMANDS.put("queries", Queries::run);
   }
 
   private Probe() {}

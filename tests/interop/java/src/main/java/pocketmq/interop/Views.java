@@ -130,7 +130,7 @@ final class Views {
         body(message.getBody()));
   }
 
-  private static String host(SocketAddress address) {
+  static String host(SocketAddress address) {
     InetSocketAddress inet = (InetSocketAddress) address;
     return inet.getAddress().getHostAddress() + ":" + inet.getPort();
   }
