@@ -44,6 +44,9 @@ BEHIND_SIZE_MAX = 64 * 1024 * 1024
 KEY_FILES_MAX = 4096
 """Key files whose runs are remembered."""
 
+LOGS_REMEMBERED_MAX = 100_000
+"""Logs of which is remembered up to where they need no more; of the others it is found out anew."""
+
 
 class KeyIndex:
     """The key files of a store.
@@ -57,6 +60,7 @@ class KeyIndex:
         self._wanted: dict[QueueLog, None] = {}
         self._unseen: list[tuple[str, int]] | None = None
         self._complete: dict[int, int] = {}
+        self._failing: set[tuple[str, int]] = set()
         self._key_files: OrderedDict[tuple[int, int], KeyFile] = OrderedDict()
         self._caught_up_size = self._put_count = 0
 
@@ -94,19 +98,29 @@ class KeyIndex:
         if self._unseen is None:
             self._unseen = self._store.all_logs()
         while self._unseen:
-            try:
-                queue_log = self._store.find_log(*self._unseen[-1])
-                if queue_log is not None:
-                    await self._index(queue_log)
-            except (OSError, StoreError) as e:
-                log.warning("the keys of %s queue %d are not indexed: %s", *self._unseen[-1], e)
-            self._unseen.pop()
+            await self._try(*self._unseen.pop())
             await self._clock.sleep(0)
-        while self._wanted:
-            queue_log = next(iter(self._wanted))
-            del self._wanted[queue_log]
-            await self._index(queue_log)
-        self._caught_up_size = self._store.put_size
+        wanted, self._wanted = self._wanted, {}
+        for queue_log in wanted:
+            await self._try(queue_log.topic, queue_log.queue_id)
+        if not self._wanted:
+            self._caught_up_size = self._store.put_size
+
+    async def _try(self, topic: str, queue_id: int) -> None:
+        """Indexes a log; one that cannot be read or written now is tried again next time."""
+        place = (topic, queue_id)
+        queue_log: QueueLog | None = None
+        try:
+            queue_log = self._store.find_log(topic, queue_id)
+            if queue_log is not None:
+                await self._index(queue_log)
+            self._failing.discard(place)
+        except (OSError, StoreError) as e:
+            if place not in self._failing:
+                log.warning("the keys of %s queue %d cannot be indexed now: %s", topic, queue_id, e)
+                self._failing.add(place)
+            if queue_log is not None:
+                self.want(queue_log)
 
     async def _index(self, queue_log: QueueLog) -> None:
         complete = self._complete.get(queue_log.number, -1)
@@ -120,6 +134,8 @@ class KeyIndex:
                 return
             if not is_complete:
                 return
+            if len(self._complete) >= LOGS_REMEMBERED_MAX:
+                self._complete.clear()
             self._complete[queue_log.number] = segment.base_offset + 1
 
     async def _index_segment(self, queue_log: QueueLog, segment: Segment) -> bool:

@@ -16,6 +16,9 @@ from pocketmq.protocol.records import read_store_timestamp
 COLLISIONS_MAX = 1000
 """Records of a segment that are looked at in vain: so many of one hash are no accident."""
 
+SEGMENTS_PER_TURN = 16
+"""Segments that are looked at between two turns of the loop."""
+
 SCAN_SIZE = 1024 * 1024
 SCAN_RECORDS = 4096
 """How much a search reads from a log at once, and how many records between two turns of the loop.
@@ -100,7 +103,9 @@ class KeySearch:
         """The newest matches in one queue."""
         found: list[Match] = []
         low, high = _offsets_between(queue_log, query)
-        for segment in reversed(list(queue_log.segments)):
+        for number, segment in enumerate(reversed(list(queue_log.segments)), 1):
+            if number % SEGMENTS_PER_TURN == 0:
+                await self._store.clock.sleep(0)
             if len(found) >= query.count_max or not self._is_there(queue_log):
                 break
             if segment not in queue_log.segments:
