@@ -10,7 +10,7 @@ from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_file import KeyFile, Run, RunWriter
 from pocketmq.broker.store.segment import HEADER_SIZE, KEYS_MAGIC
 
-MERGED_RUNS_MAX = 256
+MERGED_RUNS_MAX = 64
 """Runs that become one; of each of them a block is in memory."""
 
 
