@@ -15,6 +15,9 @@ from interop.probes import run_probe
 
 PROJECT = Path(__file__).parent / "java"
 CLIENT_VERSION = "5.5.0"
+OLDEST_COMPILED = "4.9.8"
+# The netty of clients before 4.9 wants to reach into these.
+OPENED = ("java.lang", "java.nio", "sun.nio.ch")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class JavaProbe:
             "java",
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED),
             *(f"-D{name}={value}" for name, value in properties.items()),
             "-cp",
             self.classpath,
@@ -50,12 +54,28 @@ class JavaProbe:
 
 
 def build_probe(home: Path, client_version: str = CLIENT_VERSION) -> JavaProbe:
-    """Build the probe with a version of Apache's client. Raises builds.BuildFailure."""
-    target = maven.build(
-        PROJECT,
-        PROJECT / "target" / client_version,
-        f"-Dclient.version={client_version}",
-        "dependency:copy-dependencies",
-        "compile",
-    )
-    return JavaProbe(f"{target / 'classes'}:{target / 'dependency'}/*", home, client_version)
+    """Build the probe with a version of Apache's client.
+
+    With one that is too old to compile with, it is compiled with OLDEST_COMPILED: its commands run
+    as long as they ask for nothing newer. Raises builds.BuildFailure.
+    """
+    if is_older(client_version, OLDEST_COMPILED):
+        classes = _build(OLDEST_COMPILED, "dependency:copy-dependencies", "compile")
+        target = _build(client_version, "dependency:copy-dependencies")
+    else:
+        classes = target = _build(client_version, "dependency:copy-dependencies", "compile")
+    return JavaProbe(f"{classes / 'classes'}:{target / 'dependency'}/*", home, client_version)
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether one version of Apache's client came before another."""
+    return _numbers(version) < _numbers(other)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def _build(client_version: str, *goals: str) -> Path:
+    target = PROJECT / "target" / client_version
+    return maven.build(PROJECT, target, f"-Dclient.version={client_version}", *goals)

@@ -2,7 +2,6 @@ package pocketmq.interop;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
-import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -49,15 +48,6 @@ final class Clients {
     prepare(consumer, options, "pull");
     consumer.setConsumerPullTimeoutMillis(CALL_TIMEOUT_MS);
     consumer.start();
-    return consumer;
-  }
-
-  /** Not started: what is subscribed must be set before. */
-  static DefaultLitePullConsumer litePullConsumer(Options options) {
-    DefaultLitePullConsumer consumer =
-        new DefaultLitePullConsumer(options.text("group", "interop-lite"));
-    prepare(consumer, options, "lite");
-    consumer.setAutoCommit(false);
     return consumer;
   }
 

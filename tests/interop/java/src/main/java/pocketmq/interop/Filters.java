@@ -84,7 +84,7 @@ final class Filters {
 
   private static List<String> poll(Stage stage, int expected) throws Exception {
     Options options = stage.options().with("group", stage.group() + "-poll");
-    DefaultLitePullConsumer consumer = Clients.litePullConsumer(options);
+    DefaultLitePullConsumer consumer = LitePull.consumer(options);
     stage.closeLater(consumer::shutdown);
     consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
     consumer.subscribe(stage.topic(), MessageSelector.bySql(SQL));

@@ -24,12 +24,21 @@ final class LitePull {
 
   private LitePull() {}
 
+  /** Not started: what is subscribed must be set before. */
+  static DefaultLitePullConsumer consumer(Options options) {
+    DefaultLitePullConsumer consumer =
+        new DefaultLitePullConsumer(options.text("group", "interop-lite"));
+    Clients.prepare(consumer, options, "lite");
+    consumer.setAutoCommit(false);
+    return consumer;
+  }
+
   record Seen(
       String topic, String mode, List<Views.Received> messages, Map<String, Long> committed) {}
 
   static Seen run(Options options) throws Exception {
     String mode = options.text("mode", "assign");
-    DefaultLitePullConsumer consumer = Clients.litePullConsumer(options);
+    DefaultLitePullConsumer consumer = consumer(options);
     try {
       switch (mode) {
         case "assign" -> assign(consumer, options.topic());

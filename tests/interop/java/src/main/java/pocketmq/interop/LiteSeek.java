@@ -84,7 +84,7 @@ final class LiteSeek {
   }
 
   private static DefaultLitePullConsumer consumer(Stage stage) throws Exception {
-    DefaultLitePullConsumer consumer = Clients.litePullConsumer(stage.options());
+    DefaultLitePullConsumer consumer = LitePull.consumer(stage.options());
     stage.closeLater(consumer::shutdown);
     consumer.start();
     consumer.assign(stage.queues());
@@ -92,7 +92,7 @@ final class LiteSeek {
   }
 
   private static List<String> fromCommitted(Stage stage, MessageQueue queue) throws Exception {
-    DefaultLitePullConsumer consumer = Clients.litePullConsumer(stage.options());
+    DefaultLitePullConsumer consumer = LitePull.consumer(stage.options());
     stage.closeLater(consumer::shutdown);
     consumer.start();
     consumer.assign(List.of(queue));

@@ -27,32 +27,34 @@ public final class Probe {
 
   private static final Map<String, Command> COMMANDS = new TreeMap<>();
 
+  // Lambdas, not method references: those would load every command at once, also ones that an old
+  // client has no classes for.
   static {
-    COMMANDS.put("create-topic", CreateTopic::run);
-    COMMANDS.put("inspect", Inspect::run);
-    COMMANDS.put("send", Send::run);
-    COMMANDS.put("pull", Pull::run);
-    COMMANDS.put("lite-pull", LitePull::run);
-    COMMANDS.put("produce-known", KnownMessages::produce);
-    COMMANDS.put("consume-known", KnownMessages::consume);
-    COMMANDS.put("together", Together::run);
-    COMMANDS.put("clustering", Clustering::run);
-    COMMANDS.put("retries", Retries::run);
-    COMMANDS.put("broadcasting", Broadcasting::run);
-    COMMANDS.put("filters", Filters::run);
-    COMMANDS.put("start-positions", StartPositions::run);
-    COMMANDS.put("namespaces", Namespaces::run);
-    COMMANDS.put("orderly", Orderly::run);
-    COMMANDS.put("orderly-retries", OrderlyRetries::run);
-    COMMANDS.put("transactions", Transactions::run);
-    COMMANDS.put("delays", Delays::run);
-    COMMANDS.put("timers", Timers::run);
-    COMMANDS.put("lite-seek", LiteSeek::run);
-    COMMANDS.put("pull-block", PullBlock::run);
-    COMMANDS.put("request-reply", RequestReply::run);
-    COMMANDS.put("trace", Trace::run);
-    COMMANDS.put("operator", Operator::run);
-    COMMANDS.put("queries", Queries::run);
+    COMMANDS.put("create-topic", options -> CreateTopic.run(options));
+    COMMANDS.put("inspect", options -> Inspect.run(options));
+    COMMANDS.put("send", options -> Send.run(options));
+    COMMANDS.put("pull", options -> Pull.run(options));
+    COMMANDS.put("lite-pull", options -> LitePull.run(options));
+    COMMANDS.put("produce-known", options -> KnownMessages.produce(options));
+    COMMANDS.put("consume-known", options -> KnownMessages.consume(options));
+    COMMANDS.put("together", options -> Together.run(options));
+    COMMANDS.put("clustering", options -> Clustering.run(options));
+    COMMANDS.put("retries", options -> Retries.run(options));
+    COMMANDS.put("broadcasting", options -> Broadcasting.run(options));
+    COMMANDS.put("filters", options -> Filters.run(options));
+    COMMANDS.put("start-positions", options -> StartPositions.run(options));
+    COMMANDS.put("namespaces", options -> Namespaces.run(options));
+    COMMANDS.put("orderly", options -> Orderly.run(options));
+    COMMANDS.put("orderly-retries", options -> OrderlyRetries.run(options));
+    COMMANDS.put("transactions", options -> Transactions.run(options));
+    COMMANDS.put("delays", options -> Delays.run(options));
+    COMMANDS.put("timers", options -> Timers.run(options));
+    COMMANDS.put("lite-seek", options -> LiteSeek.run(options));
+    COMMANDS.put("pull-block", options -> PullBlock.run(options));
+    COMMANDS.put("request-reply", options -> RequestReply.run(options));
+    COMMANDS.put("trace", options -> Trace.run(options));
+    COMMANDS.put("operator", options -> Operator.run(options));
+    COMMANDS.put("queries", options -> Queries.run(options));
   }
 
   private Probe() {}

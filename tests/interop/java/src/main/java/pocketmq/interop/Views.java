@@ -109,7 +109,7 @@ final class Views {
         message instanceof MessageClientExt client ? client.getOffsetMsgId() : message.getMsgId();
     return new Received(
         message.getTopic(),
-        message.getBrokerName(),
+        brokerName(message),
         message.getQueueId(),
         message.getQueueOffset(),
         message.getCommitLogOffset(),
@@ -128,6 +128,15 @@ final class Views {
         message.getBodyCRC(),
         new TreeMap<>(message.getProperties()),
         body(message.getBody()));
+  }
+
+  /** Null with clients before 4.7, which do not say it. */
+  private static String brokerName(MessageExt message) {
+    try {
+      return message.getBrokerName();
+    } catch (NoSuchMethodError old) {
+      return null;
+    }
   }
 
   static String host(SocketAddress address) {
