@@ -25,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
     )
+    parser.addoption(
+        "--broker",
+        choices=["pocketmq", "apache"],
+        default="pocketmq",
+        help="whose broker the client's tests run on",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from integration.test_cli import ok, pocketmq
-from interop.clusters import Cluster, pocketmq_cluster
+from interop.clusters import Cluster
 
 from pocketmq.client import Message, blocking
 
@@ -15,9 +14,8 @@ TRACES = "CliTraces"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pocketmq_cluster(tmp_path_factory.mktemp("cli") / "data", "--brokers", "2") as running:
-        yield running
+def cluster(one_broker: Cluster) -> Cluster:
+    return one_broker
 
 
 @pytest.fixture(scope="module")

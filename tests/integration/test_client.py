@@ -21,6 +21,7 @@ from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 from integration.query_scenarios import QUERY_SCENARIOS
+from interop.clusters import Cluster
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import (
@@ -61,8 +62,11 @@ async def cluster_in(folder: Path, *names: str) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture
-async def namesrv(tmp_path: Path) -> AsyncIterator[str]:
+async def namesrv(tmp_path: Path, apaches_broker: Cluster | None) -> AsyncIterator[str]:
     """The name server of a cluster of one broker."""
+    if apaches_broker is not None:
+        yield apaches_broker.namesrv
+        return
     async with cluster_in(tmp_path, "broker-a") as address:
         yield address
 
@@ -86,8 +90,12 @@ async def test_without_an_event_loop(namesrv: str) -> None:
     await asyncio.to_thread(polls_without_an_event_loop, namesrv)
 
 
-async def test_peers_of_this_project_find_each_other(namesrv: str) -> None:
-    async with ClientInstance(namesrv) as instance, Producer("pg", instance=instance) as producer:
+async def test_peers_of_this_project_find_each_other(tmp_path: Path) -> None:
+    async with (
+        cluster_in(tmp_path, "broker-a") as namesrv,
+        ClientInstance(namesrv) as instance,
+        Producer("pg", instance=instance) as producer,
+    ):
         result = await producer.send(Message("T", b"x"))
         address = instance.routes.master_address(result.queue.broker_name)
         assert address is not None

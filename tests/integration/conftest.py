@@ -1,0 +1,56 @@
+"""Whose broker the client's tests run on: this project's, or with ``--broker=apache`` Apache's.
+
+Tests that stop brokers, or let time pass for them, always run on this project's. Where Apache's
+answers differently, a test is marked with ``differs_on_apache`` and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from interop import maven
+from interop.apache_servers import apache_cluster
+from interop.clusters import Cluster, pocketmq_cluster
+
+# As this project has them by default, and quick.
+APACHE_SETTINGS = {
+    "messageDelayLevel": "1s 1s 1s 2s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s 1s",
+    "transactionCheckInterval": 1000,
+    "traceTopicEnable": "true",
+    "recallMessageEnable": "true",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.broker != "apache":
+        return
+    for item in items:
+        if (mark := item.get_closest_marker("differs_on_apache")) is not None:
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+@pytest.fixture(scope="session")
+def apaches_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster | None]:
+    """Apache's name server and broker with ``--broker=apache``, None otherwise."""
+    if request.config.option.broker != "apache":
+        yield None
+        return
+    if reason := maven.missing_tools():
+        pytest.skip(reason)
+    with apache_cluster(tmp_path_factory.mktemp("apache"), settings=APACHE_SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def one_broker(
+    apaches_broker: Cluster | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A name server and a broker in processes of their own."""
+    if apaches_broker is not None:
+        yield apaches_broker
+        return
+    with pocketmq_cluster(tmp_path_factory.mktemp("cluster") / "data") as started:
+        yield started
