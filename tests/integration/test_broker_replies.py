@@ -81,7 +81,8 @@ async def test_a_reply_is_pushed_and_kept(stage: Stage, cls: type) -> None:
     pushed = props.decode(push.properties or "")
     assert pushed.pop("PUSH_REPLY_TIME") == str(stage.clock.now_ms())
     given = {
-        "CORRELATION_ID": "c-1", "MSG_TYPE": "reply", "TTL": "3000", "REPLY_TO_CLIENT": "asker"
+        "CORRELATION_ID": "c-1", "MSG_TYPE": "reply", "TTL": "3000", "REPLY_TO_CLIENT": "asker",
+        "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
     }  # fmt: skip
     assert pushed == given
     assert push.store_host == client.broker.address

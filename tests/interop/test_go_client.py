@@ -211,6 +211,7 @@ def test_requests_are_answered(seen: Scenarios, kind: str, key: str) -> None:
     for name in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"):
         assert reply["properties"][name] == request["properties"][name]
     assert int(reply["properties"]["PUSH_REPLY_TIME"]) > 0
+    assert reply["properties"]["MSG_REGION"] == "DefaultRegion"
 
 
 def test_request_without_an_answer_times_out(seen: Scenarios) -> None:

@@ -47,7 +47,7 @@ class ReplySettings(msgspec.Struct, frozen=True):
 
     Attributes:
         address: the broker's, ``host:port``.
-        region, trace_on: go into the answers.
+        region, trace_on: go into the replies and the answers.
         body_size_max: bytes of a reply that is kept.
         are_stored: whether replies are kept, too (storeReplyMessageEnable).
     """
@@ -83,6 +83,7 @@ class ReplyHandlers:
         self._sends, self._producers, self._store = sends, producers, store
         self._clock, self._settings = clock, settings
         self._store_host = encode_host(*split_address(settings.address))
+        self._trace = "true" if settings.trace_on else "false"
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -103,6 +104,9 @@ class ReplyHandlers:
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> Command | None:
         request.queue_id = self._sends.log_for(request, connection.remote_address).queue_id
+        # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
+        spoken = {props.MSG_REGION: self._settings.region, props.TRACE_ON: self._trace}
+        request.properties = with_properties(request.properties or "", spoken)
         refusal = await self._push(command, request, connection)
         if refusal is not None:
             log.warning("%s", refusal)
@@ -166,7 +170,7 @@ class ReplyHandlers:
         connection: Connection,
         refusal: str | None,
     ) -> None:
-        """Stores the reply as it came; the answer is given when that is done."""
+        """Stores the reply; the answer is given when that is done."""
         queue_log = self._sends.log_for(request, connection.remote_address)
         text = request.properties or ""
         properties = text.encode("utf-8", "surrogateescape")
