@@ -53,7 +53,8 @@ class MessageAdmin(AdminCalls):
     ) -> list[ReceivedMessage]:
         """The newest messages of a topic that have a key, in the order in which they were stored.
 
-        A compressed body that cannot be unpacked comes as it is stored. Apache's brokers index what they have stored a moment later.
+        A compressed body that cannot be unpacked comes as it is stored. Apache's brokers index what
+        they have stored a moment later.
 
         Args:
             topic: its name.
