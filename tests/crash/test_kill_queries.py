@@ -24,7 +24,9 @@ TOPIC = "CrashKeys"
 QUEUES = 2
 SENDERS = 8
 CALL_TIMEOUT_MS = 60_000
-SENT_BEFORE_KILL_MAX = 3000
+SENT_BEFORE_KILL_MIN, SENT_BEFORE_KILL_MAX = 2000, 4000
+"""More than one segment in each queue."""
+
 ASKED_FOR = 60
 SETTINGS = {"segmentSize": 256 * 1024, "flushIntervalCommitLog": 50}
 
@@ -46,7 +48,7 @@ async def send_until_killed(
     broker: BrokerProcess, chance: random.Random, acknowledged: dict[str, int], round_: int
 ) -> None:
     """Sends until so many were acknowledged, then kills the broker."""
-    kill_at = len(acknowledged) + chance.randrange(500, SENT_BEFORE_KILL_MAX)
+    kill_at = len(acknowledged) + chance.randrange(SENT_BEFORE_KILL_MIN, SENT_BEFORE_KILL_MAX)
     enough = asyncio.Event()
 
     async def sender(number: int) -> None:
@@ -74,6 +76,10 @@ async def send_until_killed(
     await asyncio.gather(*senders)
 
 
+def key_files(data: Path) -> list[Path]:
+    return list(data.rglob("*.keys"))
+
+
 async def body_sizes(pool: ConnectionPool, address: str, key: str) -> list[int]:
     request = QueryMessageRequest(
         topic=TOPIC, key=key, max_num=64, begin_timestamp=0, end_timestamp=2**63 - 1
@@ -97,6 +103,7 @@ async def test_what_was_acknowledged_is_found_after_kills(
                 assert await body_sizes(pool, broker.address, key) == [acknowledged[key]]
                 assert await body_sizes(pool, broker.address, f"U{key}") == [acknowledged[key]]
             assert len(await body_sizes(pool, broker.address, "all")) == 64
+            while not key_files(data):  # as long as it takes
+                await body_sizes(pool, broker.address, "all")
             await pool.close()
-    assert list(data.rglob("*.keys"))
     assert check_directory(data).problems == []
