@@ -12,7 +12,13 @@ from integration.broker_parts import GROUP, TOPIC, Client, Stage, send_request
 
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
-from pocketmq.protocol.bodies.topics import KVTable, TopicConfig, TopicConfigTable
+from pocketmq.protocol.bodies.topics import (
+    TopicConfig,
+    TopicConfigList,
+    TopicConfigTable,
+    TopicList,
+)
+from pocketmq.protocol.requests.brokers import BrokerSystemTopicsRequest
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,
     QueryConsumerOffsetRequest,
@@ -21,17 +27,15 @@ from pocketmq.protocol.requests.offsets import (
 from pocketmq.protocol.requests.topics import (
     AllGroupConfigRequest,
     AllTopicConfigRequest,
-    BrokerConfigRequest,
+    CreateTopicListRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
     GroupConfigRequest,
-    RuntimeInfoRequest,
     TopicConfigRequest,
     TopicStatsRequest,
     UpdateGroupRequest,
 )
 from pocketmq.testing.clock import START_MS, VirtualClock
-from pocketmq.transport.settings import properties_from_text
 
 
 @pytest_asyncio.fixture
@@ -168,6 +172,39 @@ async def test_unknown_topics_have_no_settings_and_no_figures(client: Client) ->
         assert "`pocketmq topic create Unknown`" in remark
 
 
+async def test_a_list_of_topics_is_made_or_changed_as_a_whole(client: Client) -> None:
+    await client.create_topic("Old", attributes="+a=1,+b=2")
+    old = TopicConfig(topic_name="Old", read_queue_nums=1, write_queue_nums=2, perm=4,
+                      attributes={"-a": "", "+c": "3"})  # fmt: skip
+    new = TopicConfig(topic_name="New", order=True)
+    body = TopicConfigList(topic_config_list=[old, new]).encode()
+    await client.ask(CreateTopicListRequest(), body)
+    config = await config_of(client, "Old")
+    assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (1, 2, 4)
+    assert config.attributes == {"b": "2", "c": "3"}
+    assert (await config_of(client, "New")).order
+    before = await all_topics(client)
+    for wrong in (
+        TopicConfig(topic_name="bad name"),
+        TopicConfig(topic_name="TBW102"),
+        TopicConfig(topic_name="Other", perm=9),
+        TopicConfig(topic_name="Other", read_queue_nums=-1),
+        TopicConfig(topic_name="Other", attributes={"+": "1"}),
+    ):
+        body = TopicConfigList(topic_config_list=[TopicConfig(topic_name="Third"), wrong]).encode()
+        assert (await client.refusal(CreateTopicListRequest(), body)).code == 29
+    assert (await client.refusal(CreateTopicListRequest(), b"nonsense")).code == 1
+    assert await all_topics(client) == before
+
+
+async def test_the_broker_names_its_own_topics(client: Client) -> None:
+    answer = await client.ask(BrokerSystemTopicsRequest())
+    listed = set(TopicList.decode(answer.body).topic_list)
+    assert {*names.SYSTEM_TOPICS, "DefaultCluster", "broker-a"} <= listed
+    await client.create_topic()
+    assert TOPIC not in listed
+
+
 # -- expanded and shrunk ------------------------------------------------------------------------
 
 
@@ -299,7 +336,7 @@ async def test_a_name_that_is_a_path_deletes_nothing(client: Client, tmp_path: P
     assert (await client.pull()).bodies == [b"kept"]
 
 
-# -- groups, figures, settings ------------------------------------------------------------------
+# -- groups --------------------------------------------------------------------------------------
 
 
 async def test_groups_are_created_changed_and_listed(stage: Stage) -> None:
@@ -330,36 +367,3 @@ async def test_unknown_groups_have_settings_only_if_they_can_be_made(stage: Stag
     client = await stage.start(auto_create_subscription_group=False)
     assert (await client.refusal(GroupConfigRequest(group="new"))).code == 26
     assert (await client.refusal(GroupConfigRequest(group="bad name"))).code == 26
-
-
-async def test_the_broker_tells_its_figures(client: Client, clock: VirtualClock) -> None:
-    await client.create_topic()
-    for _ in range(4):
-        await client.send(b"12345")
-    await client.pull()
-    await client.hold(4)
-    await clock.advance(2)
-    table = KVTable.decode((await client.ask(RuntimeInfoRequest())).body).table
-    expected = {
-        "putMessageTimesTotal": "4",
-        "msgGetTotalTodayNow": "4",
-        "putTps": "2.00",
-        "heldPulls": "1",
-        "queueLogs": "1",
-        "writable": "true",
-        "brokerVersionDesc": "V5_5_0",
-        "bootTimestamp": str(START_MS),
-        "sendThreadPoolQueueSize": "0",
-        "pullThreadPoolQueueHeadWaitTimeMills": "0",
-        "pageCacheLockTimeMills": "0",
-    }
-    assert expected.items() <= table.items()
-    assert "refusal" not in table
-
-
-async def test_the_broker_tells_its_settings(client: Client) -> None:
-    text = (await client.ask(BrokerConfigRequest())).body.decode()
-    settings = properties_from_text(text)
-    assert settings["brokerName"] == "broker-a"
-    assert settings["maxMessageSize"] == "4194304"
-    assert settings["flushDiskType"] == "ASYNC_FLUSH"

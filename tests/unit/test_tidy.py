@@ -190,7 +190,8 @@ EXEMPT = {
     "__init__.py",
     "codecs/__init__.py",
     *(f"requests/{name}.py" for name in (
-        "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries", "sending",
+        "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries",
+        "sending",
         "topics", "transactions",
     )),
 }  # fmt: skip

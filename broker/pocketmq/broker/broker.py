@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -21,13 +22,20 @@ from pocketmq.broker.delay.levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.handler_table import handler_table
+from pocketmq.broker.live_settings import LiveSettings
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.order_locks import OrderLocks
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
-from pocketmq.broker.settings import check_settings, store_settings, timer_settings
+from pocketmq.broker.settings import (
+    check_settings,
+    reserved_ms,
+    store_settings,
+    timer_settings,
+)
+from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S, Statistics
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_index import KeyIndex
 from pocketmq.broker.store.queue_log import QueueLog
@@ -37,13 +45,14 @@ from pocketmq.broker.topics import TopicTable, system_topics
 from pocketmq.broker.transactions.check_back import CheckBack
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.vip_channel import listen_for_vips
+from pocketmq.protocol import names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection, Handler, Limits
 from pocketmq.transport.server import Server
-from pocketmq.transport.tasks import Tasks, repeat
+from pocketmq.transport.tasks import Action, Tasks, repeat
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -57,7 +66,7 @@ class Broker:
     """A broker: ``async with Broker(config) as broker:`` binds, recovers and registers.
 
     Args:
-        config: its settings.
+        config: its settings; `config` has those in force, see `LiveSettings`.
         clock: its time.
         files: its disk; tests give one that fails.
         seed: of its choices, such as the queue for a message that names none.
@@ -113,6 +122,9 @@ class Broker:
             Path(config.store_path_root_dir), store_settings(config), clock, self._files
         )
         stack.push_async_callback(store.close)
+        self.settings = LiveSettings(config, store.metadata, clock)
+        self.config = config = self.settings.config
+        store.use(store_settings(config))
         self.topics = topics = TopicTable(store.metadata, clock)
         self.groups = GroupTable(
             store.metadata, clock, auto_create=config.auto_create_subscription_group
@@ -129,6 +141,11 @@ class Broker:
         self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
         await self.transactions.open()
         stack.push_async_callback(self.transactions.close)
+        self.retention = Retention(store, reserved_ms(config), self._still_needs)
+        self.statistics = Statistics(
+            config.broker_cluster_name, store, self.progress,
+            self.schedule.timers.delivery.delivered, clock,
+        )  # fmt: skip
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
@@ -157,6 +174,7 @@ class Broker:
         stack.callback(self.polling.release_all)
         self.address = join_address(self._advertised_host(), server.port)
         self._create_system_topics()
+        self.settings.follow(self._follow)
         self._restore_topics()
         self.schedule.start()
         store_host = encode_host(self._advertised_host(), server.port)
@@ -173,32 +191,46 @@ class Broker:
 
     async def _run(self, tasks: Tasks, store_host: bytes) -> None:
         """Registers, and starts what happens by itself from now on."""
-        config, clock = self.config, self.clock
-        retention = Retention(self.store, config.file_reserved_time * 3_600_000, self._still_needs)
+        config, clock, registration = self.config, self.clock, self.registration
+        retention = self.retention
+        checks = CheckBack(
+            self.transactions, self.producers, self.store, self.topics,
+            check_settings(config, store_host),
+        )  # fmt: skip
+
+        def follow(config: BrokerConfig) -> None:
+            retention.reserved_ms = reserved_ms(config)
+            checks.settings = check_settings(config, store_host)
+            permission = registration.config.broker_permission
+            registration.config = config
+            if config.broker_permission != permission:
+                self.topics.renew_version()
+
+        self.settings.follow(follow)
+        if registration.servers:
+            await registration.register()
+            self.topics.on_change = registration.want
+            tasks.spawn(registration.run_wanted(), "register-wanted")
+        periods_ms: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
+            ("register", lambda c: c.register_name_server_period, registration.register_if_changed),
+            ("checkpoint", lambda c: c.flush_interval_commit_log, self.store.checkpoint),
+            ("offsets", lambda c: c.flush_consumer_offset_interval, self._save_offsets),
+            ("delays", lambda c: c.flush_delay_offset_interval, self.schedule.save),
+            ("transactions", lambda c: c.flush_delay_offset_interval, self.transactions.save),
+            ("retention", lambda c: c.clean_resource_interval, retention.run),
+            ("keys", lambda _: KEY_INDEX_PERIOD_S * 1000, self.keys.run),
+            ("statistics", lambda _: SAMPLE_PERIOD_S * 1000, self.statistics.sample),
+            ("clients", lambda _: CLIENT_SCAN_PERIOD_S * 1000, self._expire_clients),
+            ("order locks", lambda _: LOCK_SCAN_PERIOD_S * 1000, self.order_locks.expire),
+        )
         if not config.broker_id:
-            checks = CheckBack(
-                self.transactions, self.producers, self.store, self.topics,
-                check_settings(config, store_host),
-            )  # fmt: skip
-            period_s = config.transaction_check_interval / 1000
-            tasks.spawn(repeat(clock, period_s, checks.run), "transaction checks")
-        if self.registration.servers:
-            await self.registration.register()
-            self.topics.on_change = self.registration.want
-            tasks.spawn(self.registration.run_wanted(), "register-wanted")
-        for name, period_s, action in (
-            ("register", config.register_name_server_period / 1000,
-             self.registration.register_if_changed),
-            ("checkpoint", config.flush_interval_commit_log / 1000, self.store.checkpoint),
-            ("offsets", config.flush_consumer_offset_interval / 1000, self._save_offsets),
-            ("delays", config.flush_delay_offset_interval / 1000, self.schedule.save),
-            ("transactions", config.flush_delay_offset_interval / 1000, self.transactions.save),
-            ("retention", config.clean_resource_interval / 1000, retention.run),
-            ("keys", KEY_INDEX_PERIOD_S, self.keys.run),
-            ("clients", CLIENT_SCAN_PERIOD_S, self._expire_clients),
-            ("order locks", LOCK_SCAN_PERIOD_S, self.order_locks.expire),
-        ):  # fmt: skip
-            tasks.spawn(repeat(clock, period_s, action), name)
+            checking = ("checks", lambda c: c.transaction_check_interval, checks.run)
+            periods_ms = (checking, *periods_ms)
+        for name, period_ms, action in periods_ms:
+            tasks.spawn(repeat(clock, self._in_seconds(period_ms), action), name)
+
+    def _in_seconds(self, period_ms: Callable[[BrokerConfig], float]) -> Callable[[], float]:
+        return lambda: period_ms(self.config) / 1000
 
     async def _save_offsets(self) -> None:
         await self.offsets.save_by_turns(self.clock)
@@ -215,18 +247,23 @@ class Broker:
 
     def _create_system_topics(self) -> None:
         config = self.config
-        missing = [
-            topic
-            for topic in system_topics(
-                config.broker_cluster_name,
-                config.broker_name,
-                auto_create=config.auto_create_topic_enable,
-                default_queue_nums=config.default_topic_queue_nums,
-                trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else "",
+        self.topics.put(
+            *(
+                topic
+                for topic in system_topics(
+                    config.broker_cluster_name,
+                    config.broker_name,
+                    auto_create=config.auto_create_topic_enable,
+                    default_queue_nums=config.default_topic_queue_nums,
+                    trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else "",
+                )
+                # the model of new topics follows the settings, the others are as they were made
+                if topic.topic_name not in self.topics
+                or topic.topic_name == names.AUTO_CREATE_TOPIC
             )
-            if topic.topic_name not in self.topics
-        ]
-        self.topics.put(*missing)
+        )
+        if not config.auto_create_topic_enable:
+            self.topics.remove(names.AUTO_CREATE_TOPIC)
 
     def _restore_topics(self) -> None:
         """Topics whose messages were found again after the metadata was lost."""
@@ -236,6 +273,15 @@ class Broker:
                 nums = max(nums_min, *(queue_id + 1 for queue_id in self.store.queue_ids(name)))
                 log.warning("topic %s is made again with %d queues", name, nums)
                 self.topics.create_for_group(name, nums)
+
+    def _follow(self, config: BrokerConfig) -> None:
+        """Takes over changed settings; handlers and periodic tasks do so by themselves."""
+        self.config = config
+        self._create_system_topics()
+        self.groups.auto_create = config.auto_create_subscription_group
+        self.store.use(store_settings(config))
+        self.schedule.use_levels(parse_delay_levels(config.message_delay_level))
+        self.schedule.timers.settings = timer_settings(config)
 
     # -- clients ------------------------------------------------------------------------------
 

@@ -29,11 +29,11 @@ class GroupTable:
     Args:
         metadata: where they are kept.
         clock: dates the versions.
-        auto_create: make unknown groups on first use.
+        auto_create: make unknown groups on first use; may be changed at any time.
     """
 
     def __init__(self, metadata: Metadata, clock: Clock, *, auto_create: bool) -> None:
-        self._metadata, self._clock, self._auto_create = metadata, clock, auto_create
+        self._metadata, self._clock, self.auto_create = metadata, clock, auto_create
         self._groups = {name: GroupConfig(group_name=name) for name in names.BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
             self._groups[name] = msgspec.json.decode(text, type=GroupConfig)
@@ -63,7 +63,7 @@ class GroupTable:
         config = self._groups.get(name)
         if config is not None:
             return config
-        if not self._auto_create:
+        if not self.auto_create:
             raise response_error(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group [{name}] does not exist, and autoCreateSubscriptionGroup is "

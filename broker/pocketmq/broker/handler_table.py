@@ -6,10 +6,12 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 from pocketmq.broker.client_calls import ClientCalls
-from pocketmq.broker.handlers.admin import AdminHandlers
+from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.handlers.bulk import BulkHandlers
+from pocketmq.broker.handlers.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.clients import ClientHandlers
 from pocketmq.broker.handlers.consumption import ConsumptionHandlers
+from pocketmq.broker.handlers.figures import FigureHandlers
 from pocketmq.broker.handlers.groups import GroupHandlers
 from pocketmq.broker.handlers.offsets import OffsetHandlers
 from pocketmq.broker.handlers.order_locks import OrderLockHandlers
@@ -21,8 +23,10 @@ from pocketmq.broker.handlers.replies import ReplyHandlers
 from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers
+from pocketmq.broker.handlers.settings import SettingHandlers
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.handlers.transactions import TransactionHandlers
+from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.settings import (
     pull_settings,
     recall_settings,
@@ -30,9 +34,11 @@ from pocketmq.broker.settings import (
     send_settings,
     transaction_settings,
 )
+from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.store.key_search import KeySearch
 from pocketmq.broker.topics import system_topic_names
 from pocketmq.transport.connection import Handler
+from pocketmq.transport.unsupported import unsupported_handlers
 
 if TYPE_CHECKING:
     from pocketmq.broker.broker import Broker
@@ -58,7 +64,10 @@ def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> d
         *_of_clients(broker),
         *_of_administration(broker),
     )
-    return {code: handler for family in families for code, handler in family.table().items()}
+    table = unsupported_handlers(UNSUPPORTED)
+    for family in families:
+        table.update(family.table())
+    return table
 
 
 def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tuple[Family, ...]:
@@ -71,51 +80,78 @@ def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tu
         topics, groups, broker.offsets, broker.consumers, store, broker.progress, broker.polling,
         pull_settings(config),
     )  # fmt: skip
-    permission = config.broker_permission
-    return (
-        sends,
-        pulls,
-        AdminHandlers(config, broker.clock, store, broker.schedule, pulls, broker.polling),
-        BulkHandlers(topics, store, store_host, config.max_message_size, permission),
-        QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers),
-        RetryHandlers(topics, groups, store, broker.schedule, store_host, permission, chance),
-        TransactionHandlers(broker.transactions, store, transaction_settings(config)),
-        RecallHandlers(topics, store, broker.schedule, store_host, recall_settings(config)),
-        ReplyHandlers(
-            sends, broker.producers, store, broker.clock, reply_settings(config, broker.address)
-        ),
+    bulk = BulkHandlers(
+        topics, store, store_host, config.max_message_size, config.broker_permission
     )
+    retries = RetryHandlers(
+        topics, groups, store, broker.schedule, store_host, config.broker_permission, chance,
+        broker.statistics.sent_back,
+    )  # fmt: skip
+    ends = TransactionHandlers(broker.transactions, store, transaction_settings(config))
+    recalls = RecallHandlers(topics, store, broker.schedule, store_host, recall_settings(config))
+    replies = ReplyHandlers(
+        sends, broker.producers, store, broker.clock, reply_settings(config, broker.address)
+    )
+
+    def follow(config: BrokerConfig) -> None:
+        sends.use(send_settings(config, store_host))
+        pulls.settings = pull_settings(config)
+        bulk.body_size_max = config.max_message_size
+        bulk.permission = retries.permission = config.broker_permission
+        ends.settings = transaction_settings(config)
+        recalls.settings = recall_settings(config)
+        replies.settings = reply_settings(config, broker.address)
+
+    broker.settings.follow(follow)
+    queries = QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers)
+    return sends, pulls, bulk, queries, retries, ends, recalls, replies
 
 
 def _of_clients(broker: Broker) -> tuple[Family, ...]:
     topics, groups = broker.topics, broker.groups
+    clients = ClientHandlers(
+        topics, groups, broker.producers, broker.consumers, broker.clock,
+        sql_enabled=broker.config.enable_property_filter,
+    )  # fmt: skip
+
+    def follow(config: BrokerConfig) -> None:
+        clients.sql_enabled = config.enable_property_filter
+
+    broker.settings.follow(follow)
     return (
-        ClientHandlers(
-            topics, groups, broker.producers, broker.consumers, broker.clock,
-            sql_enabled=broker.config.enable_property_filter,
-        ),
+        clients,
         OffsetHandlers(topics, groups, broker.offsets, broker.store),
         OrderLockHandlers(broker.order_locks),
-    )  # fmt: skip
+    )
 
 
 def _of_administration(broker: Broker) -> tuple[Family, ...]:
     config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
     name, offsets, progress = config.broker_name, broker.offsets, broker.progress
     calls = ClientCalls(broker.consumers)
+    system_names = system_topic_names(config.broker_cluster_name, name)
+    runtime_info = RuntimeInfo(
+        store, broker.schedule, broker.polling, broker.statistics, broker.clock
+    )
+    resets = ResetHandlers(
+        name, topics, groups, offsets, store, progress, broker.polling,
+        None if config.use_server_side_reset_offset else calls,
+    )  # fmt: skip
+
+    def follow(config: BrokerConfig) -> None:
+        resets.calls = None if config.use_server_side_reset_offset else calls
+
+    broker.settings.follow(follow)
     return (
-        TopicHandlers(
-            name, system_topic_names(config.broker_cluster_name, name), topics, offsets, store,
-            progress, broker.polling,
-        ),
+        TopicHandlers(name, system_names, topics, offsets, store, progress, broker.polling),
         GroupHandlers(topics, groups, offsets, progress),
         ConsumptionHandlers(
             name, broker.address, topics, groups, offsets, broker.consumers, store, progress,
             broker.clock,
         ),
-        ResetHandlers(
-            name, topics, groups, offsets, store, progress, broker.polling,
-            None if config.use_server_side_reset_offset else calls,
-        ),
+        resets,
         RelayHandlers(name, topics, groups, store, calls),
+        FigureHandlers(runtime_info, broker.statistics, broker.schedule, broker.clock),
+        SettingHandlers(broker.settings),
+        CleaningHandlers(topics, store, broker.retention, system_names),
     )  # fmt: skip

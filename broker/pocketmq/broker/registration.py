@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import msgspec
+
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import loose_json
-from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfigTable
+from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from pocketmq.protocol.errors import PocketMQError
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.requests.nameserver import (
     QueryDataVersionRequest,
     QueryDataVersionResponse,
@@ -22,6 +25,8 @@ from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.tasks import Tasks
 
 log = logging.getLogger("pocketmq.broker")
+
+_RW = PERM_READ | PERM_WRITE
 
 UNREGISTER_TIMEOUT_MS = 3000
 
@@ -38,7 +43,7 @@ class Registration:
     """Registers one broker with every name server; one that does not answer holds up no other.
 
     Args:
-        config: the broker's settings.
+        config: the broker's settings; may be changed, but not who and where the broker is.
         address: what clients are told, ``host:port``.
         topics: what is registered.
         clock: for time limits.
@@ -47,7 +52,7 @@ class Registration:
     def __init__(
         self, config: BrokerConfig, address: str, topics: TopicTable, clock: Clock
     ) -> None:
-        self._config, self._address = config, address
+        self.config, self._address = config, address
         self._topics, self._clock = topics, clock
         self._servers = name_server_list(config.namesrv_addr)
         self._pool = ConnectionPool(clock, on_close=self._disconnected)
@@ -84,28 +89,35 @@ class Registration:
 
     def _registration(self) -> tuple[RegisterBrokerRequest, bytes]:
         request = RegisterBrokerRequest(
-            broker_name=self._config.broker_name,
+            broker_name=self.config.broker_name,
             broker_addr=self._address,
-            cluster_name=self._config.broker_cluster_name,
-            broker_id=self._config.broker_id,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
             advertise=self._advertise,
         )
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
-                topic_config_table={t.topic_name: t for t in self._topics},
+                topic_config_table={t.topic_name: self._registered(t) for t in self._topics},
                 data_version=self._topics.version,
             )
         ).encode()
         return request, body
 
+    def _registered(self, topic: TopicConfig) -> TopicConfig:
+        """The topic with no more permission than the broker has (brokerPermission)."""
+        permission = self.config.broker_permission
+        if permission & _RW == _RW:
+            return topic
+        return msgspec.structs.replace(topic, perm=topic.perm & permission)
+
     async def register_if_changed(self) -> None:
         """The periodic round: name servers that know this version get a short message only."""
         version = loose_json.encode(self._topics.version)
         request = QueryDataVersionRequest(
-            broker_name=self._config.broker_name,
+            broker_name=self.config.broker_name,
             broker_addr=self._address,
-            cluster_name=self._config.broker_cluster_name,
-            broker_id=self._config.broker_id,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
         )
         answers = await asyncio.gather(
             *(self._knows(server, request, version) for server in self._servers)
@@ -119,7 +131,7 @@ class Registration:
                 server,
                 request,
                 QueryDataVersionResponse,
-                self._config.register_broker_timeout_mills,
+                self.config.register_broker_timeout_mills,
                 version,
             )
         except PocketMQError as e:
@@ -131,7 +143,7 @@ class Registration:
         self, server: str, request: RegisterBrokerRequest, body: bytes
     ) -> bool:
         try:
-            await self._pool.ask(server, request, self._config.register_broker_timeout_mills, body)
+            await self._pool.ask(server, request, self.config.register_broker_timeout_mills, body)
         except PocketMQError as e:
             if self._reachable.get(server, True):
                 log.warning("cannot register with name server %s: %s", server, e)
@@ -151,7 +163,7 @@ class Registration:
         self._tasks.spawn(self._reconnect(server), f"reconnect to {server}")
 
     async def _reconnect(self, server: str) -> None:
-        period_s = self._config.register_name_server_period / 1000
+        period_s = self.config.register_name_server_period / 1000
         pause_s = RECONNECT_DELAY_S
         try:
             await self._clock.sleep(pause_s)
@@ -166,10 +178,10 @@ class Registration:
         self._is_leaving = True
         await self._tasks.close()
         request = UnregisterBrokerRequest(
-            broker_name=self._config.broker_name,
+            broker_name=self.config.broker_name,
             broker_addr=self._address,
-            cluster_name=self._config.broker_cluster_name,
-            broker_id=self._config.broker_id,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
         )
         reachable = [server for server in self._servers if self._reachable.get(server)]
         results = await asyncio.gather(

@@ -27,6 +27,11 @@ def store_settings(config: BrokerConfig) -> StoreSettings:
     )
 
 
+def reserved_ms(config: BrokerConfig) -> int:
+    """How long messages are kept."""
+    return config.file_reserved_time * 3_600_000
+
+
 def timer_settings(config: BrokerConfig) -> TimerSettings:
     """How timers are treated."""
     return TimerSettings(
@@ -79,7 +84,7 @@ def check_settings(config: BrokerConfig, store_host: bytes) -> CheckSettings:
         store_host=store_host,
         timeout_ms=config.transaction_time_out,
         check_max=config.transaction_check_max,
-        reserved_ms=config.file_reserved_time * 3_600_000,
+        reserved_ms=reserved_ms(config),
     )
 
 

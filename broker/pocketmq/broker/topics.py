@@ -78,6 +78,10 @@ class TopicTable:
         self._changed()
         return True
 
+    def renew_version(self) -> None:
+        """Has the name servers take the topics anew, though the table has not changed."""
+        self._changed()
+
     def _changed(self) -> None:
         self.version = self.version.next(self._clock.now_ms())
         self._metadata.set_state(_VERSION, _encode(self.version).decode())

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from pocketmq.cli import (
+    brokers,
     group_offsets,
     jobs,
     load,
@@ -29,8 +30,10 @@ app = typer.Typer(
 )
 app.command()(servers.up)
 app.command()(servers.namesrv)
-app.command()(servers.broker)
+brokers.app.callback(invoke_without_command=True)(servers.broker)
+app.add_typer(brokers.app, name="broker")
 app.command()(servers.health)
+app.add_typer(brokers.cluster_app, name="cluster")
 app.add_typer(topics.app, name="topic")
 app.add_typer(group_offsets.app, name="group")
 app.add_typer(message_search.app, name="message")

@@ -77,6 +77,7 @@ async def _namesrv(settings: object) -> None:
 
 
 def broker(
+    context: typer.Context,
     config: Annotated[
         Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
     ] = None,
@@ -88,9 +89,11 @@ def broker(
     ] = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Start one broker in the foreground."""
+    """Start one broker in the foreground; or look at one that runs."""
     from pocketmq.broker import BrokerConfig
 
+    if context.invoked_subcommand is not None:
+        return
     set_up_logging(verbose)
     if config is not None and settings is not None:
         raise ConfigError("--config and --settings exclude each other")

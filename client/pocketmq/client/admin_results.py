@@ -77,13 +77,3 @@ class BrokerRow(msgspec.Struct, frozen=True):
     broker_name: str
     broker_id: int
     address: str
-
-
-def parse_properties_text(text: str) -> dict[str, str]:
-    """Java properties text (``name=value`` lines) as a mapping."""
-    out: dict[str, str] = {}
-    for line in text.splitlines():
-        name, separator, value = line.strip().partition("=")
-        if separator and not name.startswith("#"):
-            out[name.strip()] = value.strip()
-    return out

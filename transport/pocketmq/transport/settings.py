@@ -58,12 +58,18 @@ def settings_text(settings: msgspec.Struct) -> str:
 
     What is unset is left out; lists and tables are written as JSON.
     """
-    lines = []
-    for key, value in sorted(msgspec.to_builtins(settings).items()):
-        if value is not None:
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            lines.append(f"{key}={_escape(text)}\n")
-    return "".join(lines)
+    return properties_text(
+        {
+            key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            for key, value in sorted(msgspec.to_builtins(settings).items())
+            if value is not None
+        }
+    )
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """Java properties text, which `properties_from_text` reads."""
+    return "".join(f"{key}={_escape(text)}\n" for key, text in values.items())
 
 
 def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> SettingsT:
@@ -81,6 +87,8 @@ def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> Setting
         return msgspec.convert(values, type(settings), strict=False)
     except msgspec.ValidationError as e:
         place, reason = _explain(e)
+        if not place:  # what the settings check themselves names its key
+            raise ConfigError(str(e)) from e
         raise ConfigError(f"the value of {_key_text(place)} does not fit: {reason}") from e
 
 

@@ -56,10 +56,13 @@ class Tasks:
                 log.error("the task %s ignores its cancellation; it is left alone", task.get_name())
 
 
+Action = Callable[[], Awaitable[object] | object]
+
+
 async def repeat(
     clock: Clock,
-    period_s: float,
-    action: Callable[[], Awaitable[object] | object],
+    period_s: float | Callable[[], float],
+    action: Action,
     *,
     first_s: float | None = None,
 ) -> None:
@@ -67,16 +70,21 @@ async def repeat(
 
     Args:
         clock: by which the seconds are counted.
-        period_s: from the end of one round to the start of the next.
+        period_s: from the end of one round to the start of the next; a function where it may
+            change.
         action: a plain or a coroutine function.
         first_s: seconds before the first round; `period_s` when not given.
     """
-    await clock.sleep(period_s if first_s is None else first_s)
+
+    def pause_s() -> float:
+        return period_s() if callable(period_s) else period_s
+
+    await clock.sleep(pause_s() if first_s is None else first_s)
     while True:
         try:
             result = action()
             if isinstance(result, Awaitable):
                 await result
         except Exception:
-            log.exception("a periodic action failed; it is tried again in %g s", period_s)
-        await clock.sleep(period_s)
+            log.exception("a periodic action failed; it is tried again in %g s", pause_s())
+        await clock.sleep(pause_s())

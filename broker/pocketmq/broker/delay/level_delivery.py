@@ -35,6 +35,7 @@ class LevelDelivery(Delivery):
         find_target: where a message goes; None to drop it. May raise StoreError: not now.
 
     Attributes:
+        delay_ms: may be changed; it is for messages that come later.
         offset: everything before it was delivered.
         progress: the same as far as it is on the disk.
     """
@@ -49,7 +50,7 @@ class LevelDelivery(Delivery):
     ) -> None:
         name = f"delay level {queue_id + 1}"
         super().__init__(store, names.SCHEDULE_TOPIC, queue_id, name, find_target)
-        self._delay_ms = delay_ms
+        self.delay_ms = delay_ms
         self.offset = offset
         self.progress = Progress(offset)
         self._seen_ms = 0
@@ -112,7 +113,7 @@ class LevelDelivery(Delivery):
             return count, 0
         wait_ms = first_ms - now
         if self.offset < self._set_back_end:
-            whole_ms = max(self._delay_ms, first_ms - queue_log.timestamp_at(self.offset))
+            whole_ms = max(self.delay_ms, first_ms - queue_log.timestamp_at(self.offset))
             passed_ms = (self._clock.monotonic() - self._set_back_at_s) * 1000
             wait_ms = min(wait_ms, math.ceil(whole_ms - passed_ms))
         return (0, wait_ms) if wait_ms > 0 else (1, 0)

@@ -69,6 +69,12 @@ class Schedule:
             self._delivery(queue_id)
         self.timers.delivery.open()
 
+    def use_levels(self, levels: DelayLevels) -> None:
+        """Goes on with other delays; what waits already keeps the time that it was given."""
+        self._levels = levels
+        for queue_id, delivery in self._deliveries.items():
+            delivery.delay_ms = levels.delay_ms(queue_id + 1)
+
     def _delivery(self, queue_id: int) -> LevelDelivery:
         delivery = self._deliveries.get(queue_id)
         if delivery is None:

@@ -14,6 +14,7 @@ from pocketmq.broker.delay.delivery import (
 )
 from pocketmq.broker.delay.progress import Steps
 from pocketmq.broker.delay.timer_index import TimerIndex
+from pocketmq.broker.statistics.traffic import Traffic
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import ENTRY
@@ -45,6 +46,9 @@ class TimerDelivery(Delivery):
         find_target: where a message goes; None to drop it. May raise StoreError: not now.
         precision_ms: width of RocketMQ's slots.
         counts_slots: whether the index counts the messages of each slot.
+
+    Attributes:
+        delivered: how much, since the start.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class TimerDelivery(Delivery):
         super().__init__(store, names.TIMER_TOPIC, 0, "timer messages", find_target)
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
+        self.delivered = Traffic(store.clock.monotonic())
         self._delivered = DeliveredSet(store.metadata)
         self._steps: Steps[list[int]] = Steps()
         self._next_offset = self._opened_end = 0
@@ -76,6 +81,12 @@ class TimerDelivery(Delivery):
         if self._trouble is None:
             self._cancel_timer()
         super().wake()
+
+    @property
+    def behind_count(self) -> int:
+        """How many messages wait to be entered into the index."""
+        queue_log = self._queue_log()
+        return 0 if queue_log is None else max(queue_log.end_offset - self._next_offset, 0)
 
     def expect_recall(self) -> None:
         """A recall is about to be appended: nothing is delivered before it is in the index."""
@@ -199,6 +210,7 @@ class TimerDelivery(Delivery):
                 self.index.add(due_ms, item)
         self._done.clear()
         if delivered:
+            self.delivered.messages += len(delivered)
             copies, self._copies = self._copies, {}
             self._steps.note(delivered, copies)
 

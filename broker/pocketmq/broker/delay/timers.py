@@ -57,7 +57,7 @@ class Timers:
         find_target: FindTarget,
         chance: random.Random,
     ) -> None:
-        self._settings, self._store, self._chance = settings, store, chance
+        self.settings, self._store, self._chance = settings, store, chance
         counts_slots = settings.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(store, find_target, settings.precision_ms, counts_slots)
 
@@ -82,7 +82,7 @@ class Timers:
         asked = _asked_for(properties)
         if asked is None:
             return None
-        settings = self._settings
+        settings = self.settings
         if not settings.is_enabled:
             raise response_error(
                 ResponseCode.SYSTEM_ERROR,
@@ -117,12 +117,12 @@ class Timers:
         return Diversion(queue_log, store_ms, deliver_ms, text)
 
     def _is_congested(self, deliver_ms: int) -> bool:
-        limit = self._settings.congestion_max
+        limit = self.settings.congestion_max
         count = self.delivery.index.count_near(deliver_ms)
         return count > limit and self._chance.random() * limit < count - limit
 
     def _congested(self) -> ResponseError:
-        limit = self._settings.congestion_max
+        limit = self.settings.congestion_max
         return response_error(
             ResponseCode.SYSTEM_ERROR,
             f"timer message is under flow control: more than timerCongestNumEachSlot, which is "
@@ -130,7 +130,7 @@ class Timers:
         )
 
     def _too_late(self, delay_ms: int) -> ResponseError:
-        limit_ms = self._settings.delay_max_ms
+        limit_ms = self.settings.delay_max_ms
         return _illegal(
             f"the delay time should not be bigger than the max delay {limit_ms}ms "
             f"(timerMaxDelaySec), and it is {delay_ms}ms"

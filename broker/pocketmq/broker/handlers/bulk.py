@@ -73,7 +73,7 @@ class BulkHandlers:
         topics, store: of the broker.
         store_host: the broker's encoded IPv4 address.
         body_size_max: bytes of one message's body.
-        permission: of the whole broker.
+        permission: of the whole broker; this and `body_size_max` may be changed at any time.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class BulkHandlers:
         permission: int,
     ) -> None:
         self._topics, self._store = topics, store
-        self._store_host, self._body_size_max = store_host, body_size_max
-        self._permission = permission
+        self._store_host, self.body_size_max = store_host, body_size_max
+        self.permission = permission
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -100,15 +100,15 @@ class BulkHandlers:
             raise topic_missing(request.topic)
         if request.topic in names.SEND_FORBIDDEN_TOPICS:
             raise no_permission(f"Sending message to topic[{request.topic}] is forbidden.")
-        if not self._permission & flags.PERM_WRITE:
-            raise no_permission(f"the broker's brokerPermission is {self._permission}")
+        if not self.permission & flags.PERM_WRITE:
+            raise no_permission(f"the broker's brokerPermission is {self.permission}")
         if self._store.refusal is not None:
             raise unavailable(self._store.refusal)
         if not 0 <= request.queue_id < topic.queue_nums_max:
             raise queue_illegal(request.queue_id, topic, "write", connection.remote_address)
         if len(self._store_host) != IPV4_HOST_SIZE:
             raise unavailable("bulk appends need a broker with an IPv4 address: set brokerIP1")
-        layout = check_bulk(command.body, request, self._body_size_max)
+        layout = check_bulk(command.body, request, self.body_size_max)
         try:
             queue_log = self._store.queue_log(request.topic, request.queue_id)
         except StoreError as e:

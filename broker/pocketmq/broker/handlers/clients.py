@@ -45,7 +45,7 @@ class ClientHandlers:
     ) -> None:
         self._topics, self._groups = topics, groups
         self._producers, self._consumers = producers, consumers
-        self._clock, self._sql_enabled = clock, sql_enabled
+        self._clock, self.sql_enabled = clock, sql_enabled
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -125,7 +125,7 @@ class ClientHandlers:
         """46: whether the subscription in the body can be served."""
         subscription = CheckClientConfigBody.decode(command.body).subscription_data
         selection_of(
-            subscription.expression_type, subscription.sub_string, sql_enabled=self._sql_enabled
+            subscription.expression_type, subscription.sub_string, sql_enabled=self.sql_enabled
         )
         return Command(ResponseCode.SUCCESS)
 
@@ -166,7 +166,7 @@ class ClientHandlers:
             group: [
                 ProducerInfo(
                     client_id=member.client_id,
-                    remote_ip=member.connection.remote_address,
+                    remote_ip=f"/{member.connection.remote_address}",  # as Java writes addresses
                     language=member.language_name,
                     version=member.version,
                     last_update_timestamp=member.seen_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pocketmq.broker.attributes import changed_attributes
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.pull_progress import PullProgress
@@ -69,7 +70,7 @@ class GroupHandlers:
         for config in configs:
             _check(config)
             known = self._groups.get(config.group_name)
-            config.attributes = _changed_attributes(
+            config.attributes = changed_attributes(
                 {} if known is None else known.attributes, config.attributes
             )
         self._groups.put(*configs)
@@ -159,23 +160,6 @@ def _check(config: GroupConfig) -> None:
             f"retryMaxTimes is {config.retry_max_times}: it must be between 0 (to the dead letters "
             f"at once) and {_INT_MAX}"
         )
-
-
-def _changed_attributes(known: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Applies attributes: ``+name`` sets and ``-name`` removes (`common/attribute/AttributeUtil`).
-
-    A plain name sets as well, so that settings that were read can be sent back.
-    """
-    attributes = dict(known)
-    for key, value in given.items():
-        name = key[1:] if key[:1] in ("+", "-") else key
-        if not name:
-            raise _invalid(f"the attribute {key!r} has no name: give +name=value or -name")
-        if key.startswith("-"):
-            attributes.pop(name, None)
-        else:
-            attributes[name] = value
-    return attributes
 
 
 def _invalid(remark: str) -> ResponseError:

@@ -132,8 +132,7 @@ class PullHandlers:
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self._progress, self._settings = progress, settings
-        self.found_count = self.missed_count = self.transferred_size = 0
+        self._progress, self.settings = progress, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -145,20 +144,20 @@ class PullHandlers:
 
     def pull(self, command: Command, connection: Connection) -> Command | None:
         """11."""
-        settings = self._settings
+        settings = self.settings
         request = command.read(PullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
     def lite_pull(self, command: Command, connection: Connection) -> Command | None:
         """361."""
-        settings = self._settings
+        settings = self.settings
         request = command.read(LitePullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
     def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
-        limit = self._settings.bulk_size_max
+        limit = self.settings.bulk_size_max
         size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.
         count_max = size_max // RECORD_SIZE_MIN + 1
@@ -193,8 +192,8 @@ class PullHandlers:
         if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
             timeout_ms = (
                 request.suspend_timeout_millis
-                if self._settings.long_polling
-                else self._settings.short_polling_ms
+                if self.settings.long_polling
+                else self.settings.short_polling_ms
             )
             pull.offset = found.next_offset
             if self._polling.hold(pull, timeout_ms):
@@ -206,9 +205,9 @@ class PullHandlers:
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
     def _check(self, request: PullMessageRequest, peer: str) -> tuple[GroupConfig, TopicConfig]:
-        if not self._settings.permission & PERM_READ:
+        if not self.settings.permission & PERM_READ:
             raise no_permission(
-                f"the broker gives no messages: its brokerPermission is {self._settings.permission}"
+                f"the broker gives no messages: its brokerPermission is {self.settings.permission}"
             )
         group = self._groups.find(request.consumer_group)
         if not group.consume_enable:
@@ -266,7 +265,7 @@ class PullHandlers:
             if subscription is None:
                 return EVERYTHING
             kind, text = subscription.expression_type, subscription.sub_string
-        return selection_of(kind, text, sql_enabled=self._settings.sql_enabled)
+        return selection_of(kind, text, sql_enabled=self.settings.sql_enabled)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -289,22 +288,30 @@ class PullHandlers:
             return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
         if offset > high:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
+        progress, monotonic = self._progress, self._store.clock.monotonic
+        begin_s = monotonic()
         part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
-        self._progress.note(
-            pull.group.group_name, pull.topic_name, pull.queue_id, part.next_offset, part.records
+        elapsed_s = monotonic() - begin_s
+        if elapsed_s > progress.read_max_s:
+            progress.read_max_s = elapsed_s
+        progress.note(
+            pull.group.group_name,
+            pull.topic_name,
+            pull.queue_id,
+            part.next_offset,
+            part.records,
+            len(part.data),
         )
         if not part.records:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
             )
-        self.found_count += part.records
-        self.transferred_size += len(part.data)
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data)
 
     def answer(self, pull: _Pull, found: Found) -> Command:
         """The answer that says what was found, and where the queue begins and ends."""
         if found.code != ResponseCode.SUCCESS:
-            self.missed_count += 1
+            self._progress.missed += 1
         queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
         return Command(
             found.code,

@@ -64,7 +64,7 @@ class RecallHandlers:
         settings: RecallSettings,
     ) -> None:
         self._topics, self._store, self._schedule = topics, store, schedule
-        self._store_host, self._settings = store_host, settings
+        self._store_host, self.settings = store_host, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -81,7 +81,7 @@ class RecallHandlers:
 
     def _checked(self, request: RecallMessageRequest) -> RecallHandle:
         """The handle of a request, if everything holds that must."""
-        settings = self._settings
+        settings = self.settings
         if not settings.is_enabled:
             raise no_permission(
                 "recall failed, operation is forbidden: recallMessageEnable is false"
@@ -160,7 +160,7 @@ class RecallHandlers:
             self._schedule.wake(queue_log)
             if error is None or isinstance(error, FlushTimeoutError):
                 header = RecallMessageResponse(
-                    msg_id=handle.unique_key, region=self._settings.region
+                    msg_id=handle.unique_key, region=self.settings.region
                 )
                 connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
             else:

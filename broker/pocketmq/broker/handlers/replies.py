@@ -81,7 +81,7 @@ class ReplyHandlers:
         settings: ReplySettings,
     ) -> None:
         self._sends, self._producers, self._store = sends, producers, store
-        self._clock, self._settings = clock, settings
+        self._clock, self.settings = clock, settings
         self._store_host = encode_host(*split_address(settings.address))
         self._trace = "true" if settings.trace_on else "false"
 
@@ -105,12 +105,12 @@ class ReplyHandlers:
     ) -> Command | None:
         request.queue_id = self._sends.log_for(request, connection.remote_address).queue_id
         # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
-        spoken = {props.MSG_REGION: self._settings.region, props.TRACE_ON: self._trace}
+        spoken = {props.MSG_REGION: self.settings.region, props.TRACE_ON: self._trace}
         request.properties = with_properties(request.properties or "", spoken)
         refusal = await self._push(command, request, connection)
         if refusal is not None:
             log.warning("%s", refusal)
-        if self._settings.are_stored:
+        if self.settings.are_stored:
             try:
                 self._keep(command, request, connection, refusal)
             except (OperatingError, struct.error) as e:
@@ -146,7 +146,7 @@ class ReplyHandlers:
             reconsume_times=request.reconsume_times,
             unit_mode=bool(request.unit_mode),
             born_host=connection.remote_address,
-            store_host=self._settings.address,
+            store_host=self.settings.address,
             store_timestamp=now_ms,
         )
         try:
@@ -174,7 +174,7 @@ class ReplyHandlers:
         queue_log = self._sends.log_for(request, connection.remote_address)
         text = request.properties or ""
         properties = text.encode("utf-8", "surrogateescape")
-        limits = (props.PROPERTIES_SIZE_MAX, self._settings.body_size_max)
+        limits = (props.PROPERTIES_SIZE_MAX, self.settings.body_size_max)
         if len(properties) > limits[0] or len(command.body) > limits[1]:
             raise ResponseError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -218,7 +218,7 @@ class ReplyHandlers:
                 msg_id=msg_id,
                 queue_id=queue_id,
                 queue_offset=offset,
-                region=self._settings.region,
-                trace_on=self._settings.trace_on,
+                region=self.settings.region,
+                trace_on=self.settings.trace_on,
             ),
         )

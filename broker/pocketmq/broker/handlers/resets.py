@@ -31,7 +31,7 @@ class ResetHandlers:
         topics, groups, offsets, store: of the broker.
         progress: forgets what was pulled of a queue where the group is put elsewhere.
         polling: wakes the group's pulls, so that they learn of it.
-        calls: tells the clients, where that is not left to their next pulls.
+        calls: tells the clients, where that is not left to their next pulls; may be changed.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ResetHandlers:
         self._broker_name = broker_name
         self._topics, self._groups = topics, groups
         self._offsets, self._store = offsets, store
-        self._progress, self._polling, self._calls = progress, polling, calls
+        self._progress, self._polling, self.calls = progress, polling, calls
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -65,8 +65,8 @@ class ResetHandlers:
             raise topic_missing(request.topic)
         if self._groups.get(request.group) is None:
             raise _group_missing(request.group)
-        if self._calls is not None:
-            return self._reset_clients(request, topic, self._calls)
+        if self.calls is not None:
+            return self._reset_clients(request, topic, self.calls)
         if request.queue_id < 0:
             offsets = {
                 queue_id: self._offset_at(request.topic, queue_id, request.timestamp)

@@ -8,6 +8,7 @@ import struct
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.refusals import no_permission
+from pocketmq.broker.statistics.traffic import TrafficTable
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import Waiter
 from pocketmq.broker.store.store import MessageStore
@@ -37,8 +38,9 @@ class RetryHandlers:
     Args:
         topics, groups, store, schedule: of the broker.
         store_host: the broker's encoded address.
-        permission: of the whole broker.
+        permission: of the whole broker; may be changed at any time.
         chance: picks the retry topic's queue.
+        sent_back: counts, by group and the topic that the messages were first sent to.
     """
 
     def __init__(
@@ -50,10 +52,12 @@ class RetryHandlers:
         store_host: bytes,
         permission: int,
         chance: random.Random,
+        sent_back: TrafficTable[tuple[str, str]],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._store, self._schedule = store, schedule
-        self._store_host, self._permission, self._chance = store_host, permission, chance
+        self._store_host, self.permission, self._chance = store_host, permission, chance
+        self._sent_back = sent_back
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -63,9 +67,9 @@ class RetryHandlers:
         """36: answered when the message is stored anew, as durably as the broker's sends are."""
         request = command.read(ConsumerSendMsgBackRequest)
         group = self._groups.find(request.group)
-        if not self._permission & flags.PERM_WRITE:
+        if not self.permission & flags.PERM_WRITE:
             raise no_permission(
-                f"the broker takes no messages: its brokerPermission is {self._permission}"
+                f"the broker takes no messages: its brokerPermission is {self.permission}"
             )
         if group.retry_queue_nums <= 0:
             return Command(ResponseCode.SUCCESS)  # the group wants no retries: nothing is done
@@ -89,7 +93,15 @@ class RetryHandlers:
             queue_id = self._chance.randrange(max(queue_nums, 1))
             again = self._again(message, level)
             self._append(command, connection, again, retry_topic, queue_id, level)
+        self._count(group.group_name, message)
         return None
+
+    def _count(self, group: str, message: StoredMessage) -> None:
+        text = message.properties.decode("utf-8", "surrogateescape")
+        topic = props.value_of(text, props.RETRY_TOPIC) or message.topic
+        sent_back = self._sent_back[group, topic]
+        sent_back.requests += 1
+        sent_back.messages += 1
 
     def _again(self, message: StoredMessage, level: int) -> StoredMessage:
         """The message as it is handed out once more."""

@@ -122,17 +122,14 @@ class SendHandlers:
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
         self._schedule, self._transactions, self._locks = schedule, transactions, locks
-        self._settings, self._chance = settings, chance
-        trace = "true" if settings.trace_on else "false"
-        self._added = props.encode(
-            {
-                props.MSG_REGION: settings.region,
-                props.TRACE_ON: trace,
-                props.CLUSTER: settings.cluster,
-            }
-        )
+        self.settings, self._chance = settings, chance
+        self._added = _added_properties(settings)
         self._key_prefix = settings.store_host[:-4] + chance.randbytes(6)
         self._key_counter = 0
+
+    def use(self, settings: SendSettings) -> None:
+        """Goes on with other settings."""
+        self.settings, self._added = settings, _added_properties(settings)
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -182,10 +179,10 @@ class SendHandlers:
             name,
             request.default_topic,
             request.default_topic_queue_nums,
-            self._settings.queue_nums_max,
+            self.settings.queue_nums_max,
         )
         if topic is None:
-            raise topic_unknown_on_send(name, self._settings.cluster)
+            raise topic_unknown_on_send(name, self.settings.cluster)
         return topic
 
     def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
@@ -194,9 +191,9 @@ class SendHandlers:
         Raises:
             ResponseError: it may not.
         """
-        if not self._settings.permission & flags.PERM_WRITE:
+        if not self.settings.permission & flags.PERM_WRITE:
             raise no_permission(
-                f"the broker takes no messages: its brokerPermission is {self._settings.permission}"
+                f"the broker takes no messages: its brokerPermission is {self.settings.permission}"
             )
         topic = self._topic_of(request)
         refusal = self._store.refusal
@@ -217,11 +214,11 @@ class SendHandlers:
     def _check_body(self, body: bytes) -> None:
         if not body:
             raise response_error(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
-        if len(body) > self._settings.body_size_max:
+        if len(body) > self.settings.body_size_max:
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"the message body has {len(body)} bytes, the limit maxMessageSize of this broker "
-                f"is {self._settings.body_size_max}",
+                f"is {self.settings.body_size_max}",
             )
 
     def _check_batch_kind(self, sys_flag: int, properties: str) -> None:
@@ -245,7 +242,7 @@ class SendHandlers:
         if is_retry or not asks_for_transaction(properties):
             _check_sys_flag(request.sys_flag)
             return False
-        if self._settings.rejects_transactions:
+        if self.settings.rejects_transactions:
             raise no_permission(
                 "the broker sending transaction message is forbidden: its "
                 "rejectTransactionMessage is true"
@@ -314,7 +311,7 @@ class SendHandlers:
                 born_timestamp=request.born_timestamp,
                 born_host=connection.remote_host,
                 store_timestamp=store_ms or self._store.store_time(queue_log),
-                store_host=self._settings.store_host,
+                store_host=self.settings.store_host,
                 reconsume_times=request.reconsume_times or 0,
                 prepared_transaction_offset=deliver_ms,
                 body=command.body,
@@ -331,15 +328,15 @@ class SendHandlers:
                 connection,
                 error,
                 SendMessageResponse(
-                    msg_id=offset_msg_id(self._settings.store_host, place),
+                    msg_id=offset_msg_id(self.settings.store_host, place),
                     queue_id=queue_id,
                     queue_offset=offset,
                     transaction_id=unique,
                     recall_handle=self._recall_handle(request.topic, text, unique)
                     if topic == names.TIMER_TOPIC
                     else None,
-                    region=self._settings.region,
-                    trace_on=self._settings.trace_on,
+                    region=self.settings.region,
+                    trace_on=self.settings.trace_on,
                 ),
             )
 
@@ -388,7 +385,7 @@ class SendHandlers:
         if slot_ms is None or topic.startswith(names.RETRY_PREFIX):
             return None
         # RocketMQ finds the slot by rounding down: hence the millisecond.
-        return RecallHandle(topic, self._settings.broker_name, int(slot_ms) + 1, unique).encode()
+        return RecallHandle(topic, self.settings.broker_name, int(slot_ms) + 1, unique).encode()
 
     def _new_key(self) -> str:
         self._key_counter += 1
@@ -411,7 +408,7 @@ class SendHandlers:
             self._check_batch_kind(request.sys_flag, given)
         else:
             _check_sys_flag(request.sys_flag)
-        first_offset, store_host = queue_log.next_offset, self._settings.store_host
+        first_offset, store_host = queue_log.next_offset, self.settings.store_host
         try:
             batch = stored_batch(
                 entries,
@@ -436,8 +433,8 @@ class SendHandlers:
                     msg_id=",".join(offset_msg_ids(store_host, batch.places)),
                     queue_id=queue_log.queue_id,
                     queue_offset=first_offset,
-                    region=self._settings.region,
-                    trace_on=self._settings.trace_on,
+                    region=self.settings.region,
+                    trace_on=self.settings.trace_on,
                 ),
             )
 
@@ -481,6 +478,17 @@ class SendHandlers:
             connection.respond(command, Command(code, remark=remark, header=header))
         else:
             connection.refuse(command, code, remark)
+
+
+def _added_properties(settings: SendSettings) -> str:
+    """What the broker adds to the properties of every message."""
+    return props.encode(
+        {
+            props.MSG_REGION: settings.region,
+            props.TRACE_ON: "true" if settings.trace_on else "false",
+            props.CLUSTER: settings.cluster,
+        }
+    )
 
 
 def _delay_property(properties: str) -> str | None:

@@ -1,7 +1,8 @@
-"""Topics: created, changed, deleted, listed and measured: 17, 21, 202, 215, 351."""
+"""Topics: created, changed, deleted, listed and measured: 17, 18, 21, 202, 215, 305, 351."""
 
 from __future__ import annotations
 
+from pocketmq.broker.attributes import changed_attributes, parse_attributes
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.pull_progress import PullProgress
@@ -12,7 +13,9 @@ from pocketmq.protocol import names
 from pocketmq.protocol.bodies.topics import (
     QueueKey,
     TopicConfig,
+    TopicConfigList,
     TopicConfigTable,
+    TopicList,
     TopicOffset,
     TopicStatsTable,
 )
@@ -60,6 +63,8 @@ class TopicHandlers:
         """The handlers by request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_list,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
@@ -73,33 +78,49 @@ class TopicHandlers:
         hold messages keep their files, whatever the counts.
         """
         request = command.read(CreateTopicRequest)
-        self._check_name(request.topic)
-        for side, nums in (
-            ("readQueueNums", request.read_queue_nums),
-            ("writeQueueNums", request.write_queue_nums),
-        ):
-            if not 0 <= nums <= QUEUE_NUMS_MAX:
-                raise _invalid(f"{side} is {nums}: it must be between 0 and {QUEUE_NUMS_MAX}")
-        if not request.read_queue_nums and not request.write_queue_nums:
-            raise _invalid("readQueueNums and writeQueueNums are both 0: no queue would be left")
-        if not 0 <= request.perm <= 7:
-            raise _invalid(f"perm is {request.perm}: it must be between 0 and 7")
-        known = self._topics.get(request.topic)
         self._topics.put(
-            TopicConfig(
-                topic_name=request.topic,
-                read_queue_nums=request.read_queue_nums,
-                write_queue_nums=request.write_queue_nums,
-                perm=request.perm,
-                topic_filter_type=request.topic_filter_type,
-                topic_sys_flag=request.topic_sys_flag or 0,
-                order=request.order,
-                attributes=_changed_attributes(
-                    {} if known is None else known.attributes, request.attributes
-                ),
+            self._checked(
+                TopicConfig(
+                    topic_name=request.topic,
+                    read_queue_nums=request.read_queue_nums,
+                    write_queue_nums=request.write_queue_nums,
+                    perm=request.perm,
+                    topic_filter_type=request.topic_filter_type,
+                    topic_sys_flag=request.topic_sys_flag or 0,
+                    order=request.order,
+                    attributes=parse_attributes(request.attributes),
+                )
             )
         )
         return Command(ResponseCode.SUCCESS)
+
+    def create_list(self, command: Command, _: Connection) -> Command:
+        """18: all or none."""
+        given = TopicConfigList.decode(command.body).topic_config_list
+        self._topics.put(*[self._checked(config) for config in given])
+        return Command(ResponseCode.SUCCESS)
+
+    def _checked(self, config: TopicConfig) -> TopicConfig:
+        """The settings as they are kept, the changes of attributes applied.
+
+        Raises:
+            ResponseError: 29, they make no sense.
+        """
+        self._check_name(config.topic_name)
+        for side, nums in (
+            ("readQueueNums", config.read_queue_nums),
+            ("writeQueueNums", config.write_queue_nums),
+        ):
+            if not 0 <= nums <= QUEUE_NUMS_MAX:
+                raise _invalid(f"{side} is {nums}: it must be between 0 and {QUEUE_NUMS_MAX}")
+        if not config.read_queue_nums and not config.write_queue_nums:
+            raise _invalid("readQueueNums and writeQueueNums are both 0: no queue would be left")
+        if not 0 <= config.perm <= 7:
+            raise _invalid(f"perm is {config.perm}: it must be between 0 and 7")
+        known = self._topics.get(config.topic_name)
+        attributes = {} if known is None else known.attributes
+        config.attributes = changed_attributes(attributes, config.attributes)
+        return config
 
     def _check_name(self, topic: str) -> None:
         try:
@@ -120,6 +141,11 @@ class TopicHandlers:
             header=AllTopicConfigResponse(total_topic_num=len(self._topics)),
             body=table.encode(),
         )
+
+    def system_topics(self, _: Command, __: Connection) -> Command:
+        """305."""
+        body = TopicList(topic_list=sorted(self._system_names))
+        return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def config(self, command: Command, _: Connection) -> Command:
         """351."""
@@ -146,7 +172,10 @@ class TopicHandlers:
             table[QueueKey(self._broker_name, queue_id, request.topic)] = TopicOffset(
                 min_offset=low, max_offset=high, last_update_timestamp=timestamp
             )
-        return Command(ResponseCode.SUCCESS, body=TopicStatsTable(offset_table=table).encode())
+        body = TopicStatsTable(
+            offset_table=table, topic_put_tps=self._store.puts.per_second(request.topic)
+        )
+        return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def delete(self, command: Command, _: Connection) -> Command:
         """215; deleting what is not there is no error."""
@@ -158,20 +187,3 @@ class TopicHandlers:
         self._polling.release_topic(request.topic)
         self._store.delete_topic(request.topic)
         return Command(ResponseCode.SUCCESS)
-
-
-def _changed_attributes(known: dict[str, str], text: str | None) -> dict[str, str]:
-    """Applies ``+key=value,-key`` to a topic's attributes (`common/attribute/AttributeParser`)."""
-    attributes = dict(known)
-    for part in (text or "").split(","):
-        part = part.strip()
-        if not part:
-            continue
-        key, separator, value = part[1:].partition("=")
-        if part[0] == "+" and separator and key:
-            attributes[key] = value
-        elif part[0] == "-" and key and not separator:
-            attributes.pop(key, None)
-        else:
-            raise _invalid(f"the attribute {part!r} is neither +key=value nor -key")
-    return attributes

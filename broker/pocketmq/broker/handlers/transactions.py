@@ -56,7 +56,7 @@ class TransactionHandlers:
     def __init__(
         self, transactions: Transactions, store: MessageStore, settings: TransactionSettings
     ) -> None:
-        self._transactions, self._store, self._settings = transactions, store, settings
+        self._transactions, self._store, self.settings = transactions, store, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -71,7 +71,7 @@ class TransactionHandlers:
         A decision that the producer does not know changes nothing and is not answered.
         """
         request = command.read(EndTransactionRequest)
-        if self._settings.is_slave:
+        if self.settings.is_slave:
             raise response_error(
                 ResponseCode.SLAVE_NOT_AVAILABLE,
                 "this broker is a slave: transactions end at their master",
@@ -121,7 +121,7 @@ class TransactionHandlers:
         text = half.text
         if props.value_of(text, props.CHECK_IMMUNITY_TIME_IN_SECONDS) is None:
             return False
-        limit_ms = max(immunity_ms(text) or 0, self._settings.timeout_ms)
+        limit_ms = max(immunity_ms(text) or 0, self.settings.timeout_ms)
         return self._store.clock.now_ms() - half.born_timestamp > limit_ms
 
     def _read(self, offset: int, topic: str) -> StoredMessage | None:

@@ -59,6 +59,12 @@ class DiskGuard:
         self.full_reason: str | None = None
         self.check()
 
+    def set_limits(self, warning_percent: float, clean_percent: float, free_min: int) -> None:
+        """Goes on with other limits, at once."""
+        self._warning_percent, self._clean_percent = warning_percent, clean_percent
+        self._free_min = free_min
+        self.check()
+
     def check(self) -> None:
         """Looks at the disk again."""
         self.use = use = self._measure(self._path)

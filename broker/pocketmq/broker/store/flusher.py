@@ -59,7 +59,7 @@ class Flusher:
         self, files: Files, clock: Clock, timeout_ms: int, on_failure: Callable[[str], object]
     ) -> None:
         self._files, self._clock = files, clock
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
         self._gathering: dict[QueueLog, _Group] = {}
@@ -74,9 +74,9 @@ class Flusher:
             group = self._gathering[queue_log] = _Group()
         if group.timer is None:  # a new group, or one whose first members ran out of time
             group.timer = self._clock.call_later(
-                self._timeout_ms / 1000,
+                self.timeout_ms / 1000,
                 group.tell,
-                FlushTimeoutError(f"the disk took longer than {self._timeout_ms} ms to flush"),
+                FlushTimeoutError(f"the disk took longer than {self.timeout_ms} ms to flush"),
             )
         group.callbacks += callbacks
         if queue_log not in self._running:

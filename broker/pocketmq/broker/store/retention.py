@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 
@@ -25,7 +24,8 @@ class Retention:
 
     Args:
         store: whose segments.
-        reserved_ms: how long a record is kept after it was stored (fileReservedTime).
+        reserved_ms: how long a record is kept after it was stored (fileReservedTime); may be
+            changed at any time.
         still_needs: whether the oldest segment of a log must stay, however old or large it is.
     """
 
@@ -35,9 +35,8 @@ class Retention:
         reserved_ms: int,
         still_needs: Callable[[QueueLog], bool] = lambda _: False,
     ) -> None:
-        self._store, self._reserved_ms = store, reserved_ms
+        self._store, self.reserved_ms = store, reserved_ms
         self._still_needs = still_needs
-        self._unreadable: set[tuple[str, int]] = set()
 
     def run(self) -> int:
         """One round; returns how many segments were removed."""
@@ -45,9 +44,9 @@ class Retention:
         return self._remove_expired() + self._remove_for_room()
 
     def _remove_expired(self) -> int:
-        limit = self._store.clock.now_ms() - self._reserved_ms
+        limit = self._store.clock.now_ms() - self.reserved_ms
         removed = 0
-        for queue_log in self._logs():
+        for queue_log in self._store.readable_logs():
             while (
                 queue_log.min_offset < queue_log.max_offset
                 and queue_log.segment_last_timestamp(0) < limit
@@ -69,7 +68,7 @@ class Retention:
         # Only finished segments: what is being written is kept whatever the disk says.
         oldest = [
             (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
-            for queue_log in self._logs()
+            for queue_log in self._store.readable_logs()
             if queue_log.has_spare_segment and not self._still_needs(queue_log)
         ]
         heapq.heapify(oldest)
@@ -83,19 +82,6 @@ class Retention:
                 entry = (queue_log.segment_last_timestamp(0), number, queue_log)
                 heapq.heappush(oldest, entry)
         return removed
-
-    def _logs(self) -> Iterator[QueueLog]:
-        """All logs that can be read; one that is damaged must not keep the others from it."""
-        for key in self._store.all_logs():
-            try:
-                queue_log = self._store.find_log(*key)
-            except (OSError, StoreError) as e:
-                if key not in self._unreadable:
-                    self._unreadable.add(key)
-                    log.error("%s queue %d cannot be read: %s", *key, e)
-            else:
-                if queue_log is not None:
-                    yield queue_log
 
     def _drop(self, queue_log: QueueLog, reason: str) -> None:
         size = queue_log.drop_oldest_segment()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from pocketmq.broker.statistics.put_times import PutTimes
+from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
 from pocketmq.broker.store.disk import DiskGuard
 from pocketmq.broker.store.errors import DiskFullError, StoreError, WriteFailedError
 from pocketmq.broker.store.files import Files
@@ -97,14 +100,19 @@ class MessageStore:
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
-        self.put_count = self.put_size = 0
+        self.puts: TrafficTable[str] = TrafficTable(clock)
+        self.put_total = Traffic(clock.monotonic())
+        self.put_times = PutTimes()
+        self.failed_count = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self._numbers: dict[tuple[str, int], tuple[int, Checkpoint | None]] = {}
         self._places: dict[int, tuple[str, int]] = {}
         self._logs: dict[tuple[str, int], QueueLog] = {}
+        self._unreadable: set[tuple[str, int]] = set()
         self._dirty: dict[QueueLog, None] = {}
         self._unsynced: dict[QueueLog, None] = {}
         self._commit_due = False
+        self._turn_begin_s = 0.0
         self.in_chunk = False
         self.connections: Callable[[], int] = lambda: 0
         self._checkpointing = asyncio.Lock()
@@ -116,6 +124,14 @@ class MessageStore:
             self.files.close()
             self._lock.release()
             raise
+
+    def use(self, settings: StoreSettings) -> None:
+        """Goes on with other settings, but for the sizes of segments and the open files."""
+        self.settings = settings
+        self._flusher.timeout_ms = settings.flush_timeout_ms
+        self.disk.set_limits(
+            settings.disk_warning_percent, settings.disk_clean_percent, settings.disk_free_min
+        )
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -214,6 +230,19 @@ class MessageStore:
         """(topic, queue id) of every log."""
         return list(self._numbers)
 
+    def readable_logs(self) -> Iterator[QueueLog]:
+        """All logs; one that is damaged is told of, once, and left out."""
+        for key in self.all_logs():
+            try:
+                queue_log = self.find_log(*key)
+            except (OSError, StoreError) as e:
+                if key not in self._unreadable:
+                    self._unreadable.add(key)
+                    log.error("%s queue %d cannot be read: %s", *key, e)
+            else:
+                if queue_log is not None:
+                    yield queue_log
+
     def read_physical(self, offset: int) -> bytes:
         """The record at a physical offset; empty if there is none."""
         place = self._places.get(log_number_of(offset))
@@ -238,6 +267,7 @@ class MessageStore:
             self.files.delete_directory(directory / str(key[1]))
         if directory.is_dir() and not any(directory.iterdir()):
             directory.rmdir()
+        self.puts.pop(topic, None)
         self.metadata.remove_queue_logs(topic)
         self.metadata.remove_topic(topic)
 
@@ -247,6 +277,21 @@ class MessageStore:
     def refusal(self) -> str | None:
         """Why nothing can be written at the moment; None if it can."""
         return self.failed_reason or self.disk.full_reason
+
+    @property
+    def put_count(self) -> int:
+        """Messages stored since the start."""
+        return self.put_total.messages
+
+    @property
+    def put_size(self) -> int:
+        """Bytes of them."""
+        return self.put_total.size
+
+    @property
+    def unflushed_size(self) -> int:
+        """Bytes of records that are not known to be on the disk."""
+        return sum(q.end_position - q.synced_position for q in self._unsynced)
 
     def store_time(self, queue_log: QueueLog) -> int:
         """The store time of the next record of a log: the clock's, but never going back."""
@@ -258,6 +303,8 @@ class MessageStore:
 
     def touch(self, queue_log: QueueLog) -> None:
         """Has a log, to which something was appended, committed at the end of this turn."""
+        if not self._dirty:
+            self._turn_begin_s = self.clock.monotonic()
         self._dirty[queue_log] = None
         if not self._commit_due and not self.in_chunk:
             self._schedule()
@@ -287,7 +334,7 @@ class MessageStore:
         """Writes everything that was appended in this turn and tells who waits for it."""
         self._commit_due = False
         dirty, self._dirty = self._dirty, {}
-        now = self.clock.now_ms()
+        now, begin_s, told = self.clock.now_ms(), self._turn_begin_s, 0
         grown = []
         for queue_log in dirty:
             start_position, start_offset = queue_log.end_position, queue_log.end_offset
@@ -297,20 +344,40 @@ class MessageStore:
                 self._tell(queue_log.roll_back(), self._write_error(queue_log, e))
                 self._unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
-            self.put_count += queue_log.end_offset - start_offset
-            self.put_size += queue_log.end_position - start_position
+            self._count(
+                queue_log.topic,
+                len(waiters),
+                queue_log.end_offset - start_offset,
+                queue_log.end_position - start_position,
+            )
             self._unsynced[queue_log] = None
             if self.settings.flush_sync:
                 later = [w.on_stored for w in waiters if w.wants_flush]
                 if later:
+                    later.append(partial(self._flushed, begin_s, len(later)))
                     self._flusher.flush(queue_log, later)
                 self._tell([w for w in waiters if not w.wants_flush], None)
             else:
                 for waiter in waiters:
                     waiter.on_stored(None)
+                told += len(waiters)
             grown.append(queue_log)
+        if told:
+            self.put_times.add(self.clock.monotonic() - begin_s, told)
         for queue_log in grown:
             self.on_appended(queue_log)
+
+    def _count(self, topic: str, requests: int, messages: int, size: int) -> None:
+        total, of_topic = self.put_total, self.puts[topic]
+        total.requests += requests
+        total.messages += messages
+        total.size += size
+        of_topic.requests += requests
+        of_topic.messages += messages
+        of_topic.size += size
+
+    def _flushed(self, begin_s: float, count: int, _: StoreError | None) -> None:
+        self.put_times.add(self.clock.monotonic() - begin_s, count)
 
     def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
         reason = f"writing to {queue_log.directory} failed: {error.strerror or error}"
@@ -320,8 +387,9 @@ class MessageStore:
             return DiskFullError(self.disk.full_reason)
         return WriteFailedError(reason)
 
-    @staticmethod
-    def _tell(waiters: list[Waiter], error: StoreError | None) -> None:
+    def _tell(self, waiters: list[Waiter], error: StoreError | None) -> None:
+        if error is not None:
+            self.failed_count += len(waiters)
         for waiter in waiters:
             waiter.on_stored(error)
 

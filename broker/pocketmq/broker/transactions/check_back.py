@@ -92,7 +92,7 @@ class CheckBack:
     ) -> None:
         self._transactions, self._producers = transactions, producers
         self._store, self._clock, self._topics = store, store.clock, topics
-        self._settings = settings
+        self.settings = settings
         self._room = 0
         self._damaged: set[int] = set()
 
@@ -152,7 +152,7 @@ class CheckBack:
             self._damaged.add(offset)
 
     def _verdict(self, message: StoredMessage) -> Verdict:
-        settings, text = self._settings, message.text
+        settings, text = self.settings, message.text
         # A producer whose clock is ahead must not make its messages immune, nor asked about early.
         birth_ms = min(message.born_timestamp, message.store_timestamp)
         age_ms = self._clock.now_ms() - birth_ms
@@ -214,8 +214,8 @@ class CheckBack:
             commit_log_offset=half.physical_offset,
             msg_id=unique_key,
             transaction_id=unique_key,
-            offset_msg_id=offset_msg_id(self._settings.store_host, half.physical_offset),
-            broker_name=self._settings.broker_name,
+            offset_msg_id=offset_msg_id(self.settings.store_host, half.physical_offset),
+            broker_name=self.settings.broker_name,
         )
         body = as_real_message(half)
         member.connection.notify(Command(header.code, header=header, body=body))

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pocketmq.client.admin.calls import AdminCalls
-from pocketmq.client.admin_results import BrokerRow, parse_properties_text
+from pocketmq.client.admin_results import BrokerRow
+from pocketmq.protocol.bodies.brokers import BrokerStats
 from pocketmq.protocol.bodies.topics import KVTable
+from pocketmq.protocol.requests.brokers import (
+    BrokerStatsRequest,
+    CleanUnusedTopicsRequest,
+    DeleteExpiredFilesRequest,
+    UpdateBrokerConfigRequest,
+)
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -12,6 +21,7 @@ from pocketmq.protocol.requests.nameserver import (
     WipeWritePermResponse,
 )
 from pocketmq.protocol.requests.topics import BrokerConfigRequest, RuntimeInfoRequest
+from pocketmq.transport.settings import properties_from_text, properties_text
 
 
 class BrokerAdmin(AdminCalls):
@@ -36,7 +46,44 @@ class BrokerAdmin(AdminCalls):
     async def broker_config(self, broker_addr: str) -> dict[str, str]:
         """A broker's settings."""
         answer = await self._ask(broker_addr, BrokerConfigRequest())
-        return parse_properties_text(answer.body.decode())
+        return properties_from_text(answer.body.decode())
+
+    async def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
+        """Changes settings of a broker, all of them or none; they hold at once.
+
+        Args:
+            broker_addr: which broker.
+            changes: values by the broker's own keys, such as ``fileReservedTime``.
+
+        Raises:
+            ResponseError: 1, a key does not exist or a value does not fit it (RocketMQ's brokers
+                pass over such); 16, it can only be changed in the broker's configuration.
+        """
+        values = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in changes.items()
+        }
+        await self._ask(broker_addr, UpdateBrokerConfigRequest(), properties_text(values).encode())
+
+    async def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
+        """A statistic of one broker in the last minute, hour and day.
+
+        Args:
+            broker_addr: which broker.
+            name: TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
+                BROKER_PUT_NUMS or BROKER_GET_NUMS.
+            key: the topic, ``topic@group``, or for the broker's own the cluster's name.
+
+        Raises:
+            ResponseError: 1, nothing was counted under that name and key.
+        """
+        request = BrokerStatsRequest(stats_name=name, stats_key=key)
+        return BrokerStats.decode((await self._ask(broker_addr, request)).body)
+
+    async def clean_broker(self, broker_addr: str) -> None:
+        """Has a broker remove what is expired, and what is left of topics that are gone."""
+        await self._ask(broker_addr, DeleteExpiredFilesRequest())
+        await self._ask(broker_addr, CleanUnusedTopicsRequest())
 
     async def wipe_write_perm(self, broker_name: str) -> int:
         """Takes a broker out of all routes for writing; returns how many topics that were."""

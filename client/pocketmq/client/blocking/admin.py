@@ -11,6 +11,7 @@ from pocketmq.client.admin.offsets import End
 from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueStats
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.instance import NamesrvList
+from pocketmq.protocol.bodies.brokers import BrokerStats
 from pocketmq.protocol.bodies.clients import ConsumerConnection, GroupConfig, ProducerConnection
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
@@ -114,6 +115,18 @@ class Admin(Blocking[admin.Admin]):
     def broker_config(self, broker_addr: str) -> dict[str, str]:
         """A broker's settings."""
         return self._run(self._twin.broker_config(broker_addr))
+
+    def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
+        """Changes settings of a broker, all of them or none."""
+        self._run(self._twin.update_broker_config(broker_addr, changes))
+
+    def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
+        """A statistic of one broker in the last minute, hour and day."""
+        return self._run(self._twin.broker_stats(broker_addr, name, key))
+
+    def clean_broker(self, broker_addr: str) -> None:
+        """Has a broker remove what is expired or left over."""
+        self._run(self._twin.clean_broker(broker_addr))
 
     def wipe_write_perm(self, broker_name: str) -> int:
         """Takes a broker out of all routes for writing."""

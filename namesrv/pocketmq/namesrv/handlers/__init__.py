@@ -8,11 +8,13 @@ from pocketmq.namesrv.handlers.kv import KVHandlers
 from pocketmq.namesrv.handlers.routes import RouteHandlers
 from pocketmq.namesrv.handlers.settings import SettingsHandlers
 from pocketmq.namesrv.handlers.topics import TopicHandlers
+from pocketmq.namesrv.handlers.unsupported import UNSUPPORTED
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Handler
+from pocketmq.transport.unsupported import unsupported_handlers
 
 
 def handler_table(
@@ -21,6 +23,7 @@ def handler_table(
     """Every request code that a name server knows; the transport refuses all others."""
     answers = RouteAnswers(routes, kv, config)
     return {
+        **unsupported_handlers(UNSUPPORTED),
         **BrokerHandlers(routes, kv, config, clock).table(),
         **RouteHandlers(routes, answers, config, clock).table(),
         **TopicHandlers(routes, config).table(),

@@ -46,6 +46,12 @@ class TopicConfig(Body, kw_only=True):
         return max(self.read_queue_nums, self.write_queue_nums)
 
 
+class TopicConfigList(Body, kw_only=True):
+    """Several topics' settings (`body/CreateTopicListRequestBody`)."""
+
+    topic_config_list: list[TopicConfig] = field(default_factory=list)
+
+
 class TopicQueueMapping(Body, kw_only=True):
     """Which logical queues of a static topic a broker holds (`TopicQueueMappingInfo`)."""
 

@@ -1,4 +1,4 @@
-"""Topics and subscription groups on a broker: 17, 200, 202, 207, 215, 351, 352."""
+"""Topics and subscription groups on a broker: 17, 18, 200, 202, 207, 215, 351, 352."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ class CreateTopicRequest(RequestHeader, kw_only=True):
     order: bool = False
     attributes: str | None = None
     force: bool | None = None
+
+
+class CreateTopicListRequest(RequestHeader, kw_only=True):
+    """Creates topics or changes them; the body is their settings."""
+
+    code: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
 
 
 class DeleteTopicRequest(RequestHeader, kw_only=True):

@@ -54,6 +54,7 @@ public final class Probe {
     COMMANDS.put("request-reply", options -> RequestReply.run(options));
     COMMANDS.put("trace", options -> Trace.run(options));
     COMMANDS.put("operator", options -> Operator.run(options));
+    COMMANDS.put("mqadmin", options -> MqAdmin.run(options));
     COMMANDS.put("queries", options -> Queries.run(options));
   }
 

@@ -1,0 +1,84 @@
+"""The broker's figures: 28, 45, 315, 907."""
+
+from __future__ import annotations
+
+from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.statistics.runtime_info import RuntimeInfo
+from pocketmq.broker.statistics.statistics import STATS_NAMES, Statistics
+from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE, REQUESTS, Window
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, StatsItem
+from pocketmq.protocol.bodies.groups import DelayOffsets
+from pocketmq.protocol.bodies.topics import KVTable
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.requests.brokers import BrokerStatsRequest
+from pocketmq.transport.clock import Clock
+from pocketmq.transport.connection import Connection, Handler
+
+
+class FigureHandlers:
+    """Tells what the broker does.
+
+    Args:
+        runtime_info: the figures.
+        statistics: by topic and group.
+        schedule: how far delayed messages are delivered.
+        clock: for the windows of the statistics.
+    """
+
+    def __init__(
+        self, runtime_info: RuntimeInfo, statistics: Statistics, schedule: Schedule, clock: Clock
+    ) -> None:
+        self._runtime_info, self._statistics = runtime_info, statistics
+        self._schedule, self._clock = schedule, clock
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.show,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+            RequestCode.VIEW_BROKER_STATS_DATA: self.stats,
+            RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
+        }
+
+    def show(self, _: Command, __: Connection) -> Command:
+        """28: figures as strings, under RocketMQ's names where it has one."""
+        figures = self._runtime_info.figures()
+        table = KVTable(table={key: str(value) for key, value in figures.items()})
+        return Command(ResponseCode.SUCCESS, body=table.encode())
+
+    def delay_offsets(self, _: Command, __: Connection) -> Command:
+        """45: how far each delay level that is used has delivered."""
+        offsets = {level: offset for level, (offset, _) in self._schedule.offsets().items()}
+        return Command(ResponseCode.SUCCESS, body=DelayOffsets(offset_table=offsets).encode())
+
+    def stats(self, command: Command, _: Connection) -> Command:
+        """315: up to now; RocketMQ's end with the last sample, up to an hour ago."""
+        request = command.read(BrokerStatsRequest)
+        found = self._statistics.find(request.stats_name, request.stats_key)
+        if found is None:
+            known = "nothing was counted under that key since the broker's start"
+            if request.stats_name not in STATS_NAMES:
+                known = f"statistics are {', '.join(STATS_NAMES)}"
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"The stats <{request.stats_name}> <{request.stats_key}> not exist: {known}",
+            )
+        traffic, place = found
+        now_s = self._clock.monotonic()
+
+        def item(window: Window) -> StatsItem:
+            growth = traffic.growth(now_s, window)
+            amount, requests = growth.amounts[place], growth.amounts[REQUESTS]
+            average = amount / requests if requests else 0.0
+            return StatsItem(sum=amount, tps=growth.per_second(place), avgpt=average)
+
+        body = BrokerStats(stats_minute=item(MINUTE), stats_hour=item(HOUR), stats_day=item(DAY))
+        return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def ha_status(self, _: Command, __: Connection) -> Command:
+        """907: a master without slaves, which is what every broker is."""
+        end = self._runtime_info.physical_range()[1]
+        body = HAStatus(master_commit_log_max_offset=end)
+        return Command(ResponseCode.SUCCESS, body=body.encode())

@@ -1,0 +1,1 @@
+"""What the broker did of late: plain counters, sampled by a timer, seen through windows."""

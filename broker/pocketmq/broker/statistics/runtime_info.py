@@ -1,0 +1,190 @@
+"""The broker's figures under RocketMQ's names, as tools and dashboards read them (28)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
+from pocketmq.broker.statistics.traffic import MESSAGES, MINUTE
+from pocketmq.broker.store.segment import physical_offset
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol import names
+from pocketmq.protocol.codes import Version
+from pocketmq.transport.clock import Clock
+
+_EXECUTORS = ("send", "pull", "litePull", "query", "ack")
+"""RocketMQ has a queue of requests for each of them; here requests never queue."""
+
+_NO_POOL = (1 << 31) - 1
+"""What RocketMQ tells when it has no pool of write buffers."""
+
+_UNITS = "KMGTPE"
+
+
+class RuntimeInfo:
+    """Gathers the figures when somebody asks.
+
+    Args:
+        store, schedule, polling: of the broker.
+        statistics: the rates and totals.
+        clock: for the broker's age.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        schedule: Schedule,
+        polling: LongPolling,
+        statistics: Statistics,
+        clock: Clock,
+    ) -> None:
+        self._store, self._schedule, self._polling = store, schedule, polling
+        self._statistics, self._clock = statistics, clock
+        self._oldest_ms: dict[int, tuple[int, int]] = {}
+
+    def figures(self) -> dict[str, object]:
+        """All of them by name."""
+        return {
+            **self._identity(),
+            **self._puts_and_gets(),
+            **self._rates(),
+            **self._days(),
+            **self._disk(),
+            **self._queues(),
+            **self._delays(),
+        }
+
+    def _identity(self) -> dict[str, object]:
+        seconds = max(self._clock.now_ms() - self._statistics.started_ms, 0) // 1000
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        refusal = self._store.refusal
+        return {
+            "brokerActive": "true",
+            "brokerVersion": int(Version.V5_5_0),
+            "brokerVersionDesc": "V5_5_0",
+            "bootTimestamp": self._statistics.started_ms,
+            "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+            "startAcceptSendRequestTimeStamp": 0,
+            "writable": "false" if refusal else "true",
+            **({"refusal": refusal} if refusal else {}),
+        }
+
+    def _puts_and_gets(self) -> dict[str, object]:
+        store = self._store
+        times = store.put_times
+        return {
+            "putMessageTimesTotal": store.put_count,
+            "putMessageSizeTotal": store.put_size,
+            "putMessageAverageSize": store.put_size / store.put_count if store.put_count else 0.0,
+            "putMessageFailedTimes": store.failed_count,
+            "putMessageEntireTimeMax": times.max_ms,
+            "putMessageDistributeTime": times.distribution(),
+            "putLatency99": f"{times.percentile_ms(0.99):.2f}",
+            "putLatency999": f"{times.percentile_ms(0.999):.2f}",
+            "getMessageEntireTimeMax": int(self._statistics.read_max_s * 1000),
+        }
+
+    def _rates(self) -> dict[str, object]:
+        rates = self._statistics.rates()
+
+        def spans(*places: int) -> str:
+            sums = (sum(rate.per_second(place) for place in places) for rate in rates)
+            return " ".join(str(round(value, 3)) for value in sums)
+
+        assert len(rates) == len(RATE_SPANS_S)
+        put, found, missed, transferred = range(4)
+        return {
+            "putTps": spans(put),
+            "getFoundTps": spans(found),
+            "getMissTps": spans(missed),
+            "getTotalTps": spans(found, missed),
+            "getTransferredTps": spans(transferred),
+        }
+
+    def _days(self) -> dict[str, object]:
+        days, totals = self._statistics.days, self._statistics.totals()
+        return {
+            "msgPutTotalYesterdayMorning": days.put_yesterday,
+            "msgPutTotalTodayMorning": days.put_today,
+            "msgPutTotalTodayNow": totals.put,
+            "msgGetTotalYesterdayMorning": days.got_yesterday,
+            "msgGetTotalTodayMorning": days.got_today,
+            "msgGetTotalTodayNow": totals.transferred,
+        }
+
+    def _disk(self) -> dict[str, object]:
+        store = self._store
+        disk = store.disk.use
+        ratio = f"{disk.used_percent / 100:.4f}"
+        first, last = self.physical_range()
+        return {
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{store.queues_directory}": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogDirCapacity": f"Total : {_readable(disk.total)}, "
+            f"Free : {_readable(disk.free)}.",
+            "commitLogMinOffset": first,
+            "commitLogMaxOffset": last,
+            "earliestMessageTimeStamp": self._earliest_ms(),
+            "remainHowManyDataToFlush": _readable(store.unflushed_size),
+            "remainTransientStoreBufferNumbs": _NO_POOL,
+            "dispatchBehindBytes": 0,
+            "dispatchMaxBuffer": 0,
+            "pageCacheLockTimeMills": 0,
+            "queueLogs": len(store.all_logs()),
+        }
+
+    def physical_range(self) -> tuple[int, int]:
+        """The lowest and the highest physical offset in use."""
+        logs = list(self._store.readable_logs())
+        starts = [physical_offset(q.number, q.end_position - q.size) for q in logs if q.size]
+        return min(starts, default=0), max((q.next_physical_offset for q in logs), default=0)
+
+    def _earliest_ms(self) -> int:
+        """When the oldest message of all was stored; -1 without any."""
+        oldest_ms = -1
+        for queue_log in self._store.readable_logs():
+            if queue_log.min_offset == queue_log.max_offset:
+                continue
+            known = self._oldest_ms.get(queue_log.number)
+            if known is None or known[0] != queue_log.min_offset:
+                offset = queue_log.min_offset
+                known = self._oldest_ms[queue_log.number] = offset, queue_log.timestamp_at(offset)
+            oldest_ms = known[1] if oldest_ms < 0 else min(oldest_ms, known[1])
+        return oldest_ms
+
+    def _queues(self) -> dict[str, object]:
+        figures: dict[str, object] = {"heldPulls": len(self._polling)}
+        for executor in _EXECUTORS:
+            figures[f"{executor}ThreadPoolQueueSize"] = 0
+            figures[f"{executor}ThreadPoolQueueCapacity"] = 0
+            figures[f"{executor}ThreadPoolQueueHeadWaitTimeMills"] = 0
+        figures["EndTransactionQueueSize"] = 0
+        figures["EndTransactionThreadPoolQueueCapacity"] = 0
+        return figures
+
+    def _delays(self) -> dict[str, object]:
+        timers, now_s = self._schedule.timers.delivery, self._clock.monotonic()
+        next_ms = timers.index.next_ms()
+        late_ms = 0 if next_ms is None else max(self._clock.now_ms() - next_ms, 0)
+        dequeued = timers.delivered.growth(now_s, MINUTE)
+        figures: dict[str, object] = {
+            "timerReadBehind": late_ms,
+            "timerOffsetBehind": timers.behind_count,
+            "timerCongestNum": len(timers.index),
+            "timerEnqueueTps": round(self._store.puts.per_second(names.TIMER_TOPIC), 3),
+            "timerDequeueTps": round(dequeued.per_second(MESSAGES), 3),
+        }
+        for level, (offset, end) in self._schedule.offsets().items():
+            figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        return figures
+
+
+def _readable(size: int) -> str:
+    """Bytes as RocketMQ writes them for people (`MixAll#humanReadableByteCount`)."""
+    if size < 1024:
+        return f"{size} B"
+    exponent = min((size.bit_length() - 1) // 10, len(_UNITS))
+    return f"{size / 1024**exponent:.1f} {_UNITS[exponent - 1]}iB"

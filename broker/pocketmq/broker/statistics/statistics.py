@@ -1,0 +1,142 @@
+"""The broker's statistics under RocketMQ's names (`store/stats/BrokerStatsManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pocketmq.broker.pull_progress import PullProgress
+from pocketmq.broker.statistics.day_totals import DayTotals
+from pocketmq.broker.statistics.history import Growth, History
+from pocketmq.broker.statistics.traffic import (
+    DAY,
+    HOUR,
+    MESSAGES,
+    MINUTE,
+    SIZE,
+    Traffic,
+    TrafficTable,
+)
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.transport.clock import Clock
+
+SAMPLE_PERIOD_S = 1.0
+RATE_SPANS_S = (10, 60, 600)
+"""The windows of the rates in the broker's figures."""
+
+TOPIC_PUT_NUMS = "TOPIC_PUT_NUMS"
+TOPIC_PUT_SIZE = "TOPIC_PUT_SIZE"
+GROUP_GET_NUMS = "GROUP_GET_NUMS"
+GROUP_GET_SIZE = "GROUP_GET_SIZE"
+SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
+BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
+BROKER_GET_NUMS = "BROKER_GET_NUMS"
+
+STATS_NAMES = (
+    TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
+    BROKER_PUT_NUMS, BROKER_GET_NUMS,
+)  # fmt: skip
+"""Of a topic (key: its name), a group in a topic (``topic@group``), the broker (its cluster)."""
+
+
+class Totals(NamedTuple):
+    """Since the broker's start: messages put, pulls that found some or none, messages found."""
+
+    put: int
+    found: int
+    missed: int
+    transferred: int
+
+
+class Statistics:
+    """What the store and the pulls counted, looked at through windows.
+
+    Args:
+        cluster: the key of the broker's own statistics.
+        store, progress: who count.
+        timers: timer messages that were delivered.
+        clock: for the windows, and for midnight.
+
+    Attributes:
+        started_ms: when the broker began to count.
+        sent_back: messages that consumers sent back, by group and topic; whoever takes them counts.
+        days: what there was until today and yesterday.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        store: MessageStore,
+        progress: PullProgress,
+        timers: Traffic,
+        clock: Clock,
+    ) -> None:
+        self._cluster, self._store, self._progress = cluster, store, progress
+        self._timers, self._clock = timers, clock
+        self.sent_back: TrafficTable[tuple[str, str]] = TrafficTable(clock)
+        self.started_ms = clock.now_ms()
+        self.days = DayTotals(self.started_ms)
+        self._rounds = 0
+        self._history = History(RATE_SPANS_S[-1], SAMPLE_PERIOD_S, clock.monotonic(), self.totals())
+
+    def totals(self) -> Totals:
+        """What was counted since the broker's start."""
+        pulls = self._progress
+        return Totals(
+            self._store.put_count, pulls.total.requests, pulls.missed, pulls.total.messages
+        )
+
+    @property
+    def read_max_s(self) -> float:
+        """The longest time that a pull took to read."""
+        return self._progress.read_max_s
+
+    def rates(self) -> list[Growth]:
+        """How the totals grew in the last 10 s, minute, and ten minutes."""
+        now_s, totals = self._clock.monotonic(), self.totals()
+        return [self._history.growth(now_s, totals, span_s) for span_s in RATE_SPANS_S]
+
+    def sample(self) -> None:
+        """Takes the samples that are due; called every SAMPLE_PERIOD_S."""
+        now_s, totals = self._clock.monotonic(), self.totals()
+        self._history.take(now_s, totals)
+        self.days.look(self._clock.now_ms(), totals.put, totals.transferred)
+        self._rounds += 1
+        for window in (MINUTE, HOUR, DAY):
+            if self._rounds % window.step_s == 0:
+                for traffic in self._all():
+                    traffic.sample(now_s, window)
+        if self._rounds % MINUTE.span_s == 0:
+            self._store.put_times.turn_minute()
+
+    def _all(self) -> Iterator[Traffic]:
+        yield from (self._store.put_total, self._progress.total, self._timers)
+        yield from self._store.puts.values()
+        yield from self._progress.pulled.values()
+        yield from self.sent_back.values()
+
+    def find(self, name: str, key: str) -> tuple[Traffic, int] | None:
+        """The counters behind a statistic, and the place of its amount in their growth.
+
+        Args:
+            name: one of STATS_NAMES.
+            key: a topic, ``topic@group`` or the cluster's name.
+
+        Returns:
+            None if nothing was counted under that name and key.
+        """
+        topic, _, group = key.partition("@")
+        traffic: Traffic | None = None
+        if name in (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE):
+            traffic = self._store.puts.get(key)
+        elif name in (GROUP_GET_NUMS, GROUP_GET_SIZE):
+            traffic = self._progress.pulled.get((group, topic))
+        elif name == SNDBCK_PUT_NUMS:
+            traffic = self.sent_back.get((group, topic))
+        elif key == self._cluster and name == BROKER_PUT_NUMS:
+            traffic = self._store.put_total
+        elif key == self._cluster and name == BROKER_GET_NUMS:
+            traffic = self._progress.total
+        if traffic is None or not traffic.messages:
+            return None
+        return traffic, SIZE if name.endswith("_SIZE") else MESSAGES

@@ -1,0 +1,202 @@
+"""The broker's figures and statistics: 28, 315, 907."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until, send_request
+
+from pocketmq.broker.statistics.day_totals import next_midnight_ms
+from pocketmq.protocol.batch import BatchEntry, encode_batch
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
+from pocketmq.protocol.bodies.topics import KVTable, TopicStatsTable
+from pocketmq.protocol.requests.brokers import BrokerStatsRequest, HAStatusRequest
+from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
+from pocketmq.protocol.requests.topics import (
+    DeleteTopicRequest,
+    RuntimeInfoRequest,
+    TopicStatsRequest,
+)
+from pocketmq.testing.clock import VirtualClock
+
+START_MS = 1_700_000_000_000
+
+
+@pytest_asyncio.fixture
+async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
+    async with Stage(tmp_path, clock, seed) as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture
+async def client(stage: Stage) -> Client:
+    return await stage.start()
+
+
+async def figures(client: Client) -> dict[str, str]:
+    return KVTable.decode((await client.ask(RuntimeInfoRequest())).body).table
+
+
+async def stats(client: Client, name: str, key: str) -> BrokerStats:
+    answer = await client.ask(BrokerStatsRequest(stats_name=name, stats_key=key))
+    return BrokerStats.decode(answer.body)
+
+
+def rates(text: str) -> list[float]:
+    return [float(rate) for rate in text.split()]
+
+
+async def test_a_new_broker_has_all_of_rocketmqs_figures(client: Client) -> None:
+    table = await figures(client)
+    expected = {
+        "brokerActive": "true", "brokerVersion": "513", "brokerVersionDesc": "V5_5_0",
+        "earliestMessageTimeStamp": "-1", "commitLogMinOffset": "0", "commitLogMaxOffset": "0",
+        "putMessageTimesTotal": "0", "putMessageFailedTimes": "0", "putMessageAverageSize": "0.0",
+        "putTps": "0.0 0.0 0.0", "getTotalTps": "0.0 0.0 0.0", "dispatchBehindBytes": "0",
+        "msgPutTotalTodayMorning": "0", "msgPutTotalYesterdayMorning": "0",
+        "msgGetTotalTodayMorning": "0", "msgGetTotalYesterdayMorning": "0",
+        "remainHowManyDataToFlush": "0 B", "timerCongestNum": "0", "timerReadBehind": "0",
+        "sendThreadPoolQueueSize": "0", "queryThreadPoolQueueHeadWaitTimeMills": "0",
+        "startAcceptSendRequestTimeStamp": "0", "writable": "true",
+        "runtime": "[ 0 days, 0 hours, 0 minutes, 0 seconds ]",
+    }  # fmt: skip
+    assert expected.items() <= table.items()
+    assert 0 < float(table["commitLogDiskRatio"]) < 1
+    assert table["commitLogDirCapacity"].startswith("Total : ")
+    assert "refusal" not in table
+
+
+async def test_rates_look_back_ten_seconds_a_minute_and_ten(
+    client: Client, clock: VirtualClock
+) -> None:
+    await client.create_topic()
+    for second in range(700):
+        if second >= 640:
+            await client.send(b"12345")
+        await clock.advance(1)
+    table = await figures(client)
+    assert rates(table["putTps"]) == pytest.approx([1.0, 1.0, 0.1], rel=0.02)
+    assert rates(table["getTotalTps"]) == [0, 0, 0]
+    await clock.advance(30)
+    assert rates((await figures(client))["putTps"]) == pytest.approx([0, 0.5, 0.1], rel=0.03)
+    assert table["runtime"] == "[ 0 days, 0 hours, 11 minutes, 40 seconds ]"
+
+
+async def test_what_was_put_and_got_is_counted(tmp_path: Path, seed: int) -> None:
+    evening = VirtualClock(next_midnight_ms(START_MS) - 20_000)
+    async with Stage(tmp_path, evening, seed) as stage:
+        await put_and_get(await stage.started_with_topic(), evening)
+
+
+async def put_and_get(client: Client, clock: VirtualClock) -> None:
+    await clock.advance(5)
+    first_ms = clock.now_ms()
+    for body in (b"1", b"22", b"333", b"4444"):
+        await client.send(body)
+    assert (await client.pull()).code == 0
+    assert (await client.pull(4)).code == 19
+    await clock.advance(30)
+    await client.send(b"next day")
+    table = await figures(client)
+    assert table["putMessageTimesTotal"] == table["msgPutTotalTodayNow"] == "5"
+    assert (table["msgPutTotalTodayMorning"], table["msgPutTotalYesterdayMorning"]) == ("4", "0")
+    assert (table["msgGetTotalTodayNow"], table["msgGetTotalTodayMorning"]) == ("4", "4")
+    size = int(table["putMessageSizeTotal"])
+    assert size > 5 * 91
+    assert float(table["putMessageAverageSize"]) == size / 5
+    assert table["earliestMessageTimeStamp"] == str(first_ms)
+    assert "[<=0ms]:5 " in table["putMessageDistributeTime"]
+    start, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+    assert end - start == size
+    status = HAStatus.decode((await client.ask(HAStatusRequest())).body)
+    assert status == HAStatus(master_commit_log_max_offset=end)
+
+
+async def test_statistics_of_a_topic_and_its_groups(client: Client, clock: VirtualClock) -> None:
+    await client.create_topic()
+    for _ in range(3):
+        await client.send(b"12345")
+    batch = encode_batch([BatchEntry(0, b"x", b"")] * 7)
+    await client.ask(send_request(batch=True), batch)
+    await client.pull()
+    nums = (await stats(client, "TOPIC_PUT_NUMS", TOPIC)).stats_minute
+    assert (nums.sum, nums.tps, nums.avgpt) == (10, 1.0, 2.5), "ten messages in four requests"
+    size = (await stats(client, "TOPIC_PUT_SIZE", TOPIC)).stats_minute.sum
+    assert size == int((await figures(client))["putMessageSizeTotal"])
+    got = await stats(client, "GROUP_GET_NUMS", f"{TOPIC}@{GROUP}")
+    assert (got.stats_minute.sum, got.stats_hour.sum, got.stats_day.sum) == (10, 10, 10)
+    assert (await stats(client, "GROUP_GET_SIZE", f"{TOPIC}@{GROUP}")).stats_day.sum > 900
+    assert (await stats(client, "BROKER_PUT_NUMS", "DefaultCluster")).stats_minute.sum == 10
+    assert (await stats(client, "BROKER_GET_NUMS", "DefaultCluster")).stats_minute.sum == 10
+    answer = await client.ask(TopicStatsRequest(topic=TOPIC))
+    assert TopicStatsTable.decode(answer.body).topic_put_tps == 1.0
+    await clock.advance(600)
+    later = await stats(client, "TOPIC_PUT_NUMS", TOPIC)
+    assert (later.stats_minute.sum, later.stats_minute.avgpt) == (0, 0)
+    assert (later.stats_hour.sum, later.stats_day.sum) == (10, 10)
+    assert math.isclose(later.stats_hour.tps, 10 / 600)
+
+
+async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock) -> None:
+    await client.create_topic()
+    await client.send()
+    (message,) = (await client.pull()).messages
+    back = ConsumerSendMsgBackRequest(
+        offset=message.physical_offset, group=GROUP, delay_level=1, origin_msg_id="x",
+        origin_topic=TOPIC,
+    )  # fmt: skip
+    await client.ask(back)
+    item = (await stats(client, "SNDBCK_PUT_NUMS", f"{TOPIC}@{GROUP}")).stats_minute
+    assert item.sum == 1
+    retry = f"%RETRY%{GROUP}"
+    await advance_until(clock, lambda: retry in client.broker.store.puts)
+    assert (await stats(client, "TOPIC_PUT_NUMS", retry)).stats_minute.sum == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "words"),
+    [
+        ("TOPIC_PUT_NUMS", "Unknown", "nothing was counted"),
+        ("GROUP_GET_NUMS", TOPIC, "nothing was counted"),
+        ("BROKER_PUT_NUMS", "OtherCluster", "nothing was counted"),
+        ("NONSENSE", TOPIC, "TOPIC_PUT_NUMS"),
+        ("", "", "TOPIC_PUT_NUMS"),
+    ],
+)
+async def test_unknown_statistics(client: Client, name: str, key: str, words: str) -> None:
+    await client.create_topic()
+    await client.send()
+    code, remark = await client.refusal(BrokerStatsRequest(stats_name=name, stats_key=key))
+    assert code == 1
+    assert remark.startswith(f"The stats <{name}> <{key}> not exist")
+    assert words in remark
+
+
+async def test_a_deleted_topic_is_not_counted_on(client: Client) -> None:
+    await client.create_topic()
+    await client.send()
+    await client.ask(DeleteTopicRequest(topic=TOPIC))
+    request = BrokerStatsRequest(stats_name="TOPIC_PUT_NUMS", stats_key=TOPIC)
+    assert (await client.refusal(request)).code == 1
+    assert (await figures(client))["putMessageTimesTotal"] == "1", "the broker did get it"
+
+
+async def test_flushes_count_into_the_times_of_sends(stage: Stage) -> None:
+    client = await stage.started_with_topic(flush_disk_type="SYNC_FLUSH")
+    await client.send()
+    assert "[<=0ms]:1 " in (await figures(client))["putMessageDistributeTime"]
+
+
+async def test_timer_figures(client: Client, clock: VirtualClock) -> None:
+    await client.create_topic()
+    await client.send(properties=f"TIMER_DELIVER_MS\x01{clock.now_ms() + 5000}\x02")
+    table = await figures(client)
+    assert (table["timerCongestNum"], table["timerEnqueueTps"]) == ("1", "0.1")
+    await advance_until(clock, lambda: TOPIC in client.broker.store.puts)
+    table = await figures(client)
+    assert (table["timerCongestNum"], table["timerOffsetBehind"]) == ("0", "0")
+    assert float(table["timerDequeueTps"]) > 0
