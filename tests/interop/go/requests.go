@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -11,6 +12,7 @@ import (
 
 const (
 	shortTTL     = 500 * time.Millisecond
+	firstTTL     = 2 * time.Second
 	requestTTL   = 20 * time.Second
 	unanswered   = "unanswered"
 	answerPrefix = "answer to "
@@ -50,18 +52,16 @@ func requestReply(given options) (any, error) {
 			if err != nil {
 				return consumer.ConsumeRetryLater, err
 			}
-			// The broker finds who asked when that producer has sent its first heartbeat only.
-			err = await("the answer is taken", func() bool {
-				_, err := answers.SendSync(nothing, answer)
-				return err == nil
-			})
-			if err != nil {
-				return consumer.ConsumeRetryLater, err
+			if _, err := answers.SendSync(nothing, answer); err != nil {
+				return consumer.ConsumeSuccess, err
 			}
 		}
 		return consumer.ConsumeSuccess, nil
 	}
 	if _, err := s.consume(s.group, s.topic, everything, listen); err != nil {
+		return nil, err
+	}
+	if err := s.awaitAnswerable(); err != nil {
 		return nil, err
 	}
 	seen := requestsSeen{Unanswered: "answered"}
@@ -76,8 +76,18 @@ func requestReply(given options) (any, error) {
 	if _, err := s.producer.Request(nothing, shortTTL, s.message(unanswered)); err != nil {
 		seen.Unanswered = "timeout"
 	}
-	seen.Requests, err = in.await("all requests", 3)
+	err = await("the last request", func() bool { return slices.Contains(keysOf(in), unanswered) })
+	seen.Requests = in.all()
 	return seen, err
+}
+
+// awaitAnswerable asks until it is answered for the first time: a reply is lost that is given before
+// the broker has the first heartbeat of the producer that asked.
+func (s *stage) awaitAnswerable() error {
+	return await("a first answer", func() bool {
+		_, err := s.producer.Request(nothing, firstTTL, s.message("first"))
+		return err == nil
+	})
 }
 
 // answerTo makes the answer; the client's own function leaves the body out.

@@ -21,7 +21,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 final class Pull {
 
   private static final int PULL_MESSAGES_MAX = 32;
-  private static final long EXPECT_TIMEOUT_MS = 15_000;
+  private static final long EXPECT_TIMEOUT_MS = 60_000;
 
   /** Further than one beyond the end: the broker calls that illegal, not merely empty. */
   private static final long FAR = 10;
@@ -195,12 +195,14 @@ final class Pull {
       throws Exception {
     long before = consumer.fetchConsumeOffset(queue, true);
     consumer.updateConsumeOffset(queue, end);
-    consumer.getOffsetStore().persist(queue);
-    // The client sends the commit one-way, and may use another connection for the query.
+    // The client sends the commit one-way: nobody tells it when that was late or got lost.
     Await.until(
         "committed offset " + end + " of " + queue,
         EXPECT_TIMEOUT_MS,
-        () -> consumer.fetchConsumeOffset(queue, true) == end);
+        () -> {
+          consumer.getOffsetStore().persist(queue);
+          return consumer.fetchConsumeOffset(queue, true) == end;
+        });
     return new Committed(before, consumer.fetchConsumeOffset(queue, true), end);
   }
 
