@@ -194,12 +194,13 @@ final class Pull {
   private static Committed commit(DefaultMQPullConsumer consumer, MessageQueue queue, long end)
       throws Exception {
     long before = consumer.fetchConsumeOffset(queue, true);
-    consumer.updateConsumeOffset(queue, end);
-    // The client sends the commit one-way: nobody tells it when that was late or got lost.
+    // The client sends the commit one-way: nobody tells it when that was late or got lost. A query
+    // puts what it found into the client's own table.
     Await.until(
         "committed offset " + end + " of " + queue,
         EXPECT_TIMEOUT_MS,
         () -> {
+          consumer.updateConsumeOffset(queue, end);
           consumer.getOffsetStore().persist(queue);
           return consumer.fetchConsumeOffset(queue, true) == end;
         });
