@@ -31,7 +31,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports
 
 interop: $(STAMP)
-	$(BIN)/python -m pytest tests/interop -m interop
+	$(BIN)/python -m pytest tests/interop tests/integration/test_spark.py -m interop --whole-interop
 
 crash: $(STAMP)
 	$(BIN)/python -m pytest tests/crash --crash-rounds=25

@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
     )
     parser.addoption(
+        "--whole-interop",
+        action="store_true",
+        help="run everything on Apache's broker that also runs on this project's",
+    )
+    parser.addoption(
         "--broker",
         choices=["pocketmq", "apache"],
         default="pocketmq",
@@ -36,6 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.seed is None:
         config.option.seed = int.from_bytes(os.urandom(4), "big")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.whole_interop:
+        skip = pytest.mark.skip(reason="on Apache's broker too: --whole-interop, make interop")
+        for item in items:
+            if item.get_closest_marker("whole_interop"):
+                item.add_marker(skip)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

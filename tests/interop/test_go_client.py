@@ -43,7 +43,10 @@ COMMITTED, ROLLED_BACK, UNKNOWN = 1, 2, 3
 COMPRESSED, TRANSACTION_COMMITTED = 1, 8
 
 
-@pytest.fixture(scope="module", params=["apache", "pocketmq"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("apache", marks=pytest.mark.whole_interop), "pocketmq"],
+)
 def seen(request: pytest.FixtureRequest, go_probe: GoProbe, new_name: NewName) -> Scenarios:
     """All scenarios, played together, first on Apache's cluster and then on this project's."""
     fixture = {"apache": "apache", "pocketmq": "cluster"}[request.param]

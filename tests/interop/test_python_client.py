@@ -33,14 +33,23 @@ RunProbe = Callable[..., Any]
 NewName = Callable[[str], str]
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    SCENARIOS
+BASIC_SCENARIOS = SCENARIOS[:4]
+MORE_SCENARIOS = (
+    SCENARIOS[4:]
     + RETRY_SCENARIOS
     + POLLING_SCENARIOS
     + GROUP_SCENARIOS
     + EXTRA_SCENARIOS
-    + QUERY_SCENARIOS,
+    + QUERY_SCENARIOS
+)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        *BASIC_SCENARIOS,
+        *(pytest.param(s, marks=pytest.mark.whole_interop) for s in MORE_SCENARIOS),
+    ],
     ids=lambda s: s.__name__,
 )
 async def test_on_apaches_broker(
@@ -49,6 +58,7 @@ async def test_on_apaches_broker(
     await scenario(apache.namesrv)
 
 
+@pytest.mark.whole_interop
 async def test_on_apaches_broker_without_an_event_loop(apache: Cluster) -> None:
     await asyncio.to_thread(without_an_event_loop, apache.namesrv)
     await asyncio.to_thread(polls_without_an_event_loop, apache.namesrv)
