@@ -14,8 +14,10 @@ import pytest_asyncio
 from integration.broker_parts import GROUP, TIMEOUT_MS, TOPIC, Stage
 
 import pocketmq.protocol.requests as families
+from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import Subscription
+from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.header import RequestHeader, wire_fields
 from pocketmq.protocol.requests.transactions import EndTransactionRequest
@@ -65,6 +67,9 @@ ODD_BODIES = (
         )
     ),
 )
+
+CLASSLESS = {RequestCode.TRIGGER_DELETE_FILES}
+"""Served, but without a request of its own here: only mqadmin's older versions ask."""
 
 
 @pytest_asyncio.fixture
@@ -118,7 +123,7 @@ async def test_whatever_a_request_holds_it_is_answered(
     await client.send(b"x")
     await client.heartbeat(Subscription(topic=TOPIC, sub_string="*"))
     connection = await client.pool.get(client.broker.address)
-    codes = set()
+    codes: set[RequestCode] = set()
     for cls in request_classes():
         for command in odd_requests(cls) if cls.code in client.broker.handlers else ():
             what = f"{cls.__name__} {command.extra!r:.300} {command.body!r:.80}"
@@ -127,7 +132,13 @@ async def test_whatever_a_request_holds_it_is_answered(
             failures = [r for r in caplog.records if r.levelno >= logging.ERROR]
             assert not failures, f"{what}: {failures[0].exc_info}"
             caplog.clear()
-    assert codes == set(client.broker.handlers)
+    assert codes >= set(client.broker.handlers) - set(UNSUPPORTED) - CLASSLESS
+    for code in [*UNSUPPORTED, *CLASSLESS]:
+        for body in ODD_BODIES:
+            answer = await connection.call(Command(code, extra={"x": "y"}, body=body), TIMEOUT_MS)
+            if code in UNSUPPORTED:
+                assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
     await client.create_topic("Afterwards")
     await client.send(b"y", topic="Afterwards")
     assert (await client.pull(topic="Afterwards")).bodies == [b"y"]

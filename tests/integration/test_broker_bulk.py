@@ -31,6 +31,7 @@ from pocketmq.protocol.records import (
     SYS_FLAG_AT,
     check_record,
     decode_records,
+    topic_and_properties,
 )
 from pocketmq.protocol.requests.offsets import ViewMessageRequest
 from pocketmq.protocol.requests.sending import BulkAppendRequest, BulkAppendResponse
@@ -370,12 +371,13 @@ def is_sound(body: bytes, request: BulkAppendRequest) -> bool:
                 return False
             if record[SYS_FLAG_AT : SYS_FLAG_AT + 4] != bytes(4):
                 return False
+            topic_and_properties(record)[1].decode()  # readers replace what is no UTF-8
             (message,) = decode_records(record)
             if (message.topic, message.queue_id) != (request.topic, request.queue_id):
                 return False
             if not message.body:
                 return False
             at, count = at + size, count + 1
-    except ContentError:
+    except (ContentError, UnicodeDecodeError):
         return False
     return count == request.count
