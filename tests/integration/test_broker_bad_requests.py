@@ -69,7 +69,7 @@ ODD_BODIES = (
 )
 
 CLASSLESS = {RequestCode.TRIGGER_DELETE_FILES}
-"""Served, but without a request of its own here: only mqadmin's older versions ask."""
+"""Served without a request class: it has no fields."""
 
 
 @pytest_asyncio.fixture
