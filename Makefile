@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash churn bench clean
+.PHONY: demo test check style types imports interop crash churn bench growth clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ churn: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
+
+growth: $(STAMP)
+	$(BIN)/pip install --quiet --editable ".[bench]"
+	$(BIN)/python bench/growth.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
