@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pocketmq.broker.store.queue_log import QueueLog, Slice
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.readable_log import Slice
 from pocketmq.protocol import flags
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE

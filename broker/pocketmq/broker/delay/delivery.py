@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.queue_log import QueueLog, Slice, Waiter
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.readable_log import Slice
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.broker.stored_message import StoredMessage, stored_in

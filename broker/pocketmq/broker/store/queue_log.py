@@ -1,16 +1,15 @@
-"""The log of one queue of one topic: records appended in order, read by offset."""
+"""The log of one queue of one topic: records appended in order, committed turn by turn."""
 
 from __future__ import annotations
 
-import bisect
 import errno
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.readable_log import ReadableLog
 from pocketmq.broker.store.segment import (
     ENTRY,
     ENTRY_SIZE,
@@ -23,23 +22,11 @@ from pocketmq.broker.store.segment import (
     segment_stem,
 )
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.records import STORE_TIMESTAMP_AT_V4, check_record, read_store_timestamp
 
 log = logging.getLogger("pocketmq.store")
 
 INDEX_TAIL_SIZE_MAX = 64 * 1024
 """Index entries kept in memory before they are written; the log is always written first."""
-
-SCAN_ENTRIES_MAX = 16_000
-"""Index entries that one filtered read looks at (RocketMQ's maxFilterMessageSize by entries)."""
-
-_RECORD_TIME_SIZE = STORE_TIMESTAMP_AT_V4 + 20
-
-SCAN_RECORDS_MAX = 2_000
-"""Records that one read with a condition on their content looks at, so that others get a turn."""
-
-SCAN_SIZE_MAX = 8 * 1024 * 1024
-"""Bytes of them."""
 
 OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
@@ -52,16 +39,8 @@ class Waiter(NamedTuple):
     wants_flush: bool
 
 
-class Slice(NamedTuple):
-    """What a read found: records back to back, and where to go on."""
-
-    data: bytes
-    records: int
-    next_offset: int
-
-
-class QueueLog:
-    """Appends and reads of one queue.
+class QueueLog(ReadableLog):
+    """Appends to one queue, and how much of it is on the disk.
 
     Appends are gathered in memory and become visible, all or none, with `commit`; `next_offset`
     and `next_position` already count them, so that a record can be encoded with its final place.
@@ -83,28 +62,18 @@ class QueueLog:
     """
 
     __slots__ = (
-        "_active",
         "_entries",
-        "_files",
-        "_index_tail",
         "_is_torn",
-        "_log_path",
         "_records",
         "_segment_size",
         "_waiting",
         "directory",
-        "end_offset",
-        "end_position",
         "indexed_position",
-        "last_timestamp",
         "next_offset",
         "next_position",
         "number",
-        "queue_id",
-        "segments",
         "synced_base",
         "synced_position",
-        "topic",
     )
 
     def __init__(
@@ -120,56 +89,22 @@ class QueueLog:
         end_offset: int = 0,
         last_timestamp: int = 0,
     ) -> None:
-        self._files, self.directory = files, directory
-        self.topic, self.queue_id, self.number = topic, queue_id, number
-        self._segment_size = segment_size
-        self.segments = segments or []
-        self.end_position = self.next_position = end_position
-        self.synced_position = self.indexed_position = end_position
+        super().__init__(files, topic, queue_id, segments, end_position, end_offset, last_timestamp)
+        self.directory, self.number, self._segment_size = directory, number, segment_size
+        self.next_position = self.synced_position = self.indexed_position = end_position
+        self.next_offset = end_offset
         self.synced_base = self.segments[-1].base_position if self.segments else -1
-        self.end_offset = self.next_offset = end_offset
-        self.last_timestamp = last_timestamp
         self._records: list[bytes] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []
-        self._index_tail = bytearray()
         self._is_torn = False
-        self._active: Segment | None = None
-        if self.segments:
-            self._activate(self.segments[-1])
 
-    def _activate(self, segment: Segment) -> None:
-        self._active = segment
-        self._log_path = segment.log_path
-
-    # -- what there is ------------------------------------------------------------------------
-
-    @property
-    def min_offset(self) -> int:
-        """The offset of the oldest record."""
-        return self.segments[0].base_offset if self.segments else self.end_offset
-
-    @property
-    def max_offset(self) -> int:
-        """The offset that the next record will be visible at."""
-        return self.end_offset
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-        return self.end_position - self.segments[0].base_position if self.segments else 0
+    # -- appending ----------------------------------------------------------------------------
 
     @property
     def next_physical_offset(self) -> int:
         """Where the next appended record will stand."""
         return physical_offset(self.number, self.next_position)
-
-    @property
-    def ends_empty(self) -> bool:
-        """Whether the newest segment holds no record yet."""
-        return bool(self.segments) and self.segments[-1].base_position == self.end_position
-
-    # -- appending ----------------------------------------------------------------------------
 
     @property
     def has_pending(self) -> bool:
@@ -323,212 +258,6 @@ class QueueLog:
         )
         self._index_tail = bytearray()
 
-    # -- reading ------------------------------------------------------------------------------
-
-    def read(
-        self,
-        offset: int,
-        count_max: int,
-        size_max: int,
-        tags_codes: Collection[int] | None = None,
-        matches: Callable[[bytes], bool] | None = None,
-    ) -> Slice:
-        """Records from an offset on, within one segment.
-
-        Args:
-            offset: within min_offset and max_offset.
-            count_max: so many records at the most.
-            size_max: so many bytes at the most, but always one record.
-            tags_codes: only records with one of these; None for all.
-            matches: only records that it says yes to; each is read for it.
-        """
-        segment, end_offset = self._segment_of(offset)
-        if matches is not None:
-            scan = max(count_max, SCAN_RECORDS_MAX)
-        else:
-            scan = count_max if tags_codes is None else max(count_max, SCAN_ENTRIES_MAX)
-        entries = self._read_entries(segment, offset, min(scan, end_offset - offset))
-        if tags_codes is None and matches is None:
-            return self._read_run(segment, offset, entries, size_max)
-        return self._read_matching(
-            segment, offset, entries, count_max, size_max, tags_codes, matches
-        )
-
-    def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
-        """Neighbouring records: one slice of the file."""
-        start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
-        count = self._count_within(segment, entries, start + size_max)
-        end = self._end_of(segment, entries, count - 1)
-        return Slice(self._read_log(segment, start, end), count, offset + count)
-
-    def _count_within(self, segment: Segment, entries: bytes, end_max: int) -> int:
-        """How many of the entries' records end at or before a position; always one."""
-        count = len(entries) // ENTRY_SIZE
-        if self._end_of(segment, entries, count - 1) <= end_max:
-            return count
-        # Entries are in order of position, so the last one that fits is found by bisection.
-        low, high = 1, count
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._end_of(segment, entries, middle - 1) <= end_max:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    def _read_log(self, segment: Segment, start: int, end: int) -> bytes:
-        """The bytes of a segment between two positions."""
-        data = b""
-        if segment.base_position <= start < end:
-            data = self._files.read(
-                segment.log_path, start - segment.base_position + HEADER_SIZE, end - start
-            )
-        if len(data) != end - start:
-            raise FormatError(
-                segment.index_path,
-                f"it names records at positions {start} to {end} that the log does not hold: stop "
-                f"the broker and check its directory; the index is made again if it is deleted",
-            )
-        return data
-
-    def _read_matching(
-        self,
-        segment: Segment,
-        offset: int,
-        entries: bytes,
-        count_max: int,
-        size_max: int,
-        tags_codes: Collection[int] | None,
-        matches: Callable[[bytes], bool] | None,
-    ) -> Slice:
-        runs: list[list[int]] = []
-        count = size = examined = 0
-        next_offset = offset
-        for place, record_size, code in ENTRY.iter_unpack(entries):
-            position = segment.position_of(place)
-            end = position + record_size
-            if matches is not None:
-                examined += record_size
-                if examined > SCAN_SIZE_MAX and next_offset > offset:
-                    break
-            if (tags_codes is None or code in tags_codes) and (
-                matches is None or matches(self._read_log(segment, position, end))
-            ):
-                if count and (count >= count_max or size + record_size > size_max):
-                    break
-                if runs and runs[-1][1] == position:
-                    runs[-1][1] = end
-                else:
-                    runs.append([position, end])
-                count += 1
-                size += record_size
-            next_offset += 1
-        data = b"".join([self._read_log(segment, start, end) for start, end in runs])
-        return Slice(data, count, next_offset)
-
-    @staticmethod
-    def _end_of(segment: Segment, entries: bytes, index: int) -> int:
-        place, size, _ = ENTRY.unpack_from(entries, index * ENTRY_SIZE)
-        end: int = segment.position_of(place) + size
-        return end
-
-    def read_record(self, physical: int) -> bytes:
-        """The record at a physical offset of this log; empty if none begins there."""
-        if not self.segments:
-            return b""
-        position = self.segments[0].position_of(physical)
-        if position >= self.end_position:
-            return b""
-        index = bisect.bisect_right(self.segments, position, key=lambda s: s.base_position) - 1
-        segment = self.segments[index]
-        at = position - segment.base_position + HEADER_SIZE
-        size = int.from_bytes(self._files.read(segment.log_path, at, 4), "big")
-        if not 0 < size <= self.end_position - position:
-            return b""
-        data = self._files.read(segment.log_path, at, size)
-        return data if check_record(data, 0, len(data)) == size else b""
-
-    def timestamp_at(self, offset: int) -> int:
-        """The store time, in milliseconds, of the record at an offset."""
-        segment, _ = self._segment_of(offset)
-        place, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
-        start = segment.position_of(place)
-        head = self._read_log(segment, start, start + min(size, _RECORD_TIME_SIZE))
-        return read_store_timestamp(head)
-
-    def offset_at_time(self, timestamp: int, *, upper: bool = False) -> int:
-        """The offset at a store time (behaviour.md §11, code 29).
-
-        Args:
-            timestamp: milliseconds since the epoch.
-            upper: False for the first record not before the time (the end if there is none), True
-                for the last one not after it (the oldest if there is none).
-        """
-        low, high = self.min_offset, self.end_offset
-        bound = timestamp + 1 if upper else timestamp
-        while low < high:
-            middle = (low + high) // 2
-            if self.timestamp_at(middle) < bound:
-                low = middle + 1
-            else:
-                high = middle
-        if not upper:
-            return low
-        return max(low - 1, self.min_offset)
-
-    def read_entries(self, offset: int, count: int) -> bytes:
-        """Index entries from an offset on, within one segment."""
-        segment, end_offset = self._segment_of(offset)
-        return self._read_entries(segment, offset, min(count, end_offset - offset))
-
-    def read_with_entries(self, offset: int, count_max: int, size_max: int) -> tuple[bytes, bytes]:
-        """Records from an offset on, within one segment, and their index entries.
-
-        At most so many records and bytes, but always one record.
-        """
-        segment, end_offset = self._segment_of(offset)
-        entries = self._read_entries(segment, offset, min(count_max, end_offset - offset))
-        start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
-        count = self._count_within(segment, entries, start + size_max)
-        data = self._read_log(segment, start, self._end_of(segment, entries, count - 1))
-        return data, entries[: count * ENTRY_SIZE]
-
-    def position_at(self, offset: int) -> int:
-        """Where the record of an offset stands, or will stand when it comes."""
-        if offset >= self.end_offset:
-            return self.end_position
-        segment, _ = self._segment_of(offset)
-        return segment.position_of(ENTRY.unpack(self._read_entries(segment, offset, 1))[0])
-
-    def _segment_of(self, offset: int) -> tuple[Segment, int]:
-        """The segment that holds an offset, and the offset where it ends."""
-        active = self._active
-        assert active is not None
-        assert self.min_offset <= offset < self.end_offset, (offset, self.end_offset)
-        if offset >= active.base_offset:
-            return active, self.end_offset
-        index = bisect.bisect_right(self.segments, offset, key=lambda s: s.base_offset)
-        return self.segments[index - 1], self.segments[index].base_offset
-
-    def _read_entries(self, segment: Segment, offset: int, count: int) -> bytes:
-        tail = b""
-        if segment is self._active and self._index_tail:
-            tail_start = self.end_offset - len(self._index_tail) // ENTRY_SIZE
-            at = max(offset - tail_start, 0)
-            in_file = max(min(count, tail_start - offset), 0)
-            tail = bytes(self._index_tail[at * ENTRY_SIZE : (at + count - in_file) * ENTRY_SIZE])
-            if not in_file:
-                return tail
-            count = in_file
-        at = HEADER_SIZE + (offset - segment.base_offset) * ENTRY_SIZE
-        entries = self._files.read(segment.index_path, at, count * ENTRY_SIZE)
-        if len(entries) != count * ENTRY_SIZE:
-            raise FormatError(
-                segment.index_path,
-                "it is shorter than its log: stop the broker and delete it, it is made again",
-            )
-        return entries + tail
-
     # -- durability ---------------------------------------------------------------------------
 
     def forget_syncs_behind(self, position: int) -> None:
@@ -565,22 +294,6 @@ class QueueLog:
         return []
 
     # -- the end of old records ---------------------------------------------------------------
-
-    def segment_end(self, index: int) -> tuple[int, int]:
-        """(position, queue offset) where the segment of an index ends."""
-        if index + 1 < len(self.segments):
-            follower = self.segments[index + 1]
-            return follower.base_position, follower.base_offset
-        return self.end_position, self.end_offset
-
-    def segment_last_timestamp(self, index: int) -> int:
-        """Store time of the last record of a segment; when it was begun if it has none."""
-        _, end_offset = self.segment_end(index)
-        if end_offset == self.end_offset and self.last_timestamp:
-            return self.last_timestamp  # known without a look at the disk
-        if end_offset == self.segments[index].base_offset:
-            return self.segments[index].created_ms
-        return self.timestamp_at(end_offset - 1)
 
     @property
     def has_spare_segment(self) -> bool:

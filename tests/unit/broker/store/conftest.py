@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from unit.broker.store.stores import assert_sound, open_store
+from unit.broker.store.disks import FailingFiles
+from unit.broker.store.stores import TOPIC, assert_sound, open_store
 
+from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock
 
@@ -27,6 +29,20 @@ def data(tmp_path: Path) -> Iterator[Path]:
     if not was_stopped_cleanly(directory):
         asyncio.run(recover(directory))
     assert_sound(directory)
+
+
+@pytest.fixture
+def files() -> Iterator[FailingFiles]:
+    """A disk that fails on order."""
+    files = FailingFiles()
+    yield files
+    files.close()
+
+
+@pytest.fixture
+def queue_log(files: FailingFiles, tmp_path: Path) -> QueueLog:
+    """An empty log with small segments, without a store."""
+    return QueueLog(files, tmp_path / "data" / "queues" / TOPIC / "0", TOPIC, 0, 5, 1000)
 
 
 @pytest_asyncio.fixture

@@ -14,6 +14,7 @@ from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.store.tags import encoded_tags_code
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.message import ReceivedMessage
+from pocketmq.protocol.properties import tags_code
 from pocketmq.protocol.records import decode_records, encode_record
 from pocketmq.transport.clock import Clock
 
@@ -90,6 +91,21 @@ def append(
     store.touch(queue_log)
     store.in_chunk = False
     return outcome
+
+
+def add(
+    queue_log: QueueLog,
+    *bodies: bytes,
+    tags: str = "",
+    time_ms: int = BORN_MS,
+    born_host: bytes = HOST,
+) -> None:
+    """Appends records to a log without a store, in one turn."""
+    for body in bodies:
+        record = record_of(queue_log, body, tags, store_time_ms=time_ms, born_host=born_host)
+        queue_log.append(record, tags_code(tags), None)
+        queue_log.last_timestamp = time_ms
+    queue_log.commit(time_ms)
 
 
 def put(store: MessageStore, *bodies: bytes, topic: str = TOPIC, queue_id: int = 0) -> None:
