@@ -50,7 +50,8 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.transport.clock import Clock, SystemClock
-from pocketmq.transport.connection import Connection, Handler, Limits
+from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
 from pocketmq.transport.tasks import Action, Tasks, repeat
 

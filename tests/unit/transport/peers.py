@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pocketmq.protocol import frames
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import split_address
 from pocketmq.testing.clock import VirtualClock, settle
@@ -158,3 +159,13 @@ class RawServer:
         """A connection, once it is there."""
         await until(lambda: len(self.peers) > index and hasattr(self.peers[index], "transport"))
         return self.peers[index]
+
+
+def echo(request: Command, _: Connection) -> Command:
+    return Command(ResponseCode.SUCCESS, body=request.body)
+
+
+def connection_of(stage: Stage, server: Server, peer: RawPeer) -> Connection:
+    connection = stage.connection_of(server, peer)
+    assert connection is not None
+    return connection

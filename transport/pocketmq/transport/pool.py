@@ -13,8 +13,9 @@ from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.header import Header, RequestHeader
 from pocketmq.protocol.hosts import split_address
 from pocketmq.transport.clock import Clock, within
-from pocketmq.transport.connection import BeforeRequest, Connection, Handlers, Limits
+from pocketmq.transport.connection import BeforeRequest, Connection, Handlers
 from pocketmq.transport.errors import CallTimeoutError, ConnectError
+from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import OnAnswer
 

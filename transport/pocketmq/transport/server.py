@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from pocketmq.protocol.hosts import join_address
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.connection import Chunks, Connection, Handlers, Limits
+from pocketmq.transport.connection import Connection, Handlers
+from pocketmq.transport.frame_stream import Chunks
+from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 
 log = logging.getLogger("pocketmq.transport")

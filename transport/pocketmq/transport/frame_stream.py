@@ -1,0 +1,254 @@
+"""Frames in and out of one socket, in chunks: what a connection of either side is built on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol, cast
+
+from pocketmq.protocol import frames
+from pocketmq.protocol.command import FLAG_RESPONSE, Command
+from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.hosts import encode_host, join_address
+from pocketmq.transport.clock import Clock, Timer
+from pocketmq.transport.errors import ConnectionClosedError
+from pocketmq.transport.limits import Limits
+
+log = logging.getLogger("pocketmq.transport")
+
+IDLE_TOLERANCE_S = 1e-6
+"""Less than that is left by rounding only; a timer for it may fire without any time gone by."""
+
+JOIN_SIZE_MAX = 64 * 1024
+"""Up to this many bytes are copied together before they are written; more go part by part."""
+
+
+class Chunks(Protocol):
+    """Told where the handling of one chunk of one connection's stream begins and ends.
+
+    What the requests of a chunk ask for can so be done together, before their answers leave.
+    """
+
+    def begin_chunk(self) -> None:
+        """The requests of a chunk are about to be handled."""
+
+    def end_chunk(self) -> None:
+        """They have been handled."""
+
+
+class FrameStream(asyncio.Protocol):
+    """One socket's frames: taken a chunk at a time, written a turn of the loop at a time.
+
+    A peer that does not read pauses it, one that is quiet or garbled ends it. What a frame means is
+    the business of the class built on it, which takes requests and responses.
+
+    Args:
+        clock: for the idle limit.
+        limits: what the connection may take.
+        dials: whether this is the dialling side, which always takes the answers to its requests.
+        chunks: told when a chunk begins and ends.
+    """
+
+    def __init__(
+        self, clock: Clock, limits: Limits, *, dials: bool, chunks: Chunks | None = None
+    ) -> None:
+        self.clock, self.limits = clock, limits
+        self.remote_address = "unknown"
+        self.remote_host = b""
+        self.close_reason = "closed by this side"
+        self._dials = dials
+        self._chunks = chunks
+        self._in_chunk = False
+        self._parser = frames.FrameParser(limits.frame_size_max)
+        self._loop = asyncio.get_running_loop()
+        self._out: list[bytes] = []
+        self._out_size = 0
+        self._writable: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._timer: Timer | None = None  # for the idle limit, then for the end of a close
+        self._last_activity = clock.monotonic()
+
+    def _take_request(self, request: Command) -> None:
+        raise NotImplementedError
+
+    def _take_response(self, response: Command) -> None:
+        raise NotImplementedError
+
+    # -- asyncio.Protocol ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Starts the stream."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
+        self._transport.set_write_buffer_limits(high=self.limits.write_pause_size)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            host, port = peer[0], peer[1]
+            if host.startswith("::ffff:"):
+                host = host[7:]
+            self.remote_address = join_address(host, port)
+            self.remote_host = encode_host(host, port)
+        self._timer = self.clock.call_later(self.limits.idle_timeout_s, self._check_idle)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes a chunk of the stream."""
+        self._last_activity = self.clock.monotonic()
+        self._parser.feed(data)
+        self._take_chunk()
+
+    def _take_chunk(self) -> None:
+        # Answers given while a chunk is handled leave together at its end, in this very turn.
+        self._in_chunk = True
+        chunks = self._chunks
+        try:
+            if chunks is None:
+                self._process()
+            else:
+                chunks.begin_chunk()
+                try:
+                    self._process()
+                finally:
+                    chunks.end_chunk()
+        finally:
+            self._in_chunk = False
+        if self._out:
+            self._flush()
+
+    def _process(self) -> None:
+        next_command, is_closing = self._parser.next_command, self._transport.is_closing
+        try:
+            # A peer that does not read its answers is not asked for more work; but the dialling
+            # side always takes the answers to its own requests.
+            while self._writable is None or self._dials:
+                command = next_command()
+                if command is None:
+                    return
+                if command.flag & FLAG_RESPONSE:
+                    self._take_response(command)
+                else:
+                    self._take_request(command)
+                if is_closing():
+                    return
+        except FrameError as e:
+            log.warning("closing the connection of %s: %s", self.remote_address, e)
+            self.abort(str(e))
+
+    def pause_writing(self) -> None:
+        """The peer does not keep up: stop reading its requests."""
+        if self._writable is None:
+            self._writable = self._loop.create_future()
+            if not self._dials and not self.is_closing:
+                self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The peer keeps up again: go on with what was left."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+        if not self.is_closing:
+            if not self._dials:
+                self._transport.resume_reading()
+            self._take_chunk()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the stream, and what waited for the peer to read."""
+        if exc is not None:
+            self.close_reason = str(exc) or type(exc).__name__
+        elif not self.is_closing:
+            self.close_reason = "closed by the peer"
+        if self._timer is not None:
+            self._timer.cancel()
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def eof_received(self) -> bool:
+        """The peer is done: close."""
+        self.close("closed by the peer")
+        return False
+
+    # -- bytes out, and the end ---------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Queues a frame; all frames of one turn of the loop leave together."""
+        out = self._out
+        out.append(data)
+        self._out_size += len(data)
+        if self._out_size > self.limits.write_pause_size:
+            self._flush()  # now: the transport tells whether the peer keeps up with this turn
+        elif len(out) == 1 and not self._in_chunk:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        out, size = self._out, self._out_size
+        if not out:
+            return
+        self._out, self._out_size = [], 0
+        if self._transport.is_closing():
+            return
+        self._last_activity = self.clock.monotonic()
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size <= JOIN_SIZE_MAX:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+        # The limit lies above the one at which writing pauses: there is nothing to ask before.
+        if (
+            self._writable is not None
+            and self._transport.get_write_buffer_size() > self.limits.write_buffer_max
+        ):
+            reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
+            log.warning("closing the connection of %s: %s", self.remote_address, reason)
+            self.abort(reason)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._transport.is_closing()
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes that wait for the peer to read."""
+        return self._out_size + self._transport.get_write_buffer_size()
+
+    def close(self, reason: str = "closed by this side") -> None:
+        """Sends what is queued, then closes; a peer that does not read is cut off after a while.
+
+        May be called again.
+        """
+        if self.is_closing:
+            return
+        self.close_reason = reason
+        self._flush()
+        self._transport.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.clock.call_later(
+            self.limits.close_timeout_s, self.abort, f"{reason}; it did not read its last answers"
+        )
+
+    def abort(self, reason: str) -> None:
+        """Closes at once; what is queued is lost. May be called again."""
+        if not self._closed.done():
+            self.close_reason = reason
+            self._out, self._out_size = [], 0
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection is gone."""
+        await asyncio.shield(self._closed)
+
+    def _check_open(self) -> None:
+        if self.is_closing:
+            raise ConnectionClosedError(self.remote_address, self.close_reason)
+
+    def _check_idle(self) -> None:
+        quiet_s = self.clock.monotonic() - self._last_activity
+        left_s = self.limits.idle_timeout_s - quiet_s
+        if left_s <= IDLE_TOLERANCE_S:
+            log.info("closing the connection of %s: idle for %.0f s", self.remote_address, quiet_s)
+            self.close(f"idle for {quiet_s:.0f} s")
+        else:
+            self._timer = self.clock.call_later(left_s, self._check_idle)
