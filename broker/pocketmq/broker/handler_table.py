@@ -23,6 +23,7 @@ from pocketmq.broker.handlers.replies import ReplyHandlers
 from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers
+from pocketmq.broker.handlers.send_checks import SendChecks
 from pocketmq.broker.handlers.settings import SettingHandlers
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.handlers.transactions import TransactionHandlers
@@ -72,9 +73,11 @@ def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> d
 
 def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tuple[Family, ...]:
     config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
+    sending = send_settings(config, store_host)
+    checks = SendChecks(topics, groups, store, sending, chance)
     sends = SendHandlers(
-        topics, groups, store, broker.schedule, broker.transactions, broker.order_locks,
-        send_settings(config, store_host), chance,
+        checks, topics, groups, store, broker.schedule, broker.transactions, broker.order_locks,
+        sending, chance,
     )  # fmt: skip
     pulls = PullHandlers(
         topics, groups, broker.offsets, broker.consumers, store, broker.progress, broker.polling,
@@ -90,11 +93,12 @@ def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tu
     ends = TransactionHandlers(broker.transactions, store, transaction_settings(config))
     recalls = RecallHandlers(topics, store, broker.schedule, store_host, recall_settings(config))
     replies = ReplyHandlers(
-        sends, broker.producers, store, broker.clock, reply_settings(config, broker.address)
+        checks, broker.producers, store, broker.clock, reply_settings(config, broker.address)
     )
 
     def follow(config: BrokerConfig) -> None:
-        sends.use(send_settings(config, store_host))
+        checks.settings = send_settings(config, store_host)
+        sends.use(checks.settings)
         pulls.settings = pull_settings(config)
         bulk.body_size_max = config.max_message_size
         bulk.permission = retries.permission = config.broker_permission

@@ -7,7 +7,7 @@ from pocketmq.broker.delay.timers import TimerSettings
 from pocketmq.broker.handlers.pull import PullSettings
 from pocketmq.broker.handlers.recalls import RecallSettings
 from pocketmq.broker.handlers.replies import ReplySettings
-from pocketmq.broker.handlers.send import SendSettings
+from pocketmq.broker.handlers.send_checks import SendSettings
 from pocketmq.broker.handlers.transactions import TransactionSettings
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.broker.transactions.check_back import CheckSettings

@@ -12,7 +12,7 @@ import struct
 import msgspec
 
 from pocketmq.broker.clients import ProducerTable
-from pocketmq.broker.handlers.send import SendHandlers
+from pocketmq.broker.handlers.send_checks import SendChecks
 from pocketmq.broker.store.queue_log import Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.stored_message import with_properties
@@ -66,7 +66,7 @@ class ReplyHandlers:
     change it.
 
     Args:
-        sends: checks topics and queues.
+        checks: of topics and queues.
         producers: where requesters are.
         store, clock: of the broker.
         settings: of replies.
@@ -74,13 +74,13 @@ class ReplyHandlers:
 
     def __init__(
         self,
-        sends: SendHandlers,
+        checks: SendChecks,
         producers: ProducerTable,
         store: MessageStore,
         clock: Clock,
         settings: ReplySettings,
     ) -> None:
-        self._sends, self._producers, self._store = sends, producers, store
+        self._checks, self._producers, self._store = checks, producers, store
         self._clock, self.settings = clock, settings
         self._store_host = encode_host(*split_address(settings.address))
         self._trace = "true" if settings.trace_on else "false"
@@ -103,7 +103,7 @@ class ReplyHandlers:
     async def _reply(
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> Command | None:
-        request.queue_id = self._sends.log_for(request, connection.remote_address).queue_id
+        request.queue_id = self._checks.log_for(request, connection.remote_address).queue_id
         # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
         spoken = {props.MSG_REGION: self.settings.region, props.TRACE_ON: self._trace}
         request.properties = with_properties(request.properties or "", spoken)
@@ -171,7 +171,7 @@ class ReplyHandlers:
         refusal: str | None,
     ) -> None:
         """Stores the reply; the answer is given when that is done."""
-        queue_log = self._sends.log_for(request, connection.remote_address)
+        queue_log = self._checks.log_for(request, connection.remote_address)
         text = request.properties or ""
         properties = text.encode("utf-8", "surrogateescape")
         limits = (props.PROPERTIES_SIZE_MAX, self.settings.body_size_max)
