@@ -1,11 +1,12 @@
-"""The store's seam to the disk: every byte it keeps in logs and indexes goes through `Files`.
+"""The store's seam to the disk: everything that it changes there goes through `Files`.
 
-Tests replace it by one that fails on order.
+Tests replace it by one that fails on order, or that knows what a power cut would leave.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections import OrderedDict
 from pathlib import Path
 
@@ -25,6 +26,28 @@ class Files:
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._open_files_max = open_files_max
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory, and those above it, if they are missing; they are on the disk then.
+
+        Raises:
+            OSError: it cannot be made, or a file is in its place.
+        """
+        missing = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for made in reversed(missing):
+            made.mkdir()
+            self.sync_directory(made.parent)
+
+    def database(self, path: Path) -> sqlite3.Connection:
+        """The SQLite file of a path, made if it is missing; each statement is a transaction.
+
+        Raises:
+            sqlite3.OperationalError: it cannot be opened or made.
+        """
+        return sqlite3.connect(path, isolation_level=None, cached_statements=64)
 
     def create(self, path: Path, data: bytes) -> None:
         """Makes a file with this content; the directories above it too."""
@@ -83,7 +106,11 @@ class Files:
         if path.is_dir():
             for entry in path.iterdir():
                 self.delete(entry)
-            path.rmdir()
+            self.remove_directory(path)
+
+    def remove_directory(self, path: Path) -> None:
+        """Removes an empty directory."""
+        path.rmdir()
 
     def set_aside(self, path: Path) -> Path:
         """Gives a file a name under which the store does not look at it; returns that name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.errors import DirectoryError, FormatError, StoreError, WriteFailedError
+from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.broker.store.segment import LOG_NUMBER_MAX
 
@@ -59,16 +60,17 @@ class Metadata:
 
     Args:
         path: of the file; it is made if it is missing.
+        files: the disk.
 
     Raises:
         FormatError: it is damaged or of another version.
         DirectoryError: it cannot be opened or written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: Files | None = None) -> None:
         self._path = path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64)
+            self._db = (files or Files()).database(path)
         except sqlite3.OperationalError as e:
             raise DirectoryError(path.parent, f"{path.name}: {e}") from e
         try:

@@ -14,7 +14,7 @@ import msgspec
 from pocketmq.broker.statistics.put_times import PutTimes
 from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
 from pocketmq.broker.store.disk import DiskGuard
-from pocketmq.broker.store.errors import DiskFullError, StoreError, WriteFailedError
+from pocketmq.broker.store.errors import DirectoryError, DiskFullError, StoreError, WriteFailedError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.lock import DirectoryLock
@@ -82,8 +82,12 @@ class MessageStore:
         files: Files | None = None,
     ) -> None:
         self.directory, self.settings, self.clock = directory, settings, clock
-        self._lock = DirectoryLock(directory)
         self.files = files or Files(settings.open_files_max)
+        try:
+            self.files.make_directory(directory)
+        except OSError as e:
+            raise DirectoryError(directory, e.strerror or str(e)) from e
+        self._lock = DirectoryLock(directory)
         try:
             self.disk = DiskGuard(
                 directory,
@@ -91,7 +95,7 @@ class MessageStore:
                 settings.disk_clean_percent,
                 settings.disk_free_min,
             )
-            self.metadata = Metadata(directory / "meta.db")
+            self.metadata = Metadata(directory / "meta.db", self.files)
         except BaseException:
             self._lock.release()
             raise
@@ -266,7 +270,7 @@ class MessageStore:
             # Also what is damaged, or was set aside: the topic must be deletable whatever it holds.
             self.files.delete_directory(directory / str(key[1]))
         if directory.is_dir() and not any(directory.iterdir()):
-            directory.rmdir()
+            self.files.remove_directory(directory)
         self.puts.pop(topic, None)
         self.metadata.remove_queue_logs(topic)
         self.metadata.remove_topic(topic)

@@ -89,3 +89,26 @@ def test_a_write_goes_on_where_the_system_stopped(
     monkeypatch.setattr(os, "pwrite", few)
     files.write(tmp_path / "f", 2, b"0123456789")
     assert (tmp_path / "f").read_bytes() == b"\0\0" + b"0123456789"
+
+
+class NotedFiles(Files):
+    """Notes which directories were brought to the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[Path] = []
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        self.synced.append(path)
+
+
+def test_a_directory_that_is_made_is_on_the_disk_with_those_above(tmp_path: Path) -> None:
+    files = NotedFiles()
+    files.make_directory(tmp_path / "a" / "b")
+    assert files.synced == [tmp_path, tmp_path / "a"]
+    files.make_directory(tmp_path / "a" / "b")
+    assert len(files.synced) == 2
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        files.make_directory(tmp_path / "file")
