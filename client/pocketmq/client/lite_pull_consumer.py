@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,11 +11,11 @@ from typing_extensions import Self
 
 from pocketmq.client.assignment import Assignment, GivenQueues, WholeTopics
 from pocketmq.client.errors import ClosedError, SeekError
+from pocketmq.client.group_member import GroupMember
 from pocketmq.client.hooked_listener import tell_of_pulled
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import MemberInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
-from pocketmq.client.life import Life
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.polled_queues import PolledQueues
@@ -25,18 +24,14 @@ from pocketmq.client.queue_listeners import QueuesListener, ShareListener, Topic
 from pocketmq.client.queue_offsets import QueueOffsets
 from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
 from pocketmq.client.settings import InstanceSettings, LitePullSettings, take_settings
-from pocketmq.client.trace_dispatcher import CONSUME, TraceDispatcher
-from pocketmq.client.tracing import ConsumerTrace
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     CONSUME_ACTIVELY,
     SUBSCRIBE_ALL,
     ConsumerData,
-    Subscription,
 )
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
-from pocketmq.protocol.names import check_group, check_topic
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.tasks import Tasks, repeat
 
@@ -44,7 +39,7 @@ FIRST_TOPIC_CHECK_S = 10
 """When it is looked for the first time whether a topic's queues have changed, as in RocketMQ."""
 
 
-class LitePullConsumer:
+class LitePullConsumer(GroupMember[PolledQueues]):
     """Gives messages when it is polled (`client/consumer/DefaultLitePullConsumer`)::
 
         async with LitePullConsumer("billing", "127.0.0.1:9876") as consumer:
@@ -88,34 +83,18 @@ class LitePullConsumer:
         random: Random | None = None,
         **settings: Any,
     ) -> None:
-        check_group(group)
-        self.group = group
         self.settings, rest = take_settings(LitePullSettings, settings, InstanceSettings)
-        self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        super().__init__(group, InstanceUse(instance, namesrv, clock, random, rest), hooks)
         self._start_point = start_point_of(self.settings, self.instance.clock.now_ms())
         self._allocate = allocate
-        self._hooks = hooks or ConsumeHooks()
-        self._trace: TraceDispatcher | None = None
-        self._subscriptions: dict[str, Subscription] = {}
-        self.is_waiting = True
         self._share_listeners: dict[str, ShareListener | None] = {}
         self._topic_listeners: dict[str, QueuesListener] = {}
         self._assigned: tuple[MessageQueue, ...] | None = None
-        self._queues: PolledQueues | None = None
-        self._life = Life()
-        self._is_running = False
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
+        self._is_polled_handled = True
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        await self._life.close(partial(self._close, is_handled=kind is None))
-
-    @property
-    def instance(self) -> ClientInstance:
-        """What the consumer shares with others."""
-        return self._use.instance
+        self._is_polled_handled = kind is None
+        await self.close()
 
     # -- what is wanted -----------------------------------------------------------------------
 
@@ -137,28 +116,12 @@ class LitePullConsumer:
             IllegalNameError: the name is illegal.
             UsageError: this consumer has assigned queues.
         """
-        check_topic(topic)
         if self._assigned is not None:
             raise UsageError("this consumer has assigned queues: subscribe with another one")
-        version_ms = self.instance.next_version_ms()
-        self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
-        self.is_waiting = False
+        self._subscribe(topic, expression)
         self._share_listeners[topic] = listener
         if self._queues is not None:
             self._queues.listeners.set(topic, listener)
-            self._queues.subscription_changed(topic)
-
-    async def check_subscriptions(self) -> None:
-        """Asks the brokers whether they can serve the subscriptions, as `start` does.
-
-        After a later `subscribe` the consumer does so by itself too, and logs an error.
-
-        Raises:
-            ResponseError: a broker cannot: SQL92 is switched off there (1), for example.
-            NoNameServerError: the brokers cannot be asked for.
-        """
-        if self._queues is not None:
-            await self._queues.check()
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
@@ -223,39 +186,13 @@ class LitePullConsumer:
             subscription_data_set=[s for _, s in sorted(wanted.items())],
         )
 
-    def group_changed(self) -> None:
-        """Members came or went: share the queues out anew."""
-        if self._queues is not None:
-            self._queues.group_changed()
-
     # -- life ---------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Joins the group and begins to pull. Idempotent.
-
-        Raises:
-            NoNameServerError: none of the name servers can be asked.
-            UsageError: the shared instance has a consumer of this group already.
-            ResponseError: a broker cannot serve one of the subscriptions.
-            OffsetFileError: with broadcasting, the file of the offsets cannot be read.
-        """
-        await self._life.start(self._start)
-
-    async def _start(self) -> None:
-        if self._is_running:
-            return
-        await self._use.enter()
-        try:
-            await self._join()
-        except BaseException:
-            await self._close(is_handled=True)
-            raise
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
         offsets = await open_offsets(self.group, instance, settings, self._start_point)
         instance.groups.add_consumer(self)
-        self._is_running = True
+        self._is_running = self._is_polled_handled = True
         self._offsets = offsets
         timeout_ms = instance.settings.call_timeout_ms
         self._in_queues = QueueOffsets(instance.pool, instance.routes, timeout_ms)
@@ -288,10 +225,9 @@ class LitePullConsumer:
         instance.groups.inspections[self.group] = MemberInspection(
             self, settings, self._queues, instance.clock
         )
-        self._poll_hooks = self._hooks
-        if settings.enable_trace:
-            self._trace = TraceDispatcher(instance, self.group, CONSUME, settings.trace_topic)
-            self._poll_hooks += ConsumerTrace(self._trace, instance.clock).hooks
+        self._poll_hooks = self._traced_hooks(
+            settings.trace_topic if settings.enable_trace else None
+        )
         for topic, listener in self._share_listeners.items():
             self._queues.listeners.set(topic, listener)
         for topic, topic_listener in self._topic_listeners.items():
@@ -306,25 +242,18 @@ class LitePullConsumer:
 
         With `auto_commit`, what was polled counts as handled.
         """
-        await self._life.close(partial(self._close, is_handled=True))
+        await super().close()
 
-    async def _close(self, *, is_handled: bool) -> None:
-        if self._is_running:
-            self._is_running = False
-            instance = self.instance
-            await self._tasks.close()
-            if self._trace is not None:
-                await self._trace.close()
-            if self._queues is not None:
-                if is_handled and self.settings.auto_commit:
-                    self._queues.settle()
-                await self._queues.close()
-                self._queues = None
-            instance.groups.remove_consumer(self.group)
-            await instance.heartbeats.unregister(consumer_group=self.group)
-            for topic in self._subscriptions:
-                instance.routes.unsubscribe(topic)
-        await self._use.leave()
+    async def _leave(self) -> None:
+        await self._tasks.close()
+        if self._trace is not None:
+            await self._trace.close()
+        if self._queues is not None:
+            if self._is_polled_handled and self.settings.auto_commit:
+                self._queues.settle()
+            await self._queues.close()
+            self._queues = None
+        await self._leave_group()
 
     # -- messages -----------------------------------------------------------------------------
 

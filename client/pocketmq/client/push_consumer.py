@@ -12,15 +12,15 @@ from typing_extensions import Self
 from pocketmq.client.assignment import Assignment, WholeTopics
 from pocketmq.client.dispatch import Dispatcher, Listener
 from pocketmq.client.errors import ClosedError
+from pocketmq.client.group_member import GroupMember
 from pocketmq.client.hooked_listener import hooks_around
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.inspection import PushInspection
 from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
-from pocketmq.client.life import Life
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.member_offsets import open_offsets, start_point_of
 from pocketmq.client.member_queues import MemberQueues
-from pocketmq.client.message_selector import Expression, subscription_of
+from pocketmq.client.message_selector import Expression
 from pocketmq.client.order_locks import Locks, NoLocks, OrderLocks, OwnLocks
 from pocketmq.client.orderly import OrderlyDispatcher
 from pocketmq.client.process_queue import ProcessQueue
@@ -30,8 +30,6 @@ from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.send_back import SendBack
 from pocketmq.client.settings import CONCURRENCY_MAX, InstanceSettings, PushSettings, take_settings
 from pocketmq.client.stream import MessageStream
-from pocketmq.client.trace_dispatcher import CONSUME, TraceDispatcher
-from pocketmq.client.tracing import ConsumerTrace
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     SUBSCRIBE_ALL,
@@ -40,13 +38,13 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.message import MessageQueue, ReceivedMessage
-from pocketmq.protocol.names import check_group, check_topic, retry_topic
+from pocketmq.protocol.names import retry_topic
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.client")
 
 
-class PushConsumer:
+class PushConsumer(GroupMember[MemberQueues]):
     """Gives messages to a listener (`client/consumer/DefaultMQPushConsumer`)::
 
         async def handle(messages):
@@ -112,40 +110,22 @@ class PushConsumer:
         random: Random | None = None,
         **settings: Any,
     ) -> None:
-        check_group(group)
-        self.group = group
         self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
         _check_settings(self.settings, listener)
+        super().__init__(group, InstanceUse(instance, namesrv, clock, random, rest), hooks)
         self._is_broadcasting = self.settings.message_model == BROADCASTING
-        self._use = InstanceUse(instance, namesrv, clock, random, rest)
         now_ms = self.instance.clock.now_ms()
         self._start_point = start_point_of(self.settings, now_ms)
         self._listener, self._allocate = listener, allocate
         self._concurrency = self.settings.concurrency
-        self._hooks = hooks or ConsumeHooks()
-        self._trace: TraceDispatcher | None = None
         self._stream: MessageStream | None = None
-        self._subscriptions: dict[str, Subscription] = {}
-        self.is_waiting = True
         if not self._is_broadcasting:
             topic = retry_topic(group)
             self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
-        self._queues: MemberQueues | None = None
-        self._life = Life()
-        self._is_running = False
         self._is_paused = False
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
-
-    @property
-    def instance(self) -> ClientInstance:
-        """What the consumer shares with others."""
-        return self._use.instance
 
     # -- subscriptions ------------------------------------------------------------------------
 
@@ -160,32 +140,12 @@ class PushConsumer:
         Raises:
             IllegalNameError: the name is illegal.
         """
-        check_topic(topic)
-        version_ms = self.instance.next_version_ms()
-        self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
-        self.is_waiting = False
-        self._subscription_changed(topic)
-
-    async def check_subscriptions(self) -> None:
-        """Asks the brokers whether they can serve the subscriptions, as `start` does.
-
-        After a later `subscribe` the consumer does so by itself too, and logs an error.
-
-        Raises:
-            ResponseError: a broker cannot: SQL92 is switched off there (1), for example.
-            NoNameServerError: the brokers cannot be asked for.
-        """
-        if self._queues is not None:
-            await self._queues.check()
+        self._subscribe(topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
         if self._subscriptions.pop(topic, None) is not None:
             self._subscription_changed(topic)
-
-    def _subscription_changed(self, topic: str) -> None:
-        if self._queues is not None:
-            self._queues.subscription_changed(topic)
 
     # -- as its instance sees it --------------------------------------------------------------
 
@@ -198,33 +158,7 @@ class PushConsumer:
             subscription_data_set=[s for _, s in sorted(self._subscriptions.items())],
         )
 
-    def group_changed(self) -> None:
-        """Members came or went: share the queues out anew."""
-        if self._queues is not None:
-            self._queues.group_changed()
-
     # -- life ---------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Joins the group and begins to pull. Idempotent.
-
-        Raises:
-            NoNameServerError: none of the name servers can be asked.
-            UsageError: the shared instance has a consumer of this group already.
-            ResponseError: a broker cannot serve one of the subscriptions.
-            OffsetFileError: with broadcasting, the file of the offsets cannot be read.
-        """
-        await self._life.start(self._start)
-
-    async def _start(self) -> None:
-        if self._is_running:
-            return
-        await self._use.enter()
-        try:
-            await self._join()
-        except BaseException:
-            await self._close()
-            raise
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
@@ -292,10 +226,8 @@ class PushConsumer:
         )
 
     def _surround_listener(self) -> None:
-        instance, settings, hooks = self.instance, self.settings, self._hooks
-        if settings.enable_trace:
-            self._trace = TraceDispatcher(instance, self.group, CONSUME, settings.trace_topic)
-            hooks += ConsumerTrace(self._trace, instance.clock).hooks
+        instance, settings = self.instance, self.settings
+        hooks = self._traced_hooks(settings.trace_topic if settings.enable_trace else None)
         timeout_ms = 0 if settings.orderly else settings.consume_timeout_ms
         if hooks.before or hooks.after:
             self._dispatcher.surround(
@@ -317,13 +249,7 @@ class PushConsumer:
 
     async def close(self) -> None:
         """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
-        await self._life.close(self._close)
-
-    async def _close(self) -> None:
-        if self._is_running:
-            self._is_running = False
-            await self._leave()
-        await self._use.leave()
+        await super().close()
 
     async def _leave(self) -> None:
         instance = self.instance
@@ -339,10 +265,7 @@ class PushConsumer:
         if self._queues is not None:
             await self._queues.close(in_threads)
             self._queues = None
-        instance.groups.remove_consumer(self.group)
-        await instance.heartbeats.unregister(consumer_group=self.group)
-        for topic in self._subscriptions:
-            instance.routes.unsubscribe(topic)
+        await self._leave_group()
 
     # -- while it runs ------------------------------------------------------------------------
 
