@@ -14,6 +14,8 @@ from pocketmq.broker.statistics.day_totals import next_midnight_ms
 from pocketmq.protocol.batch import BatchEntry, encode_batch
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
 from pocketmq.protocol.bodies.topics import KVTable, TopicStatsTable
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.brokers import BrokerStatsRequest, HAStatusRequest
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.topics import (
@@ -22,6 +24,7 @@ from pocketmq.protocol.requests.topics import (
     TopicStatsRequest,
 )
 from pocketmq.testing.clock import VirtualClock
+from pocketmq.transport.connection import Connection
 
 START_MS = 1_700_000_000_000
 
@@ -200,3 +203,19 @@ async def test_timer_figures(client: Client, clock: VirtualClock) -> None:
     table = await figures(client)
     assert (table["timerCongestNum"], table["timerOffsetBehind"]) == ("0", "0")
     assert float(table["timerDequeueTps"]) > 0
+
+
+async def test_a_blocked_loop_is_told(
+    client: Client, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def block(_: Command, __: Connection) -> Command:
+        clock.block(0.5)
+        return Command(0)
+
+    client.broker.handlers[RequestCode.HEART_BEAT] = block
+    await client.heartbeat()
+    await clock.advance(0)
+    table = await figures(client)
+    assert table["loopBlockedTimes"] == "1"
+    assert 450 < int(table["loopBlockedMaxMs"]) <= 500
+    assert "begun last: request 34" in caplog.text

@@ -52,6 +52,7 @@ from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.server import Server
 from pocketmq.transport.tasks import Action, Tasks, repeat
 
@@ -151,6 +152,8 @@ class Broker:
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
         store.on_appended = self.polling.arrived
+        self.watch = LoopWatch(clock)
+        stack.callback(self.watch.close)
         self.keys = KeyIndex(store)
         store.on_checkpointed = self.keys.want
 
@@ -166,6 +169,7 @@ class Broker:
             on_close=self._disconnected,
             connections_max=config.connections_max,
             chunks=store,
+            watch=self.watch,
         )
         store.connections = lambda: len(server.connections)
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
@@ -228,7 +232,8 @@ class Broker:
             checking = ("checks", lambda c: c.transaction_check_interval, checks.run)
             periods_ms = (checking, *periods_ms)
         for name, period_ms, action in periods_ms:
-            tasks.spawn(repeat(clock, self._in_seconds(period_ms), action), name)
+            watched = self.watch.watched(name, action)
+            tasks.spawn(repeat(clock, self._in_seconds(period_ms), watched), name)
 
     def _in_seconds(self, period_ms: Callable[[BrokerConfig], float]) -> Callable[[], float]:
         return lambda: period_ms(self.config) / 1000

@@ -77,6 +77,10 @@ class VirtualClock:
         """How many timers are armed."""
         return sum(entry.callback is not None for _, _, entry in self._timers)
 
+    def block(self, seconds: float) -> None:
+        """Lets time go by while the loop is blocked: what is due meanwhile fires late."""
+        self._elapsed_s += seconds
+
     async def advance(self, seconds: float) -> None:
         """Moves time forward; every timer due on the way fires at its own moment, in order."""
         target = self._elapsed_s + seconds

@@ -94,3 +94,13 @@ async def test_no_time_at_all_passes_without_an_advance(
     await clock.sleep(seconds)
     assert fired == [1]
     assert clock.monotonic() == 0.0
+
+
+async def test_what_is_due_while_the_loop_is_blocked_fires_late() -> None:
+    clock = VirtualClock()
+    fired: list[float] = []
+    clock.call_later(1, lambda: fired.append(clock.monotonic()))
+    clock.block(5)
+    assert fired == []
+    await clock.advance(1)
+    assert fired == [5]

@@ -19,6 +19,7 @@ from pocketmq.transport.clock import Clock, within
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.frame_stream import Chunks, FrameStream
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 
@@ -57,6 +58,7 @@ class Connection(FrameStream):
         chunks: told when a chunk begins and ends.
         before_request: called with each request to the peer before it is encoded, and may change it
             (RocketMQ's `RPCHook#doBeforeRequest`).
+        watch: told of each request of the peer before it is handled.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class Connection(FrameStream):
         on_close: Callable[[Connection], object] | None = None,
         chunks: Chunks | None = None,
         before_request: BeforeRequest | None = None,
+        watch: LoopWatch | None = None,
     ) -> None:
         super().__init__(clock, limits or Limits(), dials=greets, chunks=chunks)
+        self._watch = watch
         self._before_request = before_request
         self.codec = Codec.JSON
         self.peer_is_pocketmq = False
@@ -230,6 +234,8 @@ class Connection(FrameStream):
         if len(self._tasks) >= self.limits.tasks_max:
             self.refuse(request, ResponseCode.SYSTEM_BUSY, OVERLOAD)
             return
+        if self._watch is not None:
+            self._watch.began(request.code)
         try:
             reply = handler(request, self)
             if reply is None:

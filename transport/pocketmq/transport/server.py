@@ -11,6 +11,7 @@ from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handlers
 from pocketmq.transport.frame_stream import Chunks
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 
 log = logging.getLogger("pocketmq.transport")
@@ -30,6 +31,7 @@ class Server:
         on_close: called when a connection is gone.
         connections_max: how many may be open together.
         chunks: told when a chunk of any connection begins and ends.
+        watch: told of each request.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class Server:
         on_close: Callable[[Connection], object] | None = None,
         connections_max: int = CONNECTIONS_MAX,
         chunks: Chunks | None = None,
+        watch: LoopWatch | None = None,
     ) -> None:
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
-        self._on_close, self._chunks = on_close, chunks
+        self._on_close, self._chunks, self._watch = on_close, chunks, watch
         self._connections_max = connections_max
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = Permits("async", ASYNC_PERMITS)
@@ -81,6 +84,7 @@ class Server:
             on_open=self._opened,
             on_close=self._closed,
             chunks=self._chunks,
+            watch=self._watch,
         )
 
     def _opened(self, connection: Connection) -> None:

@@ -11,6 +11,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol import names
 from pocketmq.protocol.codes import Version
 from pocketmq.transport.clock import Clock
+from pocketmq.transport.loop_watch import LoopWatch
 
 _EXECUTORS = ("send", "pull", "litePull", "query", "ack")
 """RocketMQ has a queue of requests for each of them; here requests never queue."""
@@ -27,6 +28,7 @@ class RuntimeInfo:
     Args:
         store, schedule, polling: of the broker.
         statistics: the rates and totals.
+        watch: of the event loop.
         clock: for the broker's age.
     """
 
@@ -36,8 +38,10 @@ class RuntimeInfo:
         schedule: Schedule,
         polling: LongPolling,
         statistics: Statistics,
+        watch: LoopWatch,
         clock: Clock,
     ) -> None:
+        self._watch = watch
         self._store, self._schedule, self._polling = store, schedule, polling
         self._statistics, self._clock = statistics, clock
         self._oldest_ms: dict[int, tuple[int, int]] = {}
@@ -51,6 +55,7 @@ class RuntimeInfo:
             **self._days(),
             **self._disk(),
             **self._queues(),
+            **self._loop(),
             **self._delays(),
         }
 
@@ -164,6 +169,12 @@ class RuntimeInfo:
         figures["EndTransactionQueueSize"] = 0
         figures["EndTransactionThreadPoolQueueCapacity"] = 0
         return figures
+
+    def _loop(self) -> dict[str, object]:
+        return {
+            "loopBlockedTimes": self._watch.count,
+            "loopBlockedMaxMs": round(self._watch.max_s * 1000),
+        }
 
     def _delays(self) -> dict[str, object]:
         timers, now_s = self._schedule.timers.delivery, self._clock.monotonic()
