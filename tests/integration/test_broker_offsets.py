@@ -63,7 +63,7 @@ async def lose_everything(client: Client, clock: VirtualClock) -> None:
     store = client.broker.store
     await clock.advance(1)
     for _ in range(4):
-        Retention(store, 0).run()
+        await Retention(store, 0).run()
         await store.checkpoint()
 
 

@@ -129,7 +129,7 @@ async def expire(client: Client, clock: VirtualClock) -> None:
     store = client.broker.store
     await clock.advance(1)
     for _ in range(4):  # a last segment goes once its successor is on the disk
-        Retention(store, 0).run()
+        await Retention(store, 0).run()
         await store.checkpoint()
 
 

@@ -182,9 +182,9 @@ async def test_what_retention_took_and_what_was_deleted_is_not_found(
     await fill(client)
     await clock.advance(3)
     store = client.broker.store
-    Retention(store, 0).run()
+    await Retention(store, 0).run()
     await store.checkpoint()
-    Retention(store, 0).run()
+    await Retention(store, 0).run()
     await store.checkpoint()
     assert await client.refusal(by_key("k1")) == NOT_FOUND
     await client.send(b"new", properties=properties("U", "k1"))

@@ -44,9 +44,9 @@ class CleaningHandlers:
             RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
         }
 
-    def remove_expired(self, _: Command, connection: Connection) -> Command:
+    async def remove_expired(self, _: Command, connection: Connection) -> Command:
         """27, 306, 329: one round of retention; a queue's index goes with its messages."""
-        removed = self._retention.run()
+        removed = await self._retention.run()
         log.info("%s had expired segments removed: %d", connection.remote_address, removed)
         return Command(ResponseCode.SUCCESS)
 

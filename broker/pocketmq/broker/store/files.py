@@ -10,6 +10,8 @@ import sqlite3
 from collections import OrderedDict
 from pathlib import Path
 
+from pocketmq.broker.store.freeing import Freeing
+
 OPEN_FILES_MAX = 1024
 """Handles kept open; the least recently used one is closed for the next."""
 
@@ -21,11 +23,15 @@ class Files:
     """Reads and writes files by path, with a bounded number of open handles.
 
     Not for several threads, except `sync`.
+
+    Attributes:
+        freeing: the space of deleted files.
     """
 
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._open_files_max = open_files_max
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
+        self.freeing = Freeing()
 
     def make_directory(self, path: Path) -> None:
         """Makes a directory, and those above it, if they are missing; they are on the disk then.
@@ -97,9 +103,17 @@ class Files:
             os.close(handle)
 
     def delete(self, path: Path) -> None:
-        """Removes a file if it is there."""
-        self._close(str(path))
-        path.unlink(missing_ok=True)
+        """Removes a file if it is there; its space is free a little later."""
+        handle = self._handles.pop(str(path), None)
+        try:
+            if handle is None:
+                handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            path.unlink()
+        except FileNotFoundError:
+            pass
+        finally:
+            if handle is not None:
+                self.freeing.take(handle)
 
     def delete_directory(self, path: Path) -> None:
         """Removes a directory of files, if it is there."""
@@ -128,9 +142,10 @@ class Files:
         return str(path) in self._handles or path.exists()
 
     def close(self) -> None:
-        """Closes every handle."""
+        """Closes every handle, and returns when the space of deleted files is free."""
         while self._handles:
             os.close(self._handles.popitem()[1])
+        self.freeing.close()
 
     def _handle(self, path: Path) -> int:
         key = str(path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
@@ -13,6 +14,9 @@ log = logging.getLogger("pocketmq.store")
 
 SEGMENTS_PER_ROUND_MAX = 64
 """Segments that one round removes, so that sends do not wait for it."""
+
+LOGS_PER_TURN = 500
+"""Logs that are looked at between two turns of the loop."""
 
 
 class Retention:
@@ -37,16 +41,25 @@ class Retention:
     ) -> None:
         self._store, self.reserved_ms = store, reserved_ms
         self._still_needs = still_needs
+        self._running = asyncio.Lock()
 
-    def run(self) -> int:
+    async def run(self) -> int:
         """One round; returns how many segments were removed."""
-        self._store.disk.check()
-        return self._remove_expired() + self._remove_for_room()
+        async with self._running:
+            self._store.disk.check()
+            return await self._remove_expired() + await self._remove_for_room()
 
-    def _remove_expired(self) -> int:
+    async def _logs(self) -> AsyncIterator[QueueLog]:
+        """All logs, with a turn for the others after so many of them."""
+        for number, queue_log in enumerate(self._store.readable_logs(), 1):
+            yield queue_log
+            if number % LOGS_PER_TURN == 0:
+                await self._store.clock.sleep(0)
+
+    async def _remove_expired(self) -> int:
         limit = self._store.clock.now_ms() - self.reserved_ms
         removed = 0
-        for queue_log in self._store.readable_logs():
+        async for queue_log in self._logs():
             while (
                 queue_log.min_offset < queue_log.max_offset
                 and queue_log.segment_last_timestamp(0) < limit
@@ -58,24 +71,26 @@ class Retention:
                     break
                 if removed >= SEGMENTS_PER_ROUND_MAX:
                     return removed
-                self._drop(queue_log, "it is older than fileReservedTime")
+                await self._drop(queue_log, "it is older than fileReservedTime")
                 removed += 1
         return removed
 
-    def _remove_for_room(self) -> int:
+    async def _remove_for_room(self) -> int:
         if not self._store.disk.wants_cleaning:
             return 0
         # Only finished segments: what is being written is kept whatever the disk says.
         oldest = [
             (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
-            for queue_log in self._store.readable_logs()
+            async for queue_log in self._logs()
             if queue_log.has_spare_segment and not self._still_needs(queue_log)
         ]
         heapq.heapify(oldest)
         removed = 0
         while oldest and removed < SEGMENTS_PER_ROUND_MAX and self._store.disk.wants_cleaning:
             _, number, queue_log = heapq.heappop(oldest)
-            self._drop(queue_log, "the disk is over diskSpaceCleanForciblyRatio")
+            if not queue_log.has_spare_segment:
+                continue  # meanwhile its topic was deleted
+            await self._drop(queue_log, "the disk is over diskSpaceCleanForciblyRatio")
             removed += 1
             self._store.disk.check()
             if queue_log.has_spare_segment and not self._still_needs(queue_log):
@@ -83,7 +98,8 @@ class Retention:
                 heapq.heappush(oldest, entry)
         return removed
 
-    def _drop(self, queue_log: QueueLog, reason: str) -> None:
+    async def _drop(self, queue_log: QueueLog, reason: str) -> None:
+        """Removes a segment, and returns when its space is free: the disk is judged by it."""
         size = queue_log.drop_oldest_segment()
         log.info(
             "%s queue %d: removed %d bytes of records, it begins at offset %d now: %s",
@@ -93,3 +109,4 @@ class Retention:
             queue_log.min_offset,
             reason,
         )
+        await self._store.files.freeing.wait()

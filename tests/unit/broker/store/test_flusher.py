@@ -375,7 +375,7 @@ async def test_a_power_cut_during_retention_keeps_the_offset(
     await clock.advance(3600)
     retention = Retention(store, 1000)
     for step in range(4):
-        retention.run()
+        await retention.run()
         left = tmp_path / f"left-{step}"
         files.left_after_power_cut(tmp_path / "data", left)
         other = open_store(left, clock, SYNC)

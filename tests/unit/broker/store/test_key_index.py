@@ -248,7 +248,7 @@ async def test_whatever_happens_searches_find_what_is_there(
             await store.checkpoint()
             await index.run()
         elif action == "age":
-            Retention(store, chance.randrange(20)).run()
+            await Retention(store, chance.randrange(20)).run()
             await store.checkpoint()
         elif action == "lose":
             keys = files_in(data, "keys")

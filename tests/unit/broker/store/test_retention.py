@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from unit.broker.store.stores import (
 
 from pocketmq.broker.store import retention as retention_module
 from pocketmq.broker.store.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.freeing import Freeing
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, settle
 
 HOUR_S = 3600
 HOUR_MS = 3_600_000
@@ -35,7 +37,7 @@ async def store(data: Path, clock: VirtualClock) -> AsyncIterator[MessageStore]:
 
 async def run(retention: Retention, store: MessageStore) -> int:
     """A round, and the checkpoint that follows it in a broker."""
-    removed = retention.run()
+    removed = await retention.run()
     await store.checkpoint()
     return removed
 
@@ -138,10 +140,10 @@ async def test_a_full_disk_takes_the_oldest_finished_segments_of_all_queues(
 
     store.disk = DiskGuard(data, 100.0, 35.0, 1000, measure)
     retention = Retention(store, 1000 * HOUR_MS)
-    assert retention.run() == 3
+    assert await retention.run() == 3
     assert [store.queue_log(TOPIC, q).min_offset for q in (0, 1)] == [2, 1]
     store.disk = DiskGuard(data, 100.0, 1.0, 1000, measure)
-    assert retention.run() == 1
+    assert await retention.run() == 1
     assert [len(bodies(store, queue_id=q)) for q in (0, 1)] == [1, 1]
 
 
@@ -158,9 +160,66 @@ async def test_a_damaged_queue_does_not_keep_the_others(
     await clock.advance(2 * HOUR_S)
     store = open_store(data, clock)
     retention = Retention(store, HOUR_MS)
-    assert retention.run() == 2
-    retention.run()
+    assert await retention.run() == 2
+    await retention.run()
     assert caplog.text.count("queue 0 cannot be read") == 1
     missing.write_bytes(content)
     assert len(bodies(store)) == 3
     await store.close()
+
+
+class Gate(Freeing):
+    """Frees space only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.waiting.set()
+        await self.opened.wait()
+
+
+async def test_a_topic_may_be_deleted_while_its_segments_are_freed(
+    store: MessageStore, clock: VirtualClock, data: Path
+) -> None:
+    put(store, *[bytes(900)] * 4)
+    await store.checkpoint()
+    gate = store.files.freeing = Gate()
+    store.disk = DiskGuard(data, 100.0, 1.0, 1000, lambda _: DiskUse(100, 99, 1))
+    running = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    await gate.waiting.wait()
+    store.delete_topic(TOPIC)
+    gate.opened.set()
+    assert await running == 1
+    assert segment_files(data) == []
+
+
+async def test_the_space_of_a_segment_is_free_before_the_disk_is_judged_again(
+    store: MessageStore, data: Path
+) -> None:
+    put(store, *[bytes(900)] * 4)
+    await store.checkpoint()
+    gate = store.files.freeing = Gate()
+    used = 99
+    store.disk = DiskGuard(data, 100.0, 50.0, 1000, lambda _: DiskUse(100, used, 100 - used))
+    running = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    await gate.waiting.wait()
+    used = 10
+    gate.opened.set()
+    assert await running == 1
+
+
+async def test_many_logs_are_looked_at_in_turns(
+    store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_module, "LOGS_PER_TURN", 2)
+    for queue_id in range(5):
+        put(store, b"x", queue_id=queue_id)
+    turns: list[None] = []
+    rounds = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    while not rounds.done():
+        turns.append(None)
+        await settle(1)
+    assert len(turns) >= 3

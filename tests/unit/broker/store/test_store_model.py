@@ -195,7 +195,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def remove_old(self) -> None:
-        Retention(self.store, RESERVED_MS).run()
+        self.loop.run_until_complete(Retention(self.store, RESERVED_MS).run())
         limit = self.clock.now_ms() - RESERVED_MS
         for queue in QUEUES:
             queue_log = self.store.find_log(*queue)

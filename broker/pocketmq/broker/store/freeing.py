@@ -1,0 +1,62 @@
+"""Gives the space of deleted files back to the system, in a thread.
+
+To remove a file's name is quick. To free its blocks and cached pages takes the system up to 100 ms
+a gigabyte, which it spends in whatever call lets go of the file last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+
+log = logging.getLogger("pocketmq.store")
+
+FREED_ELSEWHERE_SIZE_MIN = 256 * 1024
+"""Smaller files are freed at once: that takes less time than to hand them over."""
+
+STEP_SIZE = 16 * 1024 * 1024
+"""Bytes that are freed at once: one long step would keep the file system's journal from others."""
+
+
+class Freeing:
+    """Files without a name that are still open, until they are gone."""
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._last: Future[None] | None = None
+
+    def take(self, handle: int) -> None:
+        """Closes a deleted file, and frees what it held."""
+        if os.fstat(handle).st_size < FREED_ELSEWHERE_SIZE_MIN:
+            os.close(handle)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "pocketmq-free")
+        self._last = self._thread.submit(_free, handle)
+
+    async def wait(self) -> None:
+        """Returns when everything that was taken before is freed."""
+        if self._last is not None:
+            await asyncio.wrap_future(self._last)
+
+    def close(self) -> None:
+        """Returns when everything is freed."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+
+
+def _free(handle: int) -> None:
+    try:
+        state = os.fstat(handle)
+        # A file that has another name, such as a copy by hard links, keeps its content.
+        size = 0 if state.st_nlink else state.st_size
+        while size > 0:
+            size = max(size - STEP_SIZE, 0)
+            os.ftruncate(handle, size)
+    except OSError as e:
+        log.warning("a deleted file cannot be emptied in steps, so it goes as a whole: %s", e)
+    finally:
+        os.close(handle)
