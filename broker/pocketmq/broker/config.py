@@ -77,6 +77,8 @@ class BrokerConfig(
         allow_recall_when_broker_not_writeable: also while brokerPermission forbids sends.
         register_name_server_period: how often it registers, 10 to 60 s.
         register_broker_timeout_mills: how long one registration may take.
+        enable_single_topic_register: tell name servers changed topics one by one, as Apache's need
+            it if they run with deleteTopicWithBrokerRegistration.
         enable_property_filter: allow SQL92 filters; RocketMQ has them off.
         long_polling_enable: hold pulls that find nothing.
         short_polling_time_mills: how long they are held when long polling is off.
@@ -142,6 +144,7 @@ class BrokerConfig(
 
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
+    enable_single_topic_register: bool = False
 
     enable_property_filter: bool = True
     long_polling_enable: bool = True

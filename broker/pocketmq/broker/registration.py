@@ -1,26 +1,45 @@
-"""Keeps all name servers informed: every 30 s, at once when topics change, and at the stop."""
+"""Keeps all name servers informed: every 30 s, at once when topics change, and at the stop.
+
+On each connection a name server is told all topics once, and after that only those that change
+(`BrokerController#registerIncrementBrokerData`). Every 30 s it is asked which version it has; if
+that is another one than ours, it is told all of them again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol import loose_json
-from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfig, TopicConfigTable
-from pocketmq.protocol.errors import PocketMQError
+from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
+from pocketmq.protocol.bodies.topics import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+)
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import PocketMQError, ResponseError, response_error
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.requests.nameserver import (
     QueryDataVersionRequest,
     QueryDataVersionResponse,
     RegisterBrokerRequest,
+    RegisterTopicRequest,
     UnregisterBrokerRequest,
 )
-from pocketmq.transport.clock import Clock
+from pocketmq.transport.clock import Clock, within
 from pocketmq.transport.connection import Connection
+from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.tasks import Tasks
 
@@ -37,6 +56,16 @@ RECONNECT_DELAY_S = 0.5
 def name_server_list(text: str) -> list[str]:
     """The addresses of a list such as ``host1:9876;host2:9876``."""
     return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+
+
+class _Known(NamedTuple):
+    """Which version of the topics a name server has, as long as the connection is open.
+
+    Another connection may lead to a name server that was started anew and knows nothing.
+    """
+
+    connection: Connection
+    version: DataVersion
 
 
 class Registration:
@@ -57,6 +86,8 @@ class Registration:
         self._servers = name_server_list(config.namesrv_addr)
         self._pool = ConnectionPool(clock, on_close=self._disconnected)
         self._reachable: dict[str, bool] = {}
+        self._known: dict[str, _Known] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted = asyncio.Event()
         self._advertise = config.advertise_text or None
         self._is_leaving = False
@@ -80,28 +111,26 @@ class Registration:
             await self.register()
 
     async def register(self) -> int:
-        """Sends the topics to all name servers; returns how many have them now."""
-        request, body = self._registration()
-        done = await asyncio.gather(
-            *(self._register_with(server, request, body) for server in self._servers)
-        )
-        return sum(done)
+        """Tells all name servers what they lack; returns how many know all topics now."""
+        return sum(await asyncio.gather(*map(self._register_with, self._servers)))
 
-    def _registration(self) -> tuple[RegisterBrokerRequest, bytes]:
-        request = RegisterBrokerRequest(
+    def _request(self, *, is_partial: bool) -> RegisterBrokerRequest:
+        return RegisterBrokerRequest(
             broker_name=self.config.broker_name,
             broker_addr=self._address,
             cluster_name=self.config.broker_cluster_name,
             broker_id=self.config.broker_id,
             advertise=self._advertise,
+            partial=is_partial or None,
         )
-        body = RegisterBrokerBody(
+
+    def _body(self, topics: Iterable[TopicConfig]) -> bytes:
+        return RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
-                topic_config_table={t.topic_name: self._registered(t) for t in self._topics},
+                topic_config_table={t.topic_name: self._registered(t) for t in topics},
                 data_version=self._topics.version,
             )
         ).encode()
-        return request, body
 
     def _registered(self, topic: TopicConfig) -> TopicConfig:
         """The topic with no more permission than the broker has (brokerPermission)."""
@@ -119,11 +148,16 @@ class Registration:
             cluster_name=self.config.broker_cluster_name,
             broker_id=self.config.broker_id,
         )
-        answers = await asyncio.gather(
-            *(self._knows(server, request, version) for server in self._servers)
+        await asyncio.gather(
+            *(self._register_unless_known(server, request, version) for server in self._servers)
         )
-        if not all(answers):
-            await self.register()
+
+    async def _register_unless_known(
+        self, server: str, request: QueryDataVersionRequest, version: bytes
+    ) -> None:
+        if not await self._knows(server, request, version):
+            self._known.pop(server, None)
+            await self._register_with(server)
 
     async def _knows(self, server: str, request: QueryDataVersionRequest, version: bytes) -> bool:
         try:
@@ -139,11 +173,10 @@ class Registration:
             return False
         return not answer.changed
 
-    async def _register_with(
-        self, server: str, request: RegisterBrokerRequest, body: bytes
-    ) -> bool:
+    async def _register_with(self, server: str) -> bool:
         try:
-            await self._pool.ask(server, request, self.config.register_broker_timeout_mills, body)
+            async with self._turns[server]:  # in order, or an older change would come last
+                await self._tell(server)
         except PocketMQError as e:
             if self._reachable.get(server, True):
                 log.warning("cannot register with name server %s: %s", server, e)
@@ -154,9 +187,84 @@ class Registration:
         self._reachable[server] = True
         return True
 
+    async def _tell(self, server: str) -> None:
+        """Tells a name server the topics that it lacks.
+
+        Raises:
+            PocketMQError: it did not take them.
+        """
+        timeout_ms = self.config.register_broker_timeout_mills
+        try:
+            connection = await within(self._clock, timeout_ms / 1000, self._pool.get(server))
+        except TimeoutError:
+            raise CallTimeoutError(server, timeout_ms) from None
+        changed = self._lacking(server, connection)
+        if changed is not None:
+            try:
+                await self._send_changes(server, connection, changed)
+                return
+            except ResponseError as e:
+                log.info("name server %s wants all topics: %s", server, e)
+        await self._send(server, connection, self._topics, is_partial=False)
+
+    def _lacking(self, server: str, connection: Connection) -> list[TopicConfig] | None:
+        """The topics that a name server lacks; None if it has to be told all of them."""
+        known = self._known.get(server)
+        if known is None or known.connection is not connection:
+            return None
+        return self._topics.changed_since(known.version)
+
+    async def _send_changes(
+        self, server: str, connection: Connection, changed: list[TopicConfig]
+    ) -> None:
+        if changed and self.config.enable_single_topic_register:
+            await self._send_singly(server, connection, changed)
+        elif changed:
+            await self._send(server, connection, changed, is_partial=True)
+
+    async def _send_singly(
+        self, server: str, connection: Connection, changed: list[TopicConfig]
+    ) -> None:
+        """Adds topics one by one, which leaves the version: it is asked for in the next round."""
+        self._known.pop(server, None)
+        version = self._topics.version
+        for topic in map(self._registered, changed):
+            queues = QueueData(
+                broker_name=self.config.broker_name,
+                read_queue_nums=topic.read_queue_nums,
+                write_queue_nums=topic.write_queue_nums,
+                perm=topic.perm,
+                topic_sys_flag=topic.topic_sys_flag,
+            )
+            request = RegisterTopicRequest(topic=topic.topic_name)
+            await self._ask(server, connection, request, TopicRoute(queue_datas=[queues]).encode())
+        self._known[server] = _Known(connection, version)
+
+    async def _send(
+        self,
+        server: str,
+        connection: Connection,
+        topics: Iterable[TopicConfig],
+        *,
+        is_partial: bool,
+    ) -> None:
+        self._known.pop(server, None)
+        request, version = self._request(is_partial=is_partial), self._topics.version
+        await self._ask(server, connection, request, self._body(topics))
+        self._known[server] = _Known(connection, version)
+
+    async def _ask(
+        self, server: str, connection: Connection, request: RequestHeader, body: bytes
+    ) -> None:
+        command = Command(request.code, header=request, body=body)
+        answer = await connection.call(command, self.config.register_broker_timeout_mills)
+        if answer.code != ResponseCode.SUCCESS:
+            raise response_error(answer.code, answer.remark, server)
+
     def _disconnected(self, connection: Connection) -> None:
         """Looks for a name server that went away: when it is back it knows nothing of us."""
         server = connection.attributes.get("address")
+        self._known.pop(server or "", None)
         if server is None or self._is_leaving or server in self._reconnecting:
             return
         self._reconnecting.add(server)
@@ -167,7 +275,7 @@ class Registration:
         pause_s = RECONNECT_DELAY_S
         try:
             await self._clock.sleep(pause_s)
-            while not await self._register_with(server, *self._registration()):
+            while not await self._register_with(server):
                 pause_s = min(2 * pause_s, period_s)
                 await self._clock.sleep(pause_s)
         finally:

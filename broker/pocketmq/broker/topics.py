@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.topic_changes import TopicChanges
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
@@ -45,6 +46,7 @@ class TopicTable:
             if state
             else DataVersion(timestamp=clock.now_ms())
         )
+        self._changes = TopicChanges(self.version.counter)
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -65,8 +67,10 @@ class TopicTable:
         if not changed:
             return
         self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
+        version = self.version.counter + 1
         for config in changed:
             self._topics[config.topic_name] = config
+            self._changes.note(config.topic_name, version)
         self._changed()
 
     def remove(self, name: str) -> bool:
@@ -75,12 +79,21 @@ class TopicTable:
             return False
         self._metadata.remove_topic(name)
         del self._topics[name]
-        self._changed()
+        self.renew_version()
         return True
 
     def renew_version(self) -> None:
-        """Has the name servers take the topics anew, though the table has not changed."""
+        """Has the name servers take all topics anew, though perhaps none has changed."""
+        self._changes.forget_all(self.version.counter + 1)
         self._changed()
+
+    def changed_since(self, version: DataVersion) -> list[TopicConfig] | None:
+        """The topics that changed after a version of this run, the newest first.
+
+        None if they are not all that changed then, so that the whole table has to be told.
+        """
+        names = self._changes.since(version.counter)
+        return None if names is None else [self._topics[name] for name in names]
 
     def _changed(self) -> None:
         self.version = self.version.next(self._clock.now_ms())

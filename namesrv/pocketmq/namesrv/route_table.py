@@ -60,6 +60,7 @@ class Registration(msgspec.Struct, kw_only=True):
     mappings: dict[str, TopicQueueMapping] = msgspec.field(default_factory=dict)
     advertised: Advertised = Advertised()
     channel: object = None
+    is_partial: bool = False
 
     @property
     def key(self) -> BrokerKey:
@@ -117,8 +118,9 @@ class RouteTable:
             drops_other_topics: remove the topics of the broker name that are not registered now.
 
         Raises:
-            ResponseError: a broker that is not known here registers a single topic, as brokers do
-                when one topic changes, or there are too many brokers or topics.
+            ResponseError: a broker that is not known here registers a single topic or says that it
+                is not all, as brokers do when some topics change, or there are too many brokers or
+                topics.
         """
         held = self._addresses(broker.broker_name).get(broker.broker_id)
         if held and held != broker.address and self._is_outdated(broker, held):
@@ -156,11 +158,12 @@ class RouteTable:
         return other is not None and other.version.state_version > broker.version.state_version
 
     def _check(self, broker: Registration, *, is_known: bool) -> None:
-        if not is_known and len(broker.topics) == 1:
+        if not is_known and (broker.is_partial or len(broker.topics) == 1):
             raise ResponseError(
                 ResponseCode.SYSTEM_ERROR,
                 f"register broker failed: {broker.broker_name} with id {broker.broker_id} is not "
-                f"known here and registers a single topic; it has to register all of them first",
+                f"known here and registers {len(broker.topics)} of its topics; it has to register "
+                f"all of them first",
             )
         if broker.key not in self._live and len(self._live) >= BROKERS_MAX:
             raise ResponseError(

@@ -61,7 +61,8 @@ class BrokerHandlers:
         master = self._routes.register(
             registration,
             self._clock.now_ms(),
-            drops_other_topics=self._config.delete_topic_with_broker_registration,
+            drops_other_topics=self._config.delete_topic_with_broker_registration
+            and not header.partial,
         )
         if is_new:
             log.info(
@@ -100,6 +101,7 @@ class BrokerHandlers:
             mappings=table.topic_queue_mapping_info_map,
             advertised=parse_advertised(header.advertise) if header.advertise else Advertised(),
             channel=connection,
+            is_partial=bool(header.partial),
         )
 
     def _order_topics(self) -> bytes:

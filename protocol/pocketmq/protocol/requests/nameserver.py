@@ -13,8 +13,8 @@ from pocketmq.protocol.header import Header, RequestHeader
 class RegisterBrokerRequest(RequestHeader, kw_only=True):
     """A broker's addresses and topics, sent to every name server every 30 s.
 
-    `advertise` is PocketMQ's own: rules that give some callers another address (JSON text, a list
-    of `bodies.routes.AdvertiseRule`).
+    PocketMQ's own are `advertise`, rules that give some callers another address (JSON text, a list
+    of `bodies.routes.AdvertiseRule`), and `partial`: the broker has more topics than it tells here.
     """
 
     code: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
@@ -30,6 +30,7 @@ class RegisterBrokerRequest(RequestHeader, kw_only=True):
     body_crc32: int = 0
     zone_name: str | None = field(default=None, name="__ZONE_NAME")
     advertise: str | None = None
+    partial: bool | None = None
 
 
 class RegisterBrokerResponse(Header, kw_only=True):
