@@ -13,14 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
-from own_cluster import Cluster, cluster, memory_kb
+from own_cluster import Cluster, cluster, cpu_s, memory_kb
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer, ReceivedMessage
 from pocketmq.client.settings import PushSettings
@@ -159,12 +157,6 @@ async def idle_polls(target: Cluster, topic: str, count: int, seconds: int) -> I
     for connection in connections:
         connection.abort("the measurement is over")
     return Idle((polling_kb - connected_kb) / count, (connected_kb - at_first_kb) / count, percent)
-
-
-def cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def measure(given: argparse.Namespace) -> dict[str, float]:
