@@ -10,6 +10,7 @@ import msgspec
 from pocketmq.protocol.codes import PROTOCOL_VERSION, LanguageCode
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.header import Header, HeaderT, header_from_fields, text_fields
+from pocketmq.protocol.layouts import LaidOut
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -59,8 +60,11 @@ class Command(msgspec.Struct, eq=False):
         Raises:
             ContentError: a required field is missing or has the wrong type.
         """
-        if self.raw.__class__ is msgspec.Raw:
-            return read_json_fields(self.raw, cls)
+        raw = self.raw
+        if raw.__class__ is LaidOut:
+            return raw.read(cls)
+        if raw.__class__ is msgspec.Raw:
+            return read_json_fields(raw, cls)
         return header_from_fields(self.fields, cls)
 
     @property
@@ -75,6 +79,8 @@ class Command(msgspec.Struct, eq=False):
             return out | self.extra if self.extra else out
         if self.raw.__class__ is msgspec.Raw:
             return loads_fields(self.raw)
+        if self.raw.__class__ is LaidOut:
+            return self.raw.fields()
         fields: dict[str, Any] = self.raw
         return fields
 

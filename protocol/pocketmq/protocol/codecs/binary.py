@@ -14,9 +14,11 @@ from typing import Any
 from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.errors import FrameError, UsageError
 from pocketmq.protocol.header import Header, text_values, wire_getter
+from pocketmq.protocol.layouts import LaidOut, Layout
 
 _CODEC = int(Codec.BINARY)
-_FIXED = struct.Struct(">hbhiii")
+_BEFORE_REMARK = ">hbhii"
+_FIXED = struct.Struct(_BEFORE_REMARK + "i")
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 assert _FIXED.size == 17
@@ -28,12 +30,42 @@ NAME_SIZE_MAX = 0x7FFF
 """Bytes of a field's name: RocketMQ counts them in 16 bits with a sign."""
 
 
+_LAYOUTS: dict[int, Layout] = {}
+_LAYOUT_SIZE_MAX = 2048
+"""Bytes of the longest header whose layout is kept: one of each size, so some megabytes at most."""
+
+_MISSES_MAX = 16
+"""A layout that is no longer met makes room for another of the same size."""
+
+
 def decode(header: bytes, body: bytes) -> Command:
     """Reads a binary header.
 
     Raises:
         FrameError: a length points outside the header or text is not UTF-8.
     """
+    layout = _LAYOUTS.get(len(header))
+    if layout is not None:
+        # RocketMQ's own clients send this codec, and one client's requests differ in few values.
+        parts = layout.unpack(header)
+        if parts[5::2] == layout.constant:
+            code, language, version, opaque, flag = parts[:5]
+            try:
+                values = [value.decode() for value in parts[6::2]]
+            except UnicodeDecodeError as e:
+                raise _unreadable(e) from e
+            fields = LaidOut(layout, values)
+            return Command(
+                code, opaque, flag, body, None, language, version, _CODEC, None, None, fields
+            )
+    return _decode_any(header, body)
+
+
+def _unreadable(error: Exception) -> FrameError:
+    return FrameError(f"the binary header cannot be read: {error}")
+
+
+def _decode_any(header: bytes, body: bytes) -> Command:
     try:
         code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(header)
         position = _FIXED.size
@@ -43,62 +75,37 @@ def decode(header: bytes, body: bytes) -> Command:
             position += remark_size
         (ext_size,) = _INT.unpack_from(header, position)
         position += 4
-        fields = _decode_fields(_slice(header, position, ext_size)) if ext_size > 0 else {}
+        fields, spans = _walk_fields(header, position, ext_size) if ext_size > 0 else ({}, [])
     except (struct.error, UnicodeDecodeError) as e:
-        raise FrameError(f"the binary header cannot be read: {e}") from e
+        raise _unreadable(e) from e
+    is_whole = position + ext_size == len(header) and len(spans) == len(fields) > 0
+    if is_whole and not remark and len(header) <= _LAYOUT_SIZE_MAX:
+        _learn(header, fields, spans)
     return Command(code, opaque, flag, body, remark, language, version, _CODEC, None, None, fields)
 
 
-class _Layout:
-    """Where the values stand in one form of fields, and all the bytes between them.
-
-    RocketMQ's own clients send this codec, and one client's requests of a kind mostly differ in
-    their values only. Then one `unpack` cuts all values out at once, and comparing the bytes
-    between them proves that they were cut at the right places.
-    """
-
-    __slots__ = ("between", "misses", "names", "unpack")
-
-    def __init__(self, data: bytes, names: tuple[str, ...], spans: list[tuple[int, int]]) -> None:
-        sizes: list[int] = []
-        end = 0
-        for start, stop in spans:
-            sizes += (start - end, stop - start)
-            end = stop
-        self.unpack = struct.Struct("".join([f"{size}s" for size in sizes])).unpack
-        self.between = self.unpack(data)[0::2]
-        self.names = names
-        self.misses = 0
-
-
-_LAYOUTS: dict[int, _Layout] = {}
-_LAYOUT_SIZE_MAX = 2048
-"""Bytes of the longest fields whose layout is kept: one of each size, so some megabytes at most."""
-
-_MISSES_MAX = 16
-"""A layout that is no longer met makes room for another of the same size."""
-
-
-def _decode_fields(data: bytes) -> dict[str, str]:
-    layout = _LAYOUTS.get(len(data))
+def _learn(header: bytes, fields: dict[str, str], spans: list[tuple[int, int]]) -> None:
+    """Remembers the form of a header that no layout was known for."""
+    known = _LAYOUTS.get(len(header))
+    layout = Layout(_BEFORE_REMARK, header, fields, spans, ()) if known is None else None
+    if known is not None:
+        layout = known.widened(_BEFORE_REMARK, header, fields, spans)
+        if layout is None:
+            known.misses += 1
+            if known.misses > _MISSES_MAX:
+                del _LAYOUTS[len(header)]
     if layout is not None:
-        parts = layout.unpack(data)
-        if parts[0::2] == layout.between:
-            return dict(zip(layout.names, [v.decode() for v in parts[1::2]], strict=False))
-        layout.misses += 1
-        if layout.misses > _MISSES_MAX:
-            del _LAYOUTS[len(data)]
-    fields, spans = _walk_fields(data)
-    if layout is None and len(data) <= _LAYOUT_SIZE_MAX and len(spans) == len(fields) > 0:
-        _LAYOUTS[len(data)] = _Layout(data, tuple(fields), spans)
-    return fields
+        _LAYOUTS[len(header)] = layout
 
 
-def _walk_fields(data: bytes) -> tuple[dict[str, str], list[tuple[int, int]]]:
+def _walk_fields(
+    header: bytes, position: int, size: int
+) -> tuple[dict[str, str], list[tuple[int, int]]]:
     """The fields of a header one by one, and where each value stands."""
     fields: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
-    position, end = 0, len(data)
+    end = position + size
+    data = _slice(header, 0, end)
     while position < end:
         (name_size,) = _SHORT.unpack_from(data, position)
         name = _slice(data, position + 2, name_size)
