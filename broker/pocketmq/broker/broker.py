@@ -35,6 +35,7 @@ from pocketmq.broker.settings import (
     store_settings,
     timer_settings,
 )
+from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S, Statistics
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_index import KeyIndex
@@ -51,9 +52,11 @@ from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.server import Server
+from pocketmq.transport.slow_readers import SlowReaders
 from pocketmq.transport.tasks import Action, Tasks, repeat
 
 log = logging.getLogger("pocketmq.broker")
@@ -152,8 +155,12 @@ class Broker:
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
         store.on_appended = self.polling.arrived
-        self.watch = LoopWatch(clock)
-        stack.callback(self.watch.close)
+        self.pressure = pressure = Pressure(
+            LoopWatch(clock),
+            FrameBudget(clock, config.unread_size_max),
+            SlowReaders(clock, config.unsent_size_max, config.slow_reader_timeout / 1000),
+        )
+        stack.callback(pressure.watch.close)
         self.keys = KeyIndex(store)
         store.on_checkpointed = self.keys.want
 
@@ -169,7 +176,9 @@ class Broker:
             on_close=self._disconnected,
             connections_max=config.connections_max,
             chunks=store,
-            watch=self.watch,
+            watch=pressure.watch,
+            budget=pressure.budget,
+            slow_readers=pressure.slow_readers,
         )
         store.connections = lambda: len(server.connections)
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
@@ -232,7 +241,7 @@ class Broker:
             checking = ("checks", lambda c: c.transaction_check_interval, checks.run)
             periods_ms = (checking, *periods_ms)
         for name, period_ms, action in periods_ms:
-            watched = self.watch.watched(name, action)
+            watched = self.pressure.watch.watched(name, action)
             tasks.spawn(repeat(clock, self._in_seconds(period_ms), watched), name)
 
     def _in_seconds(self, period_ms: Callable[[BrokerConfig], float]) -> Callable[[], float]:

@@ -13,6 +13,8 @@ from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
 from pocketmq.protocol.names import TRACE_TOPIC
+from pocketmq.transport.frame_budget import UNREAD_SIZE_MAX
+from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S, UNSENT_SIZE_MAX
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
@@ -96,7 +98,11 @@ class BrokerConfig(
             like any topic.
         msg_trace_topic_name: of that topic.
         store_reply_message_enable: keep the replies to requests, besides delivering them.
-        connection_idle_timeout, write_buffer_max, connections_max: limits of connections.
+        connection_idle_timeout, connections_max: limits of connections.
+        write_buffer_max: bytes that one connection may leave unread before it is closed.
+        unsent_size_max: bytes that all of them may; the one that left the most is closed then.
+        slow_reader_timeout: so long a connection may read next to nothing of what waits for it.
+        unread_size_max: bytes of large requests that may be under way; others wait their turn.
     """
 
     broker_cluster_name: str = "DefaultCluster"
@@ -165,6 +171,9 @@ class BrokerConfig(
 
     connection_idle_timeout: int = 120_000
     write_buffer_max: int = 64 * MIB
+    unsent_size_max: int = UNSENT_SIZE_MAX
+    slow_reader_timeout: int = round(SLOW_READER_TIMEOUT_S * 1000)
+    unread_size_max: int = UNREAD_SIZE_MAX
     connections_max: int = 20_000
 
     def __post_init__(self) -> None:
@@ -202,6 +211,9 @@ class BrokerConfig(
             ("channelExpiredTimeout", self.channel_expired_timeout, 1000, 86_400_000),
             ("connectionIdleTimeout", self.connection_idle_timeout, 1000, 86_400_000),
             ("writeBufferMax", self.write_buffer_max, 2 * MIB, 1 << 40),
+            ("unsentSizeMax", self.unsent_size_max, 2 * MIB, 1 << 40),
+            ("slowReaderTimeout", self.slow_reader_timeout, 100, 86_400_000),
+            ("unreadSizeMax", self.unread_size_max, MIB, 1 << 40),
             ("connectionsMax", self.connections_max, 1, 1_000_000),
             ("maxHeldPulls", self.max_held_pulls, 0, 10_000_000),
             ("shortPollingTimeMills", self.short_polling_time_mills, 0, 600_000),

@@ -135,7 +135,7 @@ def _of_administration(broker: Broker) -> tuple[Family, ...]:
     calls = ClientCalls(broker.consumers)
     system_names = system_topic_names(config.broker_cluster_name, name)
     runtime_info = RuntimeInfo(
-        store, broker.schedule, broker.polling, broker.statistics, broker.watch, broker.clock
+        store, broker.schedule, broker.polling, broker.statistics, broker.pressure, broker.clock
     )
     resets = ResetHandlers(
         name, topics, groups, offsets, store, progress, broker.polling,

@@ -20,9 +20,9 @@ FIXED_KEYS = frozenset(
     {
         "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId", "brokerName",
         "connectionIdleTimeout", "connectionsMax", "listenPort", "maxHeldPulls",
-        "msgTraceTopicName", "namesrvAddr", "openFilesMax", "segmentSize", "storePathRootDir",
-        "timerCongestNumEachSlot",
-        "timerPrecisionMs", "vipChannelEnable", "writeBufferMax",
+        "msgTraceTopicName", "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
+        "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
+        "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
     }
 )  # fmt: skip
 """Keys that are read at the start: only the configuration file can change them."""

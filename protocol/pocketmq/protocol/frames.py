@@ -43,9 +43,12 @@ class FrameParser:
 
     Args:
         frame_size_max: bytes of the largest frame, length prefix included, that is accepted.
+
+    Attributes:
+        begun_count: frames that did not come in one chunk.
     """
 
-    __slots__ = ("_buffer", "_chunks", "_missing", "_position", "frame_size_max")
+    __slots__ = ("_buffer", "_chunks", "_missing", "_position", "begun_count", "frame_size_max")
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self.frame_size_max = frame_size_max
@@ -53,6 +56,12 @@ class FrameParser:
         self._position = 0
         self._chunks: list[bytes | bytearray] = []
         self._missing = 0
+        self.begun_count = 0
+
+    @property
+    def missing_size(self) -> int:
+        """Bytes that the frame that has begun still lacks; 0 while its size is not known."""
+        return max(self._missing, 0)
 
     @property
     def buffered_size(self) -> int:
@@ -97,7 +106,9 @@ class FrameParser:
         size, mark = _LENGTHS.unpack_from(buffer, start)
         self._check(size, mark)
         if available < 4 + size:
-            self._missing = 4 + size - available
+            if not self._missing:  # else it was looked at before
+                self._missing = 4 + size - available
+                self.begun_count += 1
             return None
         header_start = start + 8
         body_start = header_start + (mark & _HEADER_SIZE_MASK)

@@ -17,11 +17,13 @@ from pocketmq.protocol.errors import (
 )
 from pocketmq.transport.clock import Clock, within
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
+from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.frame_stream import Chunks, FrameStream
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
+from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -29,6 +31,9 @@ GREETING_FIELD = "pocketmq"
 """A loose field by which PocketMQ peers know each other; RocketMQ ignores it."""
 
 GREETING = {GREETING_FIELD: "1"}
+
+CLIENT_ID = "client_id"
+"""The attribute of a connection that says as whom its peer has introduced itself."""
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 """RocketMQ's words for a full request queue: its clients know them by heart."""
@@ -59,6 +64,7 @@ class Connection(FrameStream):
         before_request: called with each request to the peer before it is encoded, and may change it
             (RocketMQ's `RPCHook#doBeforeRequest`).
         watch: told of each request of the peer before it is handled.
+        budget, slow_readers: as of `FrameStream`, shared by the connections of a server.
     """
 
     def __init__(
@@ -75,8 +81,17 @@ class Connection(FrameStream):
         chunks: Chunks | None = None,
         before_request: BeforeRequest | None = None,
         watch: LoopWatch | None = None,
+        budget: FrameBudget | None = None,
+        slow_readers: SlowReaders | None = None,
     ) -> None:
-        super().__init__(clock, limits or Limits(), dials=greets, chunks=chunks)
+        super().__init__(
+            clock,
+            limits or Limits(),
+            dials=greets,
+            chunks=chunks,
+            budget=budget,
+            slow_readers=slow_readers,
+        )
         self._watch = watch
         self._before_request = before_request
         self.codec = Codec.JSON
@@ -286,6 +301,12 @@ class Connection(FrameStream):
             self.codec = Codec.MSGPACK
             if not self._dials:
                 self._greeting_due = True
+
+    @property
+    def peer_name(self) -> str:
+        """The peer's address, and its client id if it is known (attribute `CLIENT_ID`)."""
+        client_id = self.attributes.get(CLIENT_ID)
+        return self.remote_address + (f" (client {client_id})" if client_id else "")
 
     @property
     def pending_calls(self) -> int:

@@ -12,7 +12,9 @@ from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.transport.clock import Clock, Timer
 from pocketmq.transport.errors import ConnectionClosedError
+from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -47,10 +49,19 @@ class FrameStream(asyncio.Protocol):
         limits: what the connection may take.
         dials: whether this is the dialling side, which always takes the answers to its requests.
         chunks: told when a chunk begins and ends.
+        budget: gives room to large frames of the peer.
+        slow_readers: told when the peer does not keep up.
     """
 
     def __init__(
-        self, clock: Clock, limits: Limits, *, dials: bool, chunks: Chunks | None = None
+        self,
+        clock: Clock,
+        limits: Limits,
+        *,
+        dials: bool,
+        chunks: Chunks | None = None,
+        budget: FrameBudget | None = None,
+        slow_readers: SlowReaders | None = None,
     ) -> None:
         self.clock, self.limits = clock, limits
         self.remote_address = "unknown"
@@ -58,6 +69,9 @@ class FrameStream(asyncio.Protocol):
         self.close_reason = "closed by this side"
         self._dials = dials
         self._chunks = chunks
+        self._budget, self._slow_readers = budget, slow_readers
+        self._reserved = 0  # which frame has room reserved, by the parser's count
+        self._holds = 0  # reasons for which nothing is read
         self._in_chunk = False
         self._parser = frames.FrameParser(limits.frame_size_max)
         self._loop = asyncio.get_running_loop()
@@ -118,9 +132,11 @@ class FrameStream(asyncio.Protocol):
         try:
             # A peer that does not read its answers is not asked for more work; but the dialling
             # side always takes the answers to its own requests.
-            while self._writable is None or self._dials:
+            while not self._holds:
                 command = next_command()
                 if command is None:
+                    if self._reserved or self._parser.missing_size > SMALL_FRAME_SIZE:
+                        self._reserve_frame()
                     return
                 if command.flag & FLAG_RESPONSE:
                     self._take_response(command)
@@ -129,25 +145,58 @@ class FrameStream(asyncio.Protocol):
                 if is_closing():
                     return
         except FrameError as e:
-            log.warning("closing the connection of %s: %s", self.remote_address, e)
+            log.warning("closing the connection of %s: %s", self.peer_name, e)
             self.abort(str(e))
+
+    def _reserve_frame(self) -> None:
+        """Sees to it that a large frame has room before the rest of it is read."""
+        budget, parser = self._budget, self._parser
+        if budget is None or (parser.missing_size and parser.begun_count == self._reserved):
+            return
+        if self._reserved:
+            self._reserved = 0
+            budget.give_back(self)
+        if parser.missing_size > SMALL_FRAME_SIZE:
+            self._reserved = parser.begun_count
+            budget.reserve(self, parser.buffered_size + parser.missing_size)
+
+    def hold_reading(self) -> None:
+        """Takes nothing more of the peer until `release_reading`; may be called several times."""
+        self._holds += 1
+        if self._holds == 1 and not self.is_closing:
+            self._transport.pause_reading()
+
+    def release_reading(self) -> None:
+        """Goes on, in the next turn of the loop, if no other reason is left for holding."""
+        self._holds -= 1
+        if not self._holds and not self.is_closing:
+            self._transport.resume_reading()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._holds and not self.is_closing:
+            self._take_chunk()
 
     def pause_writing(self) -> None:
         """The peer does not keep up: stop reading its requests."""
         if self._writable is None:
             self._writable = self._loop.create_future()
-            if not self._dials and not self.is_closing:
-                self._transport.pause_reading()
+            if not self._dials:
+                self.hold_reading()
+            if self._slow_readers is not None and not self.is_closing:
+                self._slow_readers.begin(self)
 
     def resume_writing(self) -> None:
         """The peer keeps up again: go on with what was left."""
         writable, self._writable = self._writable, None
-        if writable is not None and not writable.done():
+        if writable is None:
+            return
+        if not writable.done():
             writable.set_result(None)
-        if not self.is_closing:
-            if not self._dials:
-                self._transport.resume_reading()
-            self._take_chunk()
+        if self._slow_readers is not None:
+            self._slow_readers.end(self)
+        if not self._dials:
+            self.release_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the stream, and what waited for the peer to read."""
@@ -160,6 +209,10 @@ class FrameStream(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
+        if self._slow_readers is not None:
+            self._slow_readers.end(self)
+        if self._budget is not None:
+            self._budget.give_back(self)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -188,6 +241,7 @@ class FrameStream(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._last_activity = self.clock.monotonic()
+        was_slow = self._writable is not None
         if len(out) == 1:
             self._transport.write(out[0])
         elif size <= JOIN_SIZE_MAX:
@@ -195,13 +249,24 @@ class FrameStream(asyncio.Protocol):
         else:
             self._transport.writelines(out)
         # The limit lies above the one at which writing pauses: there is nothing to ask before.
-        if (
-            self._writable is not None
-            and self._transport.get_write_buffer_size() > self.limits.write_buffer_max
-        ):
+        if self._writable is None:
+            return
+        if self._transport.get_write_buffer_size() > self.limits.write_buffer_max:
             reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
-            log.warning("closing the connection of %s: %s", self.remote_address, reason)
+            log.warning("closing the connection of %s: %s", self.peer_name, reason)
             self.abort(reason)
+        elif was_slow and self._slow_readers is not None:
+            self._slow_readers.wrote(self, size)
+
+    def set_pause_size(self, size: int) -> None:
+        """From how many unsent bytes on the peer counts as slow."""
+        if not self.is_closing:
+            self._transport.set_write_buffer_limits(high=size)
+
+    @property
+    def peer_name(self) -> str:
+        """Who the peer is, for people to read."""
+        return self.remote_address
 
     @property
     def is_closing(self) -> bool:
@@ -248,7 +313,7 @@ class FrameStream(asyncio.Protocol):
         quiet_s = self.clock.monotonic() - self._last_activity
         left_s = self.limits.idle_timeout_s - quiet_s
         if left_s <= IDLE_TOLERANCE_S:
-            log.info("closing the connection of %s: idle for %.0f s", self.remote_address, quiet_s)
+            log.info("closing the connection of %s: idle for %.0f s", self.peer_name, quiet_s)
             self.close(f"idle for {quiet_s:.0f} s")
         else:
             self._timer = self.clock.call_later(left_s, self._check_idle)

@@ -9,16 +9,21 @@ from collections.abc import Callable
 from pocketmq.protocol.hosts import join_address
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handlers
+from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.frame_stream import Chunks
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
+from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
 
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
 """Further connections are closed at once; each open one costs a few kilobytes."""
+
+RETUNED_BELOW = 8
+"""With less than an eighth of the connections for which shares were cut they grow again."""
 
 
 class Server:
@@ -32,6 +37,8 @@ class Server:
         connections_max: how many may be open together.
         chunks: told when a chunk of any connection begins and ends.
         watch: told of each request.
+        budget: how much of large frames may be under way.
+        slow_readers: how much may wait for peers that do not read.
     """
 
     def __init__(
@@ -44,10 +51,16 @@ class Server:
         connections_max: int = CONNECTIONS_MAX,
         chunks: Chunks | None = None,
         watch: LoopWatch | None = None,
+        budget: FrameBudget | None = None,
+        slow_readers: SlowReaders | None = None,
     ) -> None:
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
         self._on_close, self._chunks, self._watch = on_close, chunks, watch
         self._connections_max = connections_max
+        self._budget = budget or FrameBudget(clock)
+        self._slow_readers = SlowReaders(clock) if slow_readers is None else slow_readers
+        self._pause_size = self._limits.write_pause_size
+        self._tuned_for = 0
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = Permits("async", ASYNC_PERMITS)
         self._servers: list[asyncio.Server] = []
@@ -85,6 +98,8 @@ class Server:
             on_close=self._closed,
             chunks=self._chunks,
             watch=self._watch,
+            budget=self._budget,
+            slow_readers=self._slow_readers,
         )
 
     def _opened(self, connection: Connection) -> None:
@@ -100,10 +115,27 @@ class Server:
             connection.abort("too many connections")
             return
         self.connections.add(connection)
+        if len(self.connections) > self._tuned_for:
+            self._tune()
+        elif self._pause_size != self._limits.write_pause_size:
+            connection.set_pause_size(self._pause_size)
+
+    def _tune(self) -> None:
+        """Shares out what may wait unsent, each time that there are twice as many connections."""
+        before = self._pause_size
+        self._tuned_for = 2 * len(self.connections)
+        self._pause_size = self._slow_readers.pause_size(
+            self._tuned_for, self._limits.write_pause_size
+        )
+        if self._pause_size != before:
+            for connection in list(self.connections):
+                connection.set_pause_size(self._pause_size)
 
     def _closed(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.discard(connection)
+            if len(self.connections) < self._tuned_for // RETUNED_BELOW:
+                self._tune()
             if self._on_close is not None:
                 self._on_close(connection)
 

@@ -27,7 +27,7 @@ from pocketmq.protocol.requests.clients import (
     UnregisterClientRequest,
 )
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import CLIENT_ID, Connection, Handler
 
 
 class ClientHandlers:
@@ -63,6 +63,7 @@ class ClientHandlers:
         """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out."""
         data = Heartbeat.decode(command.body)
         fingerprint = data.heartbeat_fingerprint
+        connection.attributes[CLIENT_ID] = data.client_id
 
         def member() -> Member:
             return Member(

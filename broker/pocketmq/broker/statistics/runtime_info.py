@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
 from pocketmq.broker.statistics.traffic import MESSAGES, MINUTE
 from pocketmq.broker.store.segment import physical_offset
@@ -11,7 +12,6 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol import names
 from pocketmq.protocol.codes import Version
 from pocketmq.transport.clock import Clock
-from pocketmq.transport.loop_watch import LoopWatch
 
 _EXECUTORS = ("send", "pull", "litePull", "query", "ack")
 """RocketMQ has a queue of requests for each of them; here requests never queue."""
@@ -28,7 +28,7 @@ class RuntimeInfo:
     Args:
         store, schedule, polling: of the broker.
         statistics: the rates and totals.
-        watch: of the event loop.
+        pressure: what keeps the broker from its work.
         clock: for the broker's age.
     """
 
@@ -38,10 +38,10 @@ class RuntimeInfo:
         schedule: Schedule,
         polling: LongPolling,
         statistics: Statistics,
-        watch: LoopWatch,
+        pressure: Pressure,
         clock: Clock,
     ) -> None:
-        self._watch = watch
+        self._pressure = pressure
         self._store, self._schedule, self._polling = store, schedule, polling
         self._statistics, self._clock = statistics, clock
         self._oldest_ms: dict[int, tuple[int, int]] = {}
@@ -55,7 +55,7 @@ class RuntimeInfo:
             **self._days(),
             **self._disk(),
             **self._queues(),
-            **self._loop(),
+            **self._pressure.figures(),
             **self._delays(),
         }
 
@@ -169,12 +169,6 @@ class RuntimeInfo:
         figures["EndTransactionQueueSize"] = 0
         figures["EndTransactionThreadPoolQueueCapacity"] = 0
         return figures
-
-    def _loop(self) -> dict[str, object]:
-        return {
-            "loopBlockedTimes": self._watch.count,
-            "loopBlockedMaxMs": round(self._watch.max_s * 1000),
-        }
 
     def _delays(self) -> dict[str, object]:
         timers, now_s = self._schedule.timers.delivery, self._clock.monotonic()

@@ -1,0 +1,28 @@
+"""What keeps a broker from its work: clients that do not read, half frames, a blocked loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pocketmq.transport.frame_budget import FrameBudget
+from pocketmq.transport.loop_watch import LoopWatch
+from pocketmq.transport.slow_readers import SlowReaders
+
+
+class Pressure(NamedTuple):
+    """Who feels it: the bounds that all connections share, and the watch of the loop."""
+
+    watch: LoopWatch
+    budget: FrameBudget
+    slow_readers: SlowReaders
+
+    def figures(self) -> dict[str, object]:
+        """By name; RocketMQ has none like them."""
+        return {
+            "loopBlockedTimes": self.watch.count,
+            "loopBlockedMaxMs": round(self.watch.max_s * 1000),
+            "largeFramesSize": self.budget.size,
+            "largeFramesWaiting": self.budget.waiting_count,
+            "slowReaders": self.slow_readers.count,
+            "slowReadersUnsentSize": self.slow_readers.size,
+        }

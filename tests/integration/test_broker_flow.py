@@ -1,0 +1,136 @@
+"""Clients that do not read, do not finish, or are too many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from integration.broker_parts import Client, Stage, pull_request, send_request
+from unit.transport.peers import until
+
+from pocketmq.broker import Broker
+from pocketmq.protocol import frames
+from pocketmq.protocol.bodies.topics import KVTable
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.requests.topics import RuntimeInfoRequest
+from pocketmq.testing.clock import VirtualClock
+
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture
+async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
+    async with Stage(tmp_path, clock, seed) as stage:
+        yield stage
+
+
+class Socket:
+    """A bare socket to a broker, that reads only when it is asked to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.address = "{}:{}".format(*writer.get_extra_info("sockname"))
+
+    async def ended(self) -> None:
+        """Returns when the broker has closed the connection."""
+        with contextlib.suppress(ConnectionError):
+            while await self.reader.read(MIB):
+                pass
+
+
+Dial = Callable[[Broker], Awaitable[Socket]]
+
+
+@pytest_asyncio.fixture
+async def dial() -> AsyncIterator[Dial]:
+    """Connects bare sockets to a broker, with so little room that the broker soon has to wait."""
+    dialled: list[Socket] = []
+
+    async def one(broker: Broker) -> Socket:
+        reader, writer = await asyncio.open_connection(*split_address(broker.address), limit=1024)
+        dialled.append(Socket(reader, writer))
+        return dialled[-1]
+
+    yield one
+    for socket in dialled:
+        socket.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await socket.writer.wait_closed()
+
+
+async def figures(client: Client) -> dict[str, str]:
+    answer = await client.ask(RuntimeInfoRequest())
+    return dict(KVTable.decode(answer.body).table)
+
+
+async def test_a_consumer_that_does_not_read_is_paused_then_closed(
+    stage: Stage, dial: Dial, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await stage.started_with_topic(
+        max_transfer_bytes_on_message_in_memory=4 * MIB, slow_reader_timeout=20_000
+    )
+    for _ in range(4):
+        await client.send(bytes(MIB - 1000))
+    deaf = await dial(client.broker)
+    header = pull_request(0)
+    for number in range(100):
+        deaf.writer.write(frames.encode(Command(header.code, number, header=header)))
+    pressure = client.broker.pressure
+    await until(lambda: pressure.slow_readers.count == 1)
+    unsent = pressure.slow_readers.size
+    assert 0 < unsent < 16 * MIB
+    table = await figures(client)
+    assert table["slowReaders"] == "1"
+    assert (await client.pull()).code == 0, "others are served"
+    await clock.advance(20)
+    await until(lambda: client.broker.store.connections() == 1)
+    assert f"closing the connection of {deaf.address}: it read 0 bytes in 20 s" in caplog.text
+    assert pressure.slow_readers.size == 0
+
+
+async def test_large_requests_that_stall_leave_room_for_others(
+    stage: Stage, dial: Dial, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await stage.started_with_topic(unread_size_max=3 * MIB)
+    header = send_request()
+    frame = frames.encode(Command(header.code, 1, header=header, body=bytes(2 * MIB)))
+    stalled, second = await dial(client.broker), await dial(client.broker)
+    stalled.writer.write(frame[:-1])
+    budget = client.broker.pressure.budget
+    await until(lambda: budget.size)
+    second.writer.write(frame)
+    await until(lambda: budget.waiting_count)
+    assert (await figures(client))["largeFramesWaiting"] == "1"
+    await client.send(b"small ones need no room")
+    await clock.advance(30)
+    await stalled.ended()
+    assert f"closing the connection of {stalled.address}: its frame of" in caplog.text
+    assert (await second.reader.read(4)) != b""
+    assert await client.max_offset() == 2
+
+
+async def test_half_a_frame_and_then_nothing_ends_by_the_idle_limit(
+    stage: Stage, dial: Dial, clock: VirtualClock
+) -> None:
+    client = await stage.started_with_topic(connection_idle_timeout=5000)
+    socket = await dial(client.broker)
+    socket.writer.write(b"\0\0")
+    await until(lambda: client.broker.store.connections() == 2)
+    await clock.advance(5)
+    await socket.ended()
+
+
+async def test_more_connections_than_allowed_are_refused_with_a_log_line(
+    stage: Stage, dial: Dial, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await stage.started_with_topic(connections_max=2)
+    await dial(client.broker)
+    second = await dial(client.broker)
+    await second.ended()
+    assert f"refusing {second.address}: 2 connections are open, which is the limit" in caplog.text
+    await client.send()

@@ -1,0 +1,124 @@
+"""How many bytes of frames that are not complete yet all connections of a server hold together.
+
+Without it ten thousand peers could each leave a frame of 16 MiB unfinished.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, Protocol
+
+from pocketmq.transport.clock import Clock, Timer
+
+log = logging.getLogger("pocketmq.transport")
+
+UNREAD_SIZE_MAX = 256 * 1024 * 1024
+"""Bytes of large frames that may be under way together."""
+
+SMALL_FRAME_SIZE = 64 * 1024
+"""Frames up to this size are not counted: what a connection holds of one is bounded by it."""
+
+FRAME_PATIENCE_S = 30.0
+"""How long a large frame may take while others wait for its room."""
+
+
+class Reader(Protocol):
+    """A connection, as far as it reads."""
+
+    @property
+    def peer_name(self) -> str: ...  # noqa: D102
+
+    def hold_reading(self) -> None:
+        """Reads nothing until `release_reading`."""
+
+    def release_reading(self) -> None:
+        """Goes on."""
+
+    def abort(self, reason: str) -> None:
+        """Closes at once."""
+
+
+class _Frame(NamedTuple):
+    size: int
+    begun_s: float
+
+
+class FrameBudget:
+    """Room for large frames, given in the order in which they begin.
+
+    A frame has its whole size reserved before the rest of it is read, so that whoever has room can
+    finish. A peer that finds none is not read from meanwhile. One that does not finish in time, and
+    only while others wait, is cut off.
+
+    Args:
+        clock: for the time limit.
+        size_max: bytes in all; a single frame may have more if it is alone.
+        patience_s: the time limit.
+    """
+
+    def __init__(
+        self, clock: Clock, size_max: int = UNREAD_SIZE_MAX, patience_s: float = FRAME_PATIENCE_S
+    ) -> None:
+        self._clock, self._size_max, self._patience_s = clock, size_max, patience_s
+        self.size = 0
+        self._frames: dict[Reader, _Frame] = {}
+        self._waiting: dict[Reader, int] = {}
+        self._timer: Timer | None = None
+
+    @property
+    def waiting_count(self) -> int:
+        """How many connections are not read from at the moment."""
+        return len(self._waiting)
+
+    def reserve(self, reader: Reader, size: int) -> None:
+        """Takes room for a frame that has begun, or has its connection wait for it."""
+        if not self._waiting and self._has_room(size):
+            self._grant(reader, size)
+            return
+        self._waiting[reader] = size
+        reader.hold_reading()
+        if self._timer is None:
+            self._arm()
+
+    def give_back(self, reader: Reader) -> None:
+        """The frame is complete, or its connection is gone."""
+        self._waiting.pop(reader, None)
+        frame = self._frames.pop(reader, None)
+        if frame is not None:
+            self.size -= frame.size
+        while self._waiting:
+            waiting, size = next(iter(self._waiting.items()))
+            if not self._has_room(size):
+                return
+            del self._waiting[waiting]
+            self._grant(waiting, size)
+            waiting.release_reading()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _has_room(self, size: int) -> bool:
+        return self.size + size <= self._size_max or not self._frames
+
+    def _grant(self, reader: Reader, size: int) -> None:
+        self._frames[reader] = _Frame(size, self._clock.monotonic())
+        self.size += size
+
+    def _arm(self) -> None:
+        oldest_s = min(frame.begun_s for frame in self._frames.values())
+        left_s = max(oldest_s + self._patience_s - self._clock.monotonic(), 1.0)
+        self._timer = self._clock.call_later(left_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        limit_s = self._clock.monotonic() - self._patience_s
+        for reader, frame in list(self._frames.items()):
+            if frame.begun_s <= limit_s and reader in self._frames:
+                reason = (
+                    f"its frame of {frame.size} bytes is not complete after "
+                    f"{self._patience_s:g} s, and {len(self._waiting)} others wait for its room"
+                )
+                log.warning("closing the connection of %s: %s", reader.peer_name, reason)
+                reader.abort(reason)
+        if self._waiting and self._frames:
+            self._arm()
