@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from integration.broker_parts import Client, Stage, pull_request, send_request
+from unit.broker.store.disks import SlowFiles
 from unit.transport.peers import until
 
 from pocketmq.broker import Broker
 from pocketmq.protocol import frames
 from pocketmq.protocol.bodies.topics import KVTable
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import split_address
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, settle
 
 MIB = 1024 * 1024
 
@@ -35,6 +37,15 @@ class Socket:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.address = "{}:{}".format(*writer.get_extra_info("sockname"))
+
+    async def answers(self, count: int) -> list[Command]:
+        """The next answers."""
+        parser, out = frames.FrameParser(), list[Command]()
+        while len(out) < count:
+            parser.feed(await self.reader.read(MIB))
+            while (command := parser.next_command()) is not None:
+                out.append(command)
+        return out
 
     async def ended(self) -> None:
         """Returns when the broker has closed the connection."""
@@ -134,3 +145,43 @@ async def test_more_connections_than_allowed_are_refused_with_a_log_line(
     await second.ended()
     assert f"refusing {second.address}: 2 connections are open, which is the limit" in caplog.text
     await client.send()
+
+
+async def test_a_stalled_disk_makes_the_broker_busy(stage: Stage, clock: VirtualClock) -> None:
+    """Under SYNC_FLUSH; clients send to another broker then (see the client's RETRY_CODES)."""
+    files = SlowFiles()
+    client = await stage.started_with_topic(flush_disk_type="SYNC_FLUSH", files=files)
+    files.gate.clear()
+    first = asyncio.ensure_future(client.send(b"first"))
+    flusher = client.broker.store.flusher
+    await until(lambda: flusher.waiting_size)
+    await clock.advance(1.5)
+    code, remark = await client.refusal(send_request(), b"second")
+    assert code == ResponseCode.SYSTEM_BUSY
+    assert remark.startswith("[PCBUSY_CLEAN_QUEUE]broker busy: the disk has been flushing for 1500")
+    assert (await figures(client))["busyRefusals"] == "1"
+    files.gate.set()
+    await first
+    await client.send(b"third")
+    assert await client.max_offset() == 2
+
+
+async def test_a_fast_sender_waits_for_a_slow_disk(stage: Stage, dial: Dial) -> None:
+    files = SlowFiles()
+    client = await stage.started_with_topic(
+        flush_disk_type="SYNC_FLUSH", flush_backlog_size_max=64 * 1024, files=files
+    )
+    files.gate.clear()
+    fast, header = await dial(client.broker), send_request()
+    sends = 64
+    for number in range(sends):
+        command = Command(header.code, number, header=header, body=bytes(256 * 1024))
+        fast.writer.write(frames.encode(command))
+    backlog, flusher = client.broker.backlog, client.broker.store.flusher
+    await until(lambda: backlog.held_count)
+    await settle(500)
+    assert flusher.waiting_size < sends * 256 * 1024 // 2, "most is still in the sender's hands"
+    assert (await figures(client))["heldSenders"] == "1"
+    files.gate.set()
+    assert [answer.code for answer in await fast.answers(sends)] == [0] * sends
+    assert backlog.held_count == 0

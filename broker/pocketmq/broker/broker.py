@@ -30,6 +30,7 @@ from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
 from pocketmq.broker.settings import (
+    backlog_settings,
     check_settings,
     reserved_ms,
     store_settings,
@@ -46,6 +47,7 @@ from pocketmq.broker.topics import TopicTable, system_topics
 from pocketmq.broker.transactions.check_back import CheckBack
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.vip_channel import listen_for_vips
+from pocketmq.broker.write_backlog import WriteBacklog
 from pocketmq.protocol import names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.hosts import encode_host, join_address
@@ -155,10 +157,12 @@ class Broker:
         self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock, config.max_held_pulls)
         store.on_appended = self.polling.arrived
+        self.backlog = WriteBacklog(store, backlog_settings(config))
         self.pressure = pressure = Pressure(
             LoopWatch(clock),
             FrameBudget(clock, config.unread_size_max),
             SlowReaders(clock, config.unsent_size_max, config.slow_reader_timeout / 1000),
+            self.backlog,
         )
         stack.callback(pressure.watch.close)
         self.keys = KeyIndex(store)
@@ -295,6 +299,7 @@ class Broker:
         self._create_system_topics()
         self.groups.auto_create = config.auto_create_subscription_group
         self.store.use(store_settings(config))
+        self.backlog.settings = backlog_settings(config)
         self.schedule.use_levels(parse_delay_levels(config.message_delay_level))
         self.schedule.timers.settings = timer_settings(config)
 

@@ -50,6 +50,10 @@ class BrokerConfig(
             has it.
         flush_interval_commit_log: how often written data is brought to the disk under ASYNC_FLUSH.
         sync_flush_timeout: how long SYNC_FLUSH waits before it answers FLUSH_DISK_TIMEOUT.
+        broker_fast_failure_enable: refuse sends as busy (2) when the next two limits are passed.
+        wait_time_mills_in_send_queue: how long a send may wait for its turn.
+        os_page_cache_busy_time_out_mills: how long a flush of SYNC_FLUSH may be under way.
+        flush_backlog_size_max: bytes that may wait for flushes before senders are not read from.
         flush_consumer_offset_interval: how often committed offsets are saved.
         segment_size: bytes of one log file of one queue.
         open_files_max: file handles kept open.
@@ -119,6 +123,10 @@ class BrokerConfig(
     flush_disk_type: str = ASYNC_FLUSH
     flush_interval_commit_log: int = 1000
     sync_flush_timeout: int = 5000
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: int = 200
+    os_page_cache_busy_time_out_mills: int = 1000
+    flush_backlog_size_max: int = 256 * MIB
     flush_consumer_offset_interval: int = 5000
     segment_size: int = 64 * MIB
     open_files_max: int = 1024
@@ -206,6 +214,9 @@ class BrokerConfig(
             ("brokerPermission", self.broker_permission, 0, 7),
             ("flushIntervalCommitLog", self.flush_interval_commit_log, 1, 600_000),
             ("syncFlushTimeout", self.sync_flush_timeout, 1, 600_000),
+            ("waitTimeMillsInSendQueue", self.wait_time_mills_in_send_queue, 1, 600_000),
+            ("osPageCacheBusyTimeOutMills", self.os_page_cache_busy_time_out_mills, 1, 600_000),
+            ("flushBacklogSizeMax", self.flush_backlog_size_max, 64 * 1024, 1 << 40),
             ("cleanResourceInterval", self.clean_resource_interval, 100, 3_600_000),
             ("registerBrokerTimeoutMills", self.register_broker_timeout_mills, 1, 600_000),
             ("channelExpiredTimeout", self.channel_expired_timeout, 1000, 86_400_000),

@@ -38,6 +38,7 @@ from pocketmq.broker.settings import (
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.store.key_search import KeySearch
 from pocketmq.broker.topics import system_topic_names
+from pocketmq.broker.write_backlog import WRITE_CODES
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 
@@ -68,6 +69,7 @@ def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> d
     table = unsupported_handlers(UNSUPPORTED)
     for family in families:
         table.update(family.table())
+    table.update({code: broker.backlog.guarded(table[code]) for code in WRITE_CODES})
     return table
 
 

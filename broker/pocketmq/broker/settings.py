@@ -11,6 +11,7 @@ from pocketmq.broker.handlers.send_checks import SendSettings
 from pocketmq.broker.handlers.transactions import TransactionSettings
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.broker.transactions.check_back import CheckSettings
+from pocketmq.broker.write_backlog import BacklogSettings
 from pocketmq.protocol import flags
 
 
@@ -24,6 +25,16 @@ def store_settings(config: BrokerConfig) -> StoreSettings:
         disk_warning_percent=config.disk_space_warning_level_ratio,
         disk_clean_percent=config.disk_space_clean_forcibly_ratio,
         disk_free_min=config.disk_space_free_min,
+    )
+
+
+def backlog_settings(config: BrokerConfig) -> BacklogSettings:
+    """When the broker is busy."""
+    return BacklogSettings(
+        is_enabled=config.broker_fast_failure_enable,
+        turn_wait_ms=config.wait_time_mills_in_send_queue,
+        flush_wait_ms=config.os_page_cache_busy_time_out_mills,
+        size_max=config.flush_backlog_size_max,
     )
 
 

@@ -258,6 +258,11 @@ class FrameStream(asyncio.Protocol):
         elif was_slow and self._slow_readers is not None:
             self._slow_readers.wrote(self, size)
 
+    @property
+    def received_s(self) -> float:
+        """When the chunk came that is being handled, in seconds of the clock."""
+        return self._last_activity
+
     def set_pause_size(self, size: int) -> None:
         """From how many unsent bytes on the peer counts as slow."""
         if not self.is_closing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pocketmq.broker.write_backlog import WriteBacklog
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.slow_readers import SlowReaders
@@ -15,6 +16,7 @@ class Pressure(NamedTuple):
     watch: LoopWatch
     budget: FrameBudget
     slow_readers: SlowReaders
+    backlog: WriteBacklog
 
     def figures(self) -> dict[str, object]:
         """By name; RocketMQ has none like them."""
@@ -25,4 +27,6 @@ class Pressure(NamedTuple):
             "largeFramesWaiting": self.budget.waiting_count,
             "slowReaders": self.slow_readers.count,
             "slowReadersUnsentSize": self.slow_readers.size,
+            "busyRefusals": self.backlog.refused_count,
+            "heldSenders": self.backlog.held_count,
         }

@@ -27,11 +27,13 @@ class FlushTimeoutError(StoreError):
 class _Group:
     """Appends of one log that wait together; they are told once, by the flush or by the timer."""
 
-    __slots__ = ("callbacks", "timer")
+    __slots__ = ("begun_s", "callbacks", "size", "timer")
 
     def __init__(self) -> None:
         self.callbacks: list[OnStored] = []
         self.timer: Timer | None = None
+        self.begun_s = 0.0
+        self.size = 0
 
     def tell(self, error: StoreError | None) -> None:
         if self.timer is not None:
@@ -53,6 +55,10 @@ class Flusher:
         clock: for the time limit.
         timeout_ms: how long an append waits before it is answered as not flushed in time.
         on_failure: called when a flush failed: what the disk holds is then unknown.
+
+    Attributes:
+        waiting_size: bytes of appends that wait to be told.
+        on_told: called when some of them were.
     """
 
     def __init__(
@@ -62,23 +68,42 @@ class Flusher:
         self.timeout_ms = timeout_ms
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
+        self.waiting_size = 0
+        self.on_told: Callable[[], object] = lambda: None
+        self._waiting: dict[_Group, None] = {}  # the oldest first
         self._gathering: dict[QueueLog, _Group] = {}
         self._running: dict[QueueLog, asyncio.Task[None]] = {}
         self._syncing: dict[QueueLog, asyncio.Future[None]] = {}
         self._failure: WriteFailedError | None = None
 
-    def flush(self, queue_log: QueueLog, callbacks: list[OnStored]) -> None:
-        """Tells the callbacks when everything committed to the log so far is on the disk."""
+    def oldest_wait_s(self) -> float:
+        """For how many seconds somebody has waited; 0 if nobody does."""
+        oldest = next(iter(self._waiting), None)
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest.begun_s
+
+    def flush(self, queue_log: QueueLog, callbacks: list[OnStored], size: int = 0) -> None:
+        """Tells the callbacks when everything committed to the log so far is on the disk.
+
+        Args:
+            queue_log: the log.
+            callbacks: who is to be told.
+            size: bytes that they have appended.
+        """
         group = self._gathering.get(queue_log)
         if group is None:
             group = self._gathering[queue_log] = _Group()
         if group.timer is None:  # a new group, or one whose first members ran out of time
+            group.begun_s = self._clock.monotonic()
+            self._waiting[group] = None
             group.timer = self._clock.call_later(
                 self.timeout_ms / 1000,
-                group.tell,
+                self._tell,
+                group,
                 FlushTimeoutError(f"the disk took longer than {self.timeout_ms} ms to flush"),
             )
         group.callbacks += callbacks
+        group.size += size
+        self.waiting_size += size
         if queue_log not in self._running:
             self._running[queue_log] = asyncio.get_running_loop().create_task(
                 self._flush_until_idle(queue_log), name="flush"
@@ -90,11 +115,18 @@ class Flusher:
                 try:
                     await self.sync(queue_log)
                 except WriteFailedError as e:
-                    group.tell(e)
+                    self._tell(group, e)
                 else:
-                    group.tell(None)
+                    self._tell(group, None)
         finally:
             del self._running[queue_log]
+
+    def _tell(self, group: _Group, error: StoreError | None) -> None:
+        group.tell(error)
+        self._waiting.pop(group, None)
+        self.waiting_size -= group.size
+        group.size = 0
+        self.on_told()
 
     async def sync(self, queue_log: QueueLog, *, index: bool = False) -> Checkpoint:
         """Brings what is committed now to the disk, with `index` its entries too.

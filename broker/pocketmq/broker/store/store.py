@@ -38,6 +38,9 @@ CHECKPOINT_LOGS_MAX = 512
 COMMIT_AT_ONCE_CONNECTIONS_MAX = 4
 """Up to so many connections each chunk is committed by itself."""
 
+COMMIT_CHUNKS_MAX = 256
+"""So many chunks are committed without waiting for the rest of the turn: they are in memory."""
+
 _CLEAN = "clean_stop"
 
 
@@ -117,6 +120,8 @@ class MessageStore:
         self._unsynced: dict[QueueLog, None] = {}
         self._commit_due = False
         self._turn_begin_s = 0.0
+        self.turn_begun_s: float | None = None  # of a turn whose commit is still to come
+        self._chunks = 0
         self.in_chunk = False
         self.connections: Callable[[], int] = lambda: 0
         self._checkpointing = asyncio.Lock()
@@ -283,6 +288,11 @@ class MessageStore:
         return self.failed_reason or self.disk.full_reason
 
     @property
+    def flusher(self) -> Flusher:
+        """Brings logs to the disk, and knows who waits for that."""
+        return self._flusher
+
+    @property
     def put_count(self) -> int:
         """Messages stored since the start."""
         return self.put_total.messages
@@ -315,6 +325,7 @@ class MessageStore:
 
     def _schedule(self) -> None:
         self._commit_due = True
+        self.turn_begun_s = self._turn_begin_s
         asyncio.get_running_loop().call_soon(self.commit)
 
     def begin_chunk(self) -> None:
@@ -333,10 +344,20 @@ class MessageStore:
                 self.commit()
             else:
                 self._schedule()
+        elif self._dirty:
+            self._chunks += 1
+            if self._chunks >= COMMIT_CHUNKS_MAX:
+                self._chunks = 0
+                self._write()
 
     def commit(self) -> None:
         """Writes everything that was appended in this turn and tells who waits for it."""
         self._commit_due = False
+        self.turn_begun_s = None
+        self._chunks = 0
+        self._write()
+
+    def _write(self) -> None:
         dirty, self._dirty = self._dirty, {}
         now, begin_s, told = self.clock.now_ms(), self._turn_begin_s, 0
         grown = []
@@ -359,7 +380,7 @@ class MessageStore:
                 later = [w.on_stored for w in waiters if w.wants_flush]
                 if later:
                     later.append(partial(self._flushed, begin_s, len(later)))
-                    self._flusher.flush(queue_log, later)
+                    self._flusher.flush(queue_log, later, queue_log.end_position - start_position)
                 self._tell([w for w in waiters if not w.wants_flush], None)
             else:
                 for waiter in waiters:
