@@ -52,7 +52,7 @@ class CleaningHandlers:
 
     def remove_unused_topics(self, _: Command, connection: Connection) -> Command:
         """316: the logs of topics that the broker does not know."""
-        unused = {topic for topic, _ in self._store.all_logs() if topic not in self._topics}
+        unused = {topic for topic in self._store.known.topics() if topic not in self._topics}
         for topic in sorted(unused - self._system_names):
             log.warning("%s had the messages of %s removed, which is no topic any more",
                         connection.remote_address, topic)  # fmt: skip

@@ -7,11 +7,15 @@ from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
 from pocketmq.broker.statistics.traffic import MESSAGES, MINUTE
+from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import physical_offset
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol import names
 from pocketmq.protocol.codes import Version
 from pocketmq.transport.clock import Clock
+
+LOOKS_MAX = 256
+"""Logs that are opened for one answer."""
 
 _EXECUTORS = ("send", "pull", "litePull", "query", "ack")
 """RocketMQ has a queue of requests for each of them; here requests never queue."""
@@ -44,7 +48,6 @@ class RuntimeInfo:
         self._pressure = pressure
         self._store, self._schedule, self._polling = store, schedule, polling
         self._statistics, self._clock = statistics, clock
-        self._oldest_ms: dict[int, tuple[int, int]] = {}
 
     def figures(self) -> dict[str, object]:
         """All of them by name."""
@@ -138,27 +141,43 @@ class RuntimeInfo:
             "dispatchBehindBytes": 0,
             "dispatchMaxBuffer": 0,
             "pageCacheLockTimeMills": 0,
-            "queueLogs": len(store.all_logs()),
+            "queueLogs": len(store.known),
+            "openQueueLogs": len(store.open_logs()),
+            "openFiles": store.files.open_count,
         }
 
     def physical_range(self) -> tuple[int, int]:
-        """The lowest and the highest physical offset in use."""
-        logs = list(self._store.readable_logs())
-        starts = [physical_offset(q.number, q.end_position - q.size) for q in logs if q.size]
-        return min(starts, default=0), max((q.next_physical_offset for q in logs), default=0)
+        """The lowest and the highest physical offset in use; logs come by their numbers."""
+        store = self._store
+        low = high = 0
+        numbers = sorted(known.number for known in store.known)
+        for number in numbers[:LOOKS_MAX]:
+            if (queue_log := self._log(number)) is not None and queue_log.size:
+                low = physical_offset(number, queue_log.end_position - queue_log.size)
+                break
+        for number in reversed(numbers):
+            if (queue_log := self._log(number)) is not None:
+                high = queue_log.next_physical_offset
+                break
+        return low, high
+
+    def _log(self, number: int) -> QueueLog | None:
+        known = self._store.known.by_number(number)
+        return None if known is None else self._store.readable_log(known)
 
     def _earliest_ms(self) -> int:
-        """When the oldest message of all was stored; -1 without any."""
-        oldest_ms = -1
-        for queue_log in self._store.readable_logs():
-            if queue_log.min_offset == queue_log.max_offset:
-                continue
-            known = self._oldest_ms.get(queue_log.number)
-            if known is None or known[0] != queue_log.min_offset:
-                offset = queue_log.min_offset
-                known = self._oldest_ms[queue_log.number] = offset, queue_log.timestamp_at(offset)
-            oldest_ms = known[1] if oldest_ms < 0 else min(oldest_ms, known[1])
-        return oldest_ms
+        """When the oldest message of all was stored; -1 without any.
+
+        A segment is begun for its first message. Of logs at rest beyond `LOOKS_MAX` is only known
+        when their last message was stored.
+        """
+        store = self._store
+        at_rest = [known for known in store.known if store.is_at_rest(known)]
+        for known in at_rest[:LOOKS_MAX]:
+            store.readable_log(known)
+        times = [known.checkpoint.timestamp for known in at_rest[LOOKS_MAX:] if known.checkpoint]
+        times += [q.segments[0].created_ms for q in store.open_logs() if q.size]
+        return min(times, default=-1)
 
     def _queues(self) -> dict[str, object]:
         figures: dict[str, object] = {"heldPulls": len(self._polling)}

@@ -33,6 +33,11 @@ class Files:
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
         self.freeing = Freeing()
 
+    @property
+    def open_count(self) -> int:
+        """Handles that are open now; each sync that is under way has another one."""
+        return len(self._handles)
+
     def make_directory(self, path: Path) -> None:
         """Makes a directory, and those above it, if they are missing; they are on the disk then.
 

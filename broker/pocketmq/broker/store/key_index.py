@@ -15,6 +15,7 @@ from zlib import crc32
 from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.key_file import KeyFile, KeyFileError, Run, read_key_file
 from pocketmq.broker.store.key_merge import merge_path, merge_runs
+from pocketmq.broker.store.log_table import KnownLog
 from pocketmq.broker.store.message_keys import index_items
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import ENTRY, ENTRY_SIZE, Segment
@@ -43,6 +44,9 @@ BEHIND_SIZE_MAX = 64 * 1024 * 1024
 
 KEY_FILES_MAX = 4096
 """Key files whose runs are remembered."""
+
+UNSEEN_PER_ROUND_MAX = 64
+"""Logs that are opened in one round to see how far they were indexed before the start."""
 
 LOGS_REMEMBERED_MAX = 100_000
 """Logs of which is remembered up to where they need no more; of the others it is found out anew."""
@@ -96,8 +100,12 @@ class KeyIndex:
     async def run(self) -> None:
         """One round: indexes what is there, the first time of all logs."""
         if self._unseen is None:
-            self._unseen = self._store.all_logs()
-        while self._unseen:
+            self._unseen = [
+                (known.topic, known.queue_id)
+                for known in self._store.known
+                if self._may_be_worth_a_run(known)
+            ]
+        for _ in range(min(len(self._unseen), UNSEEN_PER_ROUND_MAX)):
             await self._try(*self._unseen.pop())
             await self._clock.sleep(0)
         wanted, self._wanted = self._wanted, {}
@@ -105,6 +113,18 @@ class KeyIndex:
             await self._try(queue_log.topic, queue_log.queue_id)
         if not self._wanted:
             self._caught_up_size = self._store.put_size
+
+    def _may_be_worth_a_run(self, known: KnownLog) -> bool:
+        """Whether a log can hold enough, from what is known of it without opening it.
+
+        One that has grown since its last checkpoint is told of by the next one.
+        """
+        checkpoint = known.checkpoint
+        return (
+            checkpoint is None
+            or checkpoint.offset >= RUN_RECORDS
+            or checkpoint.position >= min(RUN_SIZE, self._store.settings.segment_size)
+        )
 
     async def _try(self, topic: str, queue_id: int) -> None:
         """Indexes a log; one that cannot be read or written now is tried again next time."""

@@ -9,6 +9,7 @@ docs/store-format.md has the rules.
 from __future__ import annotations
 
 import logging
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,34 @@ class Recovered(NamedTuple):
 
     queue_log: QueueLog
     cut_size: int
+
+
+def ends_at(directory: Path, checkpoint: Checkpoint) -> bool:
+    """Whether a log's files reach exactly to its checkpoint, as far as their sizes tell.
+
+    Then there is nothing to check behind it. No file is opened for this.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = {entry.name: entry for entry in entries}
+    except FileNotFoundError:
+        return not checkpoint.position
+    end = -1
+    for name in sorted(name for name in names if name.endswith(".log")):
+        stem = name[: -len(".log")]
+        if f"{stem}.idx" not in names or not stem.isdecimal() or end not in (-1, int(stem)):
+            return False
+        end = int(stem) + names[name].stat().st_size - HEADER_SIZE
+    return end == checkpoint.position
+
+
+def has_one_segment(directory: Path) -> bool:
+    """Whether a log has a single segment; no file is opened for this."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(entry.name.endswith(".log") for entry in entries) == 1
+    except FileNotFoundError:
+        return False
 
 
 def open_queue_log(

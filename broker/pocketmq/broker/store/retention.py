@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
+from pocketmq.broker.store.log_ages import LogAges
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 
@@ -15,7 +16,10 @@ log = logging.getLogger("pocketmq.store")
 SEGMENTS_PER_ROUND_MAX = 64
 """Segments that one round removes, so that sends do not wait for it."""
 
-LOGS_PER_TURN = 500
+LOOKS_PER_ROUND_MAX = 500
+"""Logs whose age one round finds out; after a start none is known."""
+
+LOGS_PER_TURN = 50
 """Logs that are looked at between two turns of the loop."""
 
 
@@ -41,6 +45,7 @@ class Retention:
     ) -> None:
         self._store, self.reserved_ms = store, reserved_ms
         self._still_needs = still_needs
+        self._ages = LogAges(store)
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
@@ -49,39 +54,61 @@ class Retention:
             self._store.disk.check()
             return await self._remove_expired() + await self._remove_for_room()
 
-    async def _logs(self) -> AsyncIterator[QueueLog]:
-        """All logs, with a turn for the others after so many of them."""
-        for number, queue_log in enumerate(self._store.readable_logs(), 1):
-            yield queue_log
-            if number % LOGS_PER_TURN == 0:
+    async def _look(self, looks_max: int | None = None) -> None:
+        """Finds out how old the logs are that are new, or of before the start."""
+        looks = 0
+        while looks != looks_max and self._ages.look():
+            looks += 1
+            if looks % LOGS_PER_TURN == 0:
                 await self._store.clock.sleep(0)
 
     async def _remove_expired(self) -> int:
+        await self._look(LOOKS_PER_ROUND_MAX)
         limit = self._store.clock.now_ms() - self.reserved_ms
         removed = 0
-        async for queue_log in self._logs():
-            while (
-                queue_log.min_offset < queue_log.max_offset
-                and queue_log.segment_last_timestamp(0) < limit
-                and not self._still_needs(queue_log)
-            ):
-                if len(queue_log.segments) == 1:
-                    self._store.begin_segment(queue_log)
-                if not queue_log.has_spare_segment:
-                    break
+        looked_at: list[QueueLog] = []
+        try:
+            for looks, known in enumerate(self._ages.take_due(limit), 1):
+                queue_log = self._store.readable_log(known)
+                if queue_log is None:
+                    self._ages.put_unreadable(known)
+                    continue
+                looked_at.append(queue_log)
+                removed += await self._remove_expired_of(queue_log, limit, removed)
                 if removed >= SEGMENTS_PER_ROUND_MAX:
-                    return removed
-                await self._drop(queue_log, "it is older than fileReservedTime")
-                removed += 1
+                    break
+                if looks % LOGS_PER_TURN == 0:
+                    await self._store.clock.sleep(0)
+        finally:
+            for queue_log in looked_at:
+                self._ages.put(queue_log)
+        return removed
+
+    async def _remove_expired_of(self, queue_log: QueueLog, limit: int, before: int) -> int:
+        removed = 0
+        while (
+            queue_log.min_offset < queue_log.max_offset
+            and queue_log.segment_last_timestamp(0) < limit
+            and not self._still_needs(queue_log)
+            and before + removed < SEGMENTS_PER_ROUND_MAX
+        ):
+            if len(queue_log.segments) == 1:
+                self._store.begin_segment(queue_log)
+            if not queue_log.has_spare_segment:
+                break
+            await self._drop(queue_log, "it is older than fileReservedTime")
+            removed += 1
         return removed
 
     async def _remove_for_room(self) -> int:
         if not self._store.disk.wants_cleaning:
             return 0
-        # Only finished segments: what is being written is kept whatever the disk says.
+        await self._look()
+        # Only finished segments: what is being written is kept whatever the disk says. Logs that
+        # have some were opened when their age was found out.
         oldest = [
             (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
-            async for queue_log in self._logs()
+            for queue_log in self._store.open_logs()
             if queue_log.has_spare_segment and not self._still_needs(queue_log)
         ]
         heapq.heapify(oldest)

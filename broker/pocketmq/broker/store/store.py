@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from pocketmq.broker.store.errors import DirectoryError, DiskFullError, StoreErr
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.lock import DirectoryLock
+from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.recovery import Checkpoint, open_queue_log
+from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
 from pocketmq.broker.store.segment import (
     HEADER_SIZE,
     is_unfinished,
@@ -112,8 +113,7 @@ class MessageStore:
         self.put_times = PutTimes()
         self.failed_count = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
-        self._numbers: dict[tuple[str, int], tuple[int, Checkpoint | None]] = {}
-        self._places: dict[int, tuple[str, int]] = {}
+        self.known = LogTable()
         self._logs: dict[tuple[str, int], QueueLog] = {}
         self._unreadable: set[tuple[str, int]] = set()
         self._dirty: dict[QueueLog, None] = {}
@@ -151,45 +151,57 @@ class MessageStore:
 
     def _recover(self) -> None:
         for row in self.metadata.queue_logs():
-            self._enter(row.topic, row.queue_id, row.number, row.checkpoint)
+            self.known.enter(row.topic, row.queue_id, row.number, row.checkpoint)
         # Without a mark the metadata is new: then there must be no logs yet, or it was lost.
         mark = self.metadata.state(_CLEAN)
         self.was_clean = mark == "yes" or (mark is None and not self.queues_directory.exists())
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
             self._adopt_unknown_logs()
-            for topic, queue_id in list(self._numbers):
-                self._open(topic, queue_id)
-            stopped_ms = max((log.last_timestamp for log in self._logs.values()), default=0)
-            self.unsure_times.note_stop(stopped_ms, lost_all=mark is None)
+            self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
         self.metadata.set_state(_CLEAN, "no")
         self.metadata.sync()
 
-    def _enter(self, topic: str, queue_id: int, number: int, checkpoint: Checkpoint | None) -> None:
-        self._numbers[topic, queue_id] = (number, checkpoint)
-        self._places[number] = (topic, queue_id)
+    def _check_ends(self) -> int:
+        """Opens the logs that have grown since their checkpoints; returns the last store time.
+
+        The others are as after a clean stop: they are opened when they are asked for.
+        """
+        last_ms = 0
+        for known in self.known:
+            checkpoint = known.checkpoint
+            if checkpoint is None or not ends_at(self.directory_of(known), checkpoint):
+                timestamp = self._open(known).last_timestamp
+            else:
+                timestamp = checkpoint.timestamp
+            last_ms = max(last_ms, timestamp)
+        return last_ms
+
+    def directory_of(self, known: KnownLog) -> Path:
+        """Where the segments of a log are."""
+        return self.queues_directory / known.topic / str(known.queue_id)
 
     def _adopt_unknown_logs(self) -> None:
         """Logs that the metadata lost in a power cut are found again by their own headers."""
         for directory in self.queues_directory.glob("*/*"):
             topic, queue_id = directory.parent.name, directory.name
-            if not queue_id.isdecimal() or (topic, int(queue_id)) in self._numbers:
+            if not queue_id.isdecimal() or self.known.get(topic, int(queue_id)):
                 continue
             for path in sorted(directory.glob("*.log")):
                 header = self.files.read(path, 0, HEADER_SIZE)
                 if not is_unfinished(header):
                     number = read_segment(path, header).log_number
                     self.metadata.adopt_queue_log(number, topic, int(queue_id))
-                    self._enter(topic, int(queue_id), number, None)
+                    self.known.enter(topic, int(queue_id), number, None)
                     self.adopted_topics.add(topic)
                     log.warning("found the messages of %s queue %s again", topic, queue_id)
                     break
 
-    def _open(self, topic: str, queue_id: int) -> QueueLog:
-        number, checkpoint = self._numbers[topic, queue_id]
+    def _open(self, known: KnownLog) -> QueueLog:
+        topic, queue_id, number, checkpoint = known
         queue_log = open_queue_log(
             self.files,
-            self.queues_directory / topic / str(queue_id),
+            self.directory_of(known),
             topic,
             queue_id,
             number,
@@ -197,9 +209,9 @@ class MessageStore:
             checkpoint,
         ).queue_log
         self._logs[topic, queue_id] = queue_log
-        known = checkpoint.position if checkpoint else 0
-        if queue_log.end_position != known or (not self.was_clean and queue_log.ends_empty):
-            queue_log.forget_syncs_behind(known)
+        synced = checkpoint.position if checkpoint else 0
+        if queue_log.end_position != synced or (not self.was_clean and queue_log.ends_empty):
+            queue_log.forget_syncs_behind(synced)
             self._unsynced[queue_log] = None
         return queue_log
 
@@ -208,8 +220,8 @@ class MessageStore:
     def find_log(self, topic: str, queue_id: int) -> QueueLog | None:
         """The log of a queue; None while nothing was ever written to it."""
         queue_log = self._logs.get((topic, queue_id))
-        if queue_log is None and (topic, queue_id) in self._numbers:
-            queue_log = self._open(topic, queue_id)
+        if queue_log is None and (known := self.known.get(topic, queue_id)) is not None:
+            queue_log = self._open(known)
         return queue_log
 
     def queue_log(self, topic: str, queue_id: int) -> QueueLog:
@@ -221,11 +233,12 @@ class MessageStore:
         queue_log = self._logs.get((topic, queue_id))
         if queue_log is not None:
             return queue_log
-        if (topic, queue_id) not in self._numbers:
+        known = self.known.get(topic, queue_id)
+        if known is None:
             number = self.metadata.add_queue_log(topic, queue_id)
-            self._enter(topic, queue_id, number, Checkpoint())
+            known = self.known.enter(topic, queue_id, number, Checkpoint())
         try:
-            return self._open(topic, queue_id)
+            return self._open(known)
         except OSError as e:
             raise WriteFailedError(
                 f"the log of {topic} queue {queue_id} cannot be opened: {e}"
@@ -233,47 +246,47 @@ class MessageStore:
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that were written to."""
-        return sorted(q for t, q in self._numbers if t == topic)
+        return self.known.queue_ids(topic)
 
-    def all_logs(self) -> list[tuple[str, int]]:
-        """(topic, queue id) of every log."""
-        return list(self._numbers)
+    def open_logs(self) -> list[QueueLog]:
+        """The logs that were asked for since the start, or had to be checked then."""
+        return list(self._logs.values())
 
-    def readable_logs(self) -> Iterator[QueueLog]:
-        """All logs; one that is damaged is told of, once, and left out."""
-        for key in self.all_logs():
-            try:
-                queue_log = self.find_log(*key)
-            except (OSError, StoreError) as e:
-                if key not in self._unreadable:
-                    self._unreadable.add(key)
-                    log.error("%s queue %d cannot be read: %s", *key, e)
-            else:
-                if queue_log is not None:
-                    yield queue_log
+    def is_at_rest(self, known: KnownLog) -> bool:
+        """Whether nobody has asked for a log since the start, so that it is as it was then."""
+        return (known.topic, known.queue_id) not in self._logs
+
+    def readable_log(self, known: KnownLog) -> QueueLog | None:
+        """A log; None if it is damaged, which is told of once, or was deleted."""
+        key = (known.topic, known.queue_id)
+        try:
+            return self.find_log(*key)
+        except (OSError, StoreError) as e:
+            if key not in self._unreadable:
+                self._unreadable.add(key)
+                log.error("%s queue %d cannot be read: %s", *key, e)
+            return None
 
     def read_physical(self, offset: int) -> bytes:
         """The record at a physical offset; empty if there is none."""
-        place = self._places.get(log_number_of(offset))
-        if place is None:
+        known = self.known.by_number(log_number_of(offset))
+        if known is None:
             return b""
-        queue_log = self.find_log(*place)
+        queue_log = self.find_log(known.topic, known.queue_id)
         return b"" if queue_log is None else queue_log.read_record(offset)
 
     def delete_topic(self, topic: str) -> None:
         """Removes a topic's logs and settings."""
         directory = self.queues_directory / topic
-        for key in [key for key in self._numbers if key[0] == topic]:
-            queue_log = self._logs.pop(key, None)
-            number, _ = self._numbers.pop(key)
-            del self._places[number]
+        for known in self.known.remove_topic(topic):
+            queue_log = self._logs.pop((topic, known.queue_id), None)
             if queue_log is not None:
                 self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
                 self._tell(queue_log.roll_back(), StoreError(f"topic {topic} was deleted"))
                 queue_log.delete()
             # Also what is damaged, or was set aside: the topic must be deletable whatever it holds.
-            self.files.delete_directory(directory / str(key[1]))
+            self.files.delete_directory(directory / str(known.queue_id))
         if directory.is_dir() and not any(directory.iterdir()):
             self.files.remove_directory(directory)
         self.puts.pop(topic, None)

@@ -103,7 +103,7 @@ async def test_after_a_clean_stop_logs_are_opened_when_they_are_wanted(
     put(store, b"x")
     store = await reopened(store)
     assert not store._logs
-    assert len(store.all_logs()) == 1
+    assert len(store.known) == 1
     await store.close()
 
 
@@ -352,6 +352,13 @@ async def test_a_crash_in_the_middle_of_a_crash_recovery_is_another_crash(
     await store.close()
 
 
+def log_numbers(store: MessageStore) -> dict[tuple[str, int], int]:
+    return {
+        (known.topic, known.queue_id): store.queue_log(known.topic, known.queue_id).number
+        for known in store.known
+    }
+
+
 @pytest.mark.parametrize("was_stopped", [True, False])
 async def test_lost_metadata_is_made_again_from_the_logs(
     data: Path, clock: VirtualClock, was_stopped: bool
@@ -359,13 +366,13 @@ async def test_lost_metadata_is_made_again_from_the_logs(
     store = open_store(data, clock)
     put(store, *[b"a" * 100] * 20)
     put(store, b"b", topic="Other", queue_id=3)
-    numbers = {key: store.queue_log(*key).number for key in store.all_logs()}
+    numbers = log_numbers(store)
     offset = messages(store.find_log("Other", 3))[0].physical_offset
     await store.close() if was_stopped else abandon(store)
     lose_metadata(data)
     store = open_store(data, clock)
     assert store.adopted_topics == {TOPIC, "Other"}
-    assert {key: store.queue_log(*key).number for key in store.all_logs()} == numbers
+    assert log_numbers(store) == numbers
     assert bodies(store) == [b"a" * 100] * 20
     assert next(decode_records(store.read_physical(offset))).body == b"b"
     put(store, b"new", queue_id=9)
@@ -386,7 +393,7 @@ async def test_directories_that_are_no_queues_are_left_alone(
     for name in ("notes", "²", "empty/3"):
         (data / "queues" / TOPIC / name).mkdir(parents=True)
     store = open_store(data, clock)
-    assert store.all_logs() == [(TOPIC, 0)]
+    assert [(known.topic, known.queue_id) for known in store.known] == [(TOPIC, 0)]
     await store.close()
     shutil.rmtree(data / "queues" / TOPIC / "empty")
 

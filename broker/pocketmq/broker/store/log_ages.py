@@ -1,0 +1,67 @@
+"""How old the oldest segment of each log is: so that retention looks only at logs that are due."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from pocketmq.broker.store.log_table import KnownLog
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.recovery import has_one_segment
+from pocketmq.broker.store.store import MessageStore
+
+
+class LogAges:
+    """A time before which the oldest segment of a log cannot have ended, for each log.
+
+    A segment's last record only gets younger while it is written, so a log whose time has come is
+    looked at once more, and nothing has to be noted when messages are stored.
+
+    Args:
+        store: whose logs.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._heap: list[tuple[int, int]] = []
+        self._unseen: list[int] = []
+
+    def look(self) -> bool:
+        """Finds out how old one of the logs is that came since the last time; False without any."""
+        self._unseen += self._store.known.take_new()
+        if not self._unseen:
+            return False
+        known = self._store.known.by_number(self._unseen.pop())
+        if known is None:
+            return True
+        checkpoint = known.checkpoint
+        if (
+            checkpoint is not None
+            and self._store.is_at_rest(known)
+            and has_one_segment(self._store.directory_of(known))
+        ):
+            heapq.heappush(self._heap, (checkpoint.timestamp, known.number))
+        elif (queue_log := self._store.readable_log(known)) is not None:
+            self.put(queue_log)
+        else:
+            heapq.heappush(self._heap, (0, known.number))
+        return True
+
+    def take_due(self, limit_ms: int) -> Iterator[KnownLog]:
+        """The logs whose time is before a limit, the oldest first; `put` them back afterwards."""
+        while self._heap and self._heap[0][0] < limit_ms:
+            known = self._store.known.by_number(heapq.heappop(self._heap)[1])
+            if known is not None:
+                yield known
+
+    def put(self, queue_log: QueueLog) -> None:
+        """Notes the age of a log."""
+        if queue_log.min_offset < queue_log.max_offset:
+            oldest_ms = queue_log.segment_last_timestamp(0)
+        else:
+            oldest_ms = self._store.clock.now_ms()
+        heapq.heappush(self._heap, (oldest_ms, queue_log.number))
+
+    def put_unreadable(self, known: KnownLog) -> None:
+        """Has a log that cannot be read now looked at again later."""
+        self._unseen.insert(0, known.number)
