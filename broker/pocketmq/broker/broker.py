@@ -26,6 +26,7 @@ from pocketmq.broker.live_settings import LiveSettings
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.order_locks import OrderLocks
+from pocketmq.broker.owner import Owner, claim
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.registration import Registration
@@ -84,7 +85,7 @@ class Broker:
         handlers: what it answers, by request code.
 
     Raises:
-        DirectoryInUseError, FormatError: on entry, see `store.errors`.
+        DirectoryInUseError, DirectoryError, FormatError, OwnerError: on entry, see `store.errors`.
         OSError: on entry, the address is in use.
     """
 
@@ -129,6 +130,8 @@ class Broker:
             Path(config.store_path_root_dir), store_settings(config), clock, self._files
         )
         stack.push_async_callback(store.close)
+        own = Owner(config.broker_cluster_name, config.broker_name, config.broker_id)
+        claim(store.directory, store.metadata, own)
         self.settings = LiveSettings(config, store.metadata, clock)
         self.config = config = self.settings.config
         store.use(store_settings(config))

@@ -133,7 +133,7 @@ class ConsumptionHandlers:
     def _add(self, stats: ConsumeStats, group: str, topic: TopicConfig) -> None:
         name = topic.topic_name
         for queue_id in range(topic.read_queue_nums):
-            queue_log = self._store.find_log(name, queue_id)
+            queue_log = self._store.log_if_sound(name, queue_id)
             offset = max(self._offsets.get(group, name, queue_id) or 0, 0)
             stats.offset_table[QueueKey(self._broker_name, queue_id, name)] = OffsetWrapper(
                 broker_offset=0 if queue_log is None else queue_log.max_offset,
@@ -151,7 +151,7 @@ class ConsumptionHandlers:
             raise topic_missing(request.topic)
         rows = []
         for queue_id in range(topic.write_queue_nums):
-            queue_log = self._store.find_log(request.topic, queue_id)
+            queue_log = self._store.log_if_sound(request.topic, queue_id)
             offset = self._offsets.get(request.group, request.topic, queue_id) or 0
             row = QueueTimeSpan(message_queue=QueueKey(self._broker_name, queue_id, request.topic))
             if queue_log is not None:

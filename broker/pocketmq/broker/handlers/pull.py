@@ -291,6 +291,8 @@ class PullHandlers:
         progress, monotonic = self._progress, self._store.clock.monotonic
         begin_s = monotonic()
         part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
+        if offset < queue_log.unverified_end:
+            part = self._store.verified(queue_log, offset, part)
         elapsed_s = monotonic() - begin_s
         if elapsed_s > progress.read_max_s:
             progress.read_max_s = elapsed_s

@@ -156,7 +156,10 @@ class TopicHandlers:
         return Command(ResponseCode.SUCCESS, body=topic.encode())
 
     def stats(self, command: Command, _: Connection) -> Command:
-        """202: every queue of the topic, also those beyond the counts that still hold messages."""
+        """202: every queue of the topic, also those beyond the counts that still hold messages.
+
+        A damaged one is shown without messages, and the remark says what is wrong with it.
+        """
         request = command.read(TopicStatsRequest)
         topic = self._topics.get(request.topic)
         if topic is None:
@@ -164,7 +167,7 @@ class TopicHandlers:
         queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
         table = {}
         for queue_id in sorted(queue_ids):
-            queue_log = self._store.find_log(request.topic, queue_id)
+            queue_log = self._store.log_if_sound(request.topic, queue_id)
             low = high = timestamp = 0
             if queue_log is not None:
                 low, high = queue_log.min_offset, queue_log.max_offset
@@ -175,7 +178,8 @@ class TopicHandlers:
         body = TopicStatsTable(
             offset_table=table, topic_put_tps=self._store.puts.per_second(request.topic)
         )
-        return Command(ResponseCode.SUCCESS, body=body.encode())
+        damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
+        return Command(ResponseCode.SUCCESS, remark=damaged or None, body=body.encode())
 
     def delete(self, command: Command, _: Connection) -> Command:
         """215; deleting what is not there is no error."""

@@ -144,6 +144,8 @@ class RuntimeInfo:
             "queueLogs": len(store.known),
             "openQueueLogs": len(store.open_logs()),
             "openFiles": store.files.open_count,
+            "damagedQueues": len(store.damaged),
+            **{f"damagedQueue_{e.topic}_{e.queue_id}": str(e) for e in store.damaged},
         }
 
     def physical_range(self) -> tuple[int, int]:

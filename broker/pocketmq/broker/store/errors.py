@@ -4,7 +4,10 @@ OperatingError
 └── StoreError
     ├── DirectoryInUseError    another process owns the data directory
     ├── DirectoryError         the data directory cannot be used at all
-    ├── FormatError            a file is not of this store, or of another version
+    ├── FormatError            a file is not of this store, or is damaged
+    │   ├── VersionError       a file is of a version that this broker does not know
+    │   └── DamagedQueueError  one queue cannot be served, the others can
+    ├── OwnerError             the data directory is another broker's
     ├── DiskFullError          no room: the write was refused or undone
     └── WriteFailedError       the disk failed: the write was undone
 """
@@ -37,14 +40,15 @@ class DirectoryInUseError(StoreError):
 class DirectoryError(StoreError):
     """The data directory cannot be made, read or written."""
 
-    def __init__(self, directory: Path, reason: str) -> None:
-        super().__init__(directory, reason)
+    def __init__(self, directory: Path, reason: str, remedy: str = "") -> None:
+        super().__init__(directory, reason, remedy)
         self.directory, self.reason = directory, reason
+        self.remedy = remedy or "make it readable and writable for this user"
 
     def __str__(self) -> str:
         return (
-            f"the data directory {self.directory} cannot be used: {self.reason}; make it readable "
-            f"and writable for this user, or set another storePathRootDir"
+            f"the data directory {self.directory} cannot be used: {self.reason}; {self.remedy}, "
+            f"or set another storePathRootDir"
         )
 
 
@@ -57,6 +61,60 @@ class FormatError(StoreError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class VersionError(FormatError):
+    """A file was written by a version of PocketMQ that this one does not know."""
+
+
+class DamagedQueueError(FormatError):
+    """A queue's files are damaged: it is not served, the other queues are.
+
+    Args:
+        topic, queue_id: which one.
+        cause: what was found.
+        directory: the data directory.
+    """
+
+    def __init__(
+        self, topic: str, queue_id: int, cause: FormatError | OSError, directory: Path
+    ) -> None:
+        path = cause.path if isinstance(cause, FormatError) else Path(cause.filename or directory)
+        reason = cause.reason if isinstance(cause, FormatError) else cause.strerror or str(cause)
+        super().__init__(path, reason)
+        self.topic, self.queue_id, self.directory = topic, queue_id, directory
+        if isinstance(cause, VersionError):
+            self.remedy = "run the version of PocketMQ that wrote it"
+        elif isinstance(cause, OSError):
+            self.remedy = "make the files readable and writable for the broker's user"
+        else:
+            self.remedy = f"stop the broker and run `pocketmq store repair {directory}`"
+
+    def __str__(self) -> str:
+        return (
+            f"queue {self.queue_id} of {self.topic} is not served: {self.path}: {self.reason}; "
+            f"{self.remedy}"
+        )
+
+
+class OwnerError(StoreError):
+    """A data directory belongs to another broker than the one that was started on it.
+
+    Args:
+        directory: which one.
+        owner, other: cluster, name and id of whose it is, and of who wants it.
+    """
+
+    def __init__(self, directory: Path, owner: str, other: str) -> None:
+        super().__init__(directory, owner, other)
+        self.directory, self.owner, self.other = directory, owner, other
+
+    def __str__(self) -> str:
+        return (
+            f"the data directory {self.directory} is that of {self.owner}, and this is "
+            f"{self.other}: set this broker's own storePathRootDir, or give it that name; if the "
+            f"broker was renamed, run `pocketmq store release {self.directory}` once"
+        )
 
 
 class DiskFullError(StoreError):

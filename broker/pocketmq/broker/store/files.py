@@ -15,6 +15,9 @@ from pocketmq.broker.store.freeing import Freeing
 OPEN_FILES_MAX = 1024
 """Handles kept open; the least recently used one is closed for the next."""
 
+BUSY_TIMEOUT_S = 2.0
+"""How long another program, such as a backup, may keep a SQLite file locked."""
+
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
@@ -58,7 +61,9 @@ class Files:
         Raises:
             sqlite3.OperationalError: it cannot be opened or made.
         """
-        return sqlite3.connect(path, isolation_level=None, cached_statements=64)
+        return sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=64
+        )
 
     def create(self, path: Path, data: bytes) -> None:
         """Makes a file with this content; the directories above it too."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pocketmq.broker.store.errors import DirectoryError, FormatError, StoreError, WriteFailedError
+from pocketmq.broker.store.errors import (
+    DirectoryError,
+    FormatError,
+    StoreError,
+    VersionError,
+    WriteFailedError,
+)
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.broker.store.segment import LOG_NUMBER_MAX
@@ -72,13 +78,13 @@ class Metadata:
         try:
             self._db = (files or Files()).database(path)
         except sqlite3.OperationalError as e:
-            raise DirectoryError(path.parent, f"{path.name}: {e}") from e
+            raise self._unusable(e) from e
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, SCHEMA_VERSION):
-                raise FormatError(
+                raise VersionError(
                     path,
                     f"it is of schema version {version}, this broker knows {SCHEMA_VERSION}: "
                     f"run the version of PocketMQ that wrote it",
@@ -88,33 +94,49 @@ class Metadata:
                 self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         except sqlite3.OperationalError as e:
             self._db.close()
-            raise DirectoryError(path.parent, f"{path.name}: {e}") from e
+            raise self._unusable(e) from e
         except sqlite3.DatabaseError as e:
             self._db.close()
-            raise FormatError(
-                path,
-                f"SQLite cannot read it ({e}): restore it from a copy, recover it with "
-                f"`sqlite3 {path.name} .recover`, or move it away together with {path.name}-wal: "
-                f"messages and topics are found again then, the groups' offsets are lost",
-            ) from e
+            raise self._damaged(e) from e
         except BaseException:
             self._db.close()
             raise
+
+    def _unusable(self, error: sqlite3.OperationalError) -> DirectoryError:
+        text = str(error)
+        remedy = ""
+        if "locked" in text:
+            remedy = "end the program that has it open, such as sqlite3 or a backup"
+        elif "full" in text or "disk I/O" in text:
+            remedy = "free some space on its disk, and look whether the disk is sound"
+        return DirectoryError(self._path.parent, f"{self._path.name}: {text}", remedy)
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> FormatError:
+        return FormatError(
+            self._path,
+            f"SQLite cannot read it ({error}): restore it from a copy, or run `pocketmq store "
+            f"repair {self._path.parent}`, which will move it away and make it again from what can "
+            f"be read of it and from the logs",
+        )
 
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
 
     def sync(self) -> None:
-        """Returns when everything written so far is in the database file and on the disk."""
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Returns when everything written so far is in the database file and on the disk.
+
+        Raises:
+            WriteFailedError: it is not.
+        """
+        self._write("PRAGMA wal_checkpoint(TRUNCATE)", ())
 
     # -- state --------------------------------------------------------------------------------
 
     def state(self, key: str) -> str | None:
         """One value of the broker's own."""
-        row = self._db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._rows("SELECT value FROM state WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else None
 
     def set_state(self, key: str, value: str) -> None:
         """Keeps one value of the broker's own."""
@@ -124,7 +146,7 @@ class Metadata:
 
     def queue_logs(self) -> list[QueueLogRow]:
         """All queue logs with their last checkpoints."""
-        rows = self._db.execute(
+        rows = self._rows(
             "SELECT number, topic, queue_id, position, offset, timestamp FROM queue_logs"
         )
         return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
@@ -179,7 +201,7 @@ class Metadata:
 
     def topics(self) -> dict[str, str]:
         """Topic settings as JSON text by name."""
-        return dict(self._db.execute("SELECT name, config FROM topics"))
+        return dict(self._rows("SELECT name, config FROM topics"))
 
     def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
         """Keeps topic settings."""
@@ -192,7 +214,7 @@ class Metadata:
 
     def groups(self) -> dict[str, str]:
         """Group settings as JSON text by name."""
-        return dict(self._db.execute("SELECT name, config FROM groups"))
+        return dict(self._rows("SELECT name, config FROM groups"))
 
     def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
         """Keeps group settings."""
@@ -206,9 +228,7 @@ class Metadata:
 
     def consumer_offsets(self) -> list[tuple[str, str, int, int]]:
         """(group, topic, queue id, offset) of every commit."""
-        return self._db.execute(
-            "SELECT group_name, topic, queue_id, offset FROM consumer_offsets"
-        ).fetchall()
+        return self._rows("SELECT group_name, topic, queue_id, offset FROM consumer_offsets")
 
     def save_consumer_offsets(self, rows: Iterable[tuple[str, str, int, int]]) -> None:
         """Keeps (group, topic, queue id, offset) rows."""
@@ -222,9 +242,9 @@ class Metadata:
 
     def order_locks(self) -> list[tuple[str, str, str, int, str]]:
         """(group, topic, broker name, queue id, client id) of every queue that is locked."""
-        return self._db.execute(
+        return self._rows(
             "SELECT group_name, topic, broker_name, queue_id, client_id FROM order_locks"
-        ).fetchall()
+        )
 
     def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
         """Keeps (group, topic, broker name, queue id, client id) rows."""
@@ -242,7 +262,7 @@ class Metadata:
 
     def timer_pages(self) -> dict[int, bytes]:
         """Which timers were delivered, see `delay.delivered`."""
-        return dict(self._db.execute("SELECT page, bits FROM timer_pages"))
+        return dict(self._rows("SELECT page, bits FROM timer_pages"))
 
     def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Keeps (page, bits) rows."""
@@ -252,6 +272,20 @@ class Metadata:
         """Forgets the pages from one to before another."""
         self._write("DELETE FROM timer_pages WHERE page >= ? AND page < ?", (start, end))
 
+    def _rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        """Reads rows.
+
+        Raises:
+            FormatError: the file is damaged.
+            DirectoryError: it cannot be read now.
+        """
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.OperationalError as e:
+            raise self._unusable(e) from e
+        except sqlite3.DatabaseError as e:
+            raise self._damaged(e) from e
+
     def _write(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
         """Changes one row.
 
@@ -260,7 +294,9 @@ class Metadata:
         """
         try:
             return self._db.execute(statement, values)
-        except sqlite3.OperationalError as e:
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as e:
             raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
 
     def _transaction(self, statement: str, rows: list[tuple[object, ...]]) -> None:
@@ -273,6 +309,6 @@ class Metadata:
         except BaseException as e:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            if isinstance(e, sqlite3.OperationalError):
+            if isinstance(e, sqlite3.DatabaseError):
                 raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
             raise

@@ -59,6 +59,7 @@ class QueueLog(ReadableLog):
         synced_position: up to where the records are on the disk.
         synced_base: where the newest segment begins whose directory entry is on the disk.
         indexed_position: up to where the index is on the disk.
+        unverified_end: records before this offset were not checked since the start.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class QueueLog(ReadableLog):
         "number",
         "synced_base",
         "synced_position",
+        "unverified_end",
     )
 
     def __init__(
@@ -94,6 +96,7 @@ class QueueLog(ReadableLog):
         self.next_position = self.synced_position = self.indexed_position = end_position
         self.next_offset = end_offset
         self.synced_base = self.segments[-1].base_position if self.segments else -1
+        self.unverified_end = end_offset
         self._records: list[bytes] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []

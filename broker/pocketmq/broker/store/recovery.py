@@ -129,13 +129,10 @@ def open_queue_log(
         end, more = _recover_segments(files, segments, vouched, is_known=checkpoint is not None)
         cut_size += more
     elif vouched.position:
-        log.error(
-            "%s holds none of the records of %s queue %d that were on the disk: it goes on empty "
-            "at offset %d",
+        raise FormatError(
             directory,
-            topic,
-            queue_id,
-            vouched.offset,
+            f"it holds none of the records up to offset {vouched.offset} that were on the disk: "
+            f"was it copied in part? Restore the files, or have the queue go on empty by a repair",
         )
     if cut_size:
         log.warning(
@@ -147,6 +144,7 @@ def open_queue_log(
             end.offset,
         )
     queue_log = QueueLog(files, directory, topic, queue_id, number, segment_size, segments, *end)
+    queue_log.unverified_end = min(vouched.offset, end.offset)
     return Recovered(queue_log, cut_size)
 
 
@@ -231,8 +229,8 @@ def _missing(segment: Segment, position: int, follower: Segment) -> FormatError:
     return FormatError(
         segment.log_path,
         f"its sound records end at position {position}, but the next segment begins at "
-        f"{follower.base_position}: restore the file that holds what is between them, or go on "
-        f"without these records: move this file and those before it away",
+        f"{follower.base_position}: restore the file that holds what is between them, or have "
+        f"the records before the gap moved away by a repair",
     )
 
 
@@ -272,8 +270,8 @@ def _damaged(segment: Segment, end: Checkpoint) -> FormatError:
     return FormatError(
         segment.log_path,
         f"the record at position {end.position} (offset {end.offset}) is damaged, though it was on "
-        f"the disk: restore the file from a copy, or go on without these records: move this file "
-        f"and those before it away",
+        f"the disk: restore the file from a copy, or have the records before the damage moved away "
+        f"by a repair",
     )
 
 
@@ -301,14 +299,12 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
     size = files.size(segment.log_path) - HEADER_SIZE + segment.base_position
     vouched_position = start.position
     if size < vouched_position:
-        log.error(
-            "%s ends at position %d, though %d was on the disk: the records between are lost",
+        raise FormatError(
             segment.log_path,
-            size,
-            vouched_position,
+            f"it ends at position {size}, though everything up to position {vouched_position} was "
+            f"on the disk: was the directory copied in part? Restore the missing files, or have "
+            f"the queue go on where it ends now by a repair",
         )
-        vouched_position = segment.base_position
-        start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
     is_sound = _is_index_sound(files, segment, start)
     if not is_sound:
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)

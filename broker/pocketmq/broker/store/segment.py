@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pocketmq.broker.store.errors import FormatError
+from pocketmq.broker.store.errors import FormatError, VersionError
 
 FORMAT_VERSION = 1
 LOG_MAGIC = b"PMQLOG\r\n"
@@ -118,13 +118,13 @@ def read_segment(path: Path, header: bytes) -> Segment:
     """A segment from the header of its `.log` file.
 
     Raises:
-        FormatError: magic, then version, then checksum, each with its own words.
+        FormatError: magic, then version (a VersionError), then checksum, each with its own words.
     """
     if len(header) < HEADER_SIZE or header[:8] != LOG_MAGIC:
         raise FormatError(path, "it does not begin with the mark of a PocketMQ queue log")
     _, version, _, number, base_position, base_offset, created_ms = _HEADER.unpack_from(header)
     if version != FORMAT_VERSION:
-        raise FormatError(
+        raise VersionError(
             path,
             f"it is of format version {version}, this broker knows {FORMAT_VERSION}: "
             f"run the version of PocketMQ that wrote it",

@@ -13,8 +13,17 @@ import msgspec
 
 from pocketmq.broker.statistics.put_times import PutTimes
 from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
+from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.disk import DiskGuard
-from pocketmq.broker.store.errors import DirectoryError, DiskFullError, StoreError, WriteFailedError
+from pocketmq.broker.store.errors import (
+    DamagedQueueError,
+    DirectoryError,
+    DiskFullError,
+    FormatError,
+    StoreError,
+    VersionError,
+    WriteFailedError,
+)
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.lock import DirectoryLock
@@ -29,6 +38,7 @@ from pocketmq.broker.store.segment import (
     read_segment,
 )
 from pocketmq.broker.store.unsure_times import UnsureTimes
+from pocketmq.broker.store.verification import Verifier
 from pocketmq.transport.clock import Clock
 
 log = logging.getLogger("pocketmq.store")
@@ -99,10 +109,13 @@ class MessageStore:
                 settings.disk_clean_percent,
                 settings.disk_free_min,
             )
+            self._check_metadata_is_there()
             self.metadata = Metadata(directory / "meta.db", self.files)
         except BaseException:
             self._lock.release()
             raise
+        self.damaged = DamagedQueues(directory, self.metadata)
+        self.verified = Verifier(self.damaged).verified
         self.unsure_times = UnsureTimes(self.metadata)
         self.adopted_topics: set[str] = set()
         self.failed_reason: str | None = None
@@ -127,11 +140,13 @@ class MessageStore:
         self._checkpointing = asyncio.Lock()
         try:
             self._recover()
-        except BaseException:
+        except BaseException as e:
             self._flusher.close()
             self.metadata.close()
             self.files.close()
             self._lock.release()
+            if isinstance(e, WriteFailedError):
+                raise DirectoryError(directory, str(e), "free some space on its disk") from e
             raise
 
     def use(self, settings: StoreSettings) -> None:
@@ -158,7 +173,13 @@ class MessageStore:
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
             self._adopt_unknown_logs()
+            self._forget_deleted()
             self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
+        for place in self.damaged.known_before():
+            known = self.known.get(*place)
+            if known is not None and place not in self._logs:
+                self._open_if_sound(known)
+        self.damaged.save()
         self.metadata.set_state(_CLEAN, "no")
         self.metadata.sync()
 
@@ -171,7 +192,8 @@ class MessageStore:
         for known in self.known:
             checkpoint = known.checkpoint
             if checkpoint is None or not ends_at(self.directory_of(known), checkpoint):
-                timestamp = self._open(known).last_timestamp
+                queue_log = self._open_if_sound(known)
+                timestamp = queue_log.last_timestamp if queue_log else 0
             else:
                 timestamp = checkpoint.timestamp
             last_ms = max(last_ms, timestamp)
@@ -197,17 +219,55 @@ class MessageStore:
                     log.warning("found the messages of %s queue %s again", topic, queue_id)
                     break
 
+    def _check_metadata_is_there(self) -> None:
+        """An empty meta.db beside messages is no new one: what it knew would be gone in silence.
+
+        Raises:
+            FormatError: it is one.
+        """
+        path = self.directory / "meta.db"
+        if self.queues_directory.exists() and path.exists() and not path.stat().st_size:
+            raise FormatError(
+                path,
+                f"it is empty, though there are messages: restore it from a copy, or have it made "
+                f"again from the logs with `pocketmq store repair {self.directory}`",
+            )
+
+    def _forget_deleted(self) -> None:
+        """Logs of a topic that was being deleted, files first, when the last run ended."""
+        topics = self.metadata.topics()
+        for known in self.known:
+            if known.topic not in topics and not any(self.directory_of(known).glob("*.log")):
+                self.known.enter(known.topic, known.queue_id, known.number, Checkpoint())
+                self.metadata.save_checkpoints([(known.number, Checkpoint())])
+
+    def _open_if_sound(self, known: KnownLog) -> QueueLog | None:
+        """Opens a log at the start; a damaged one is noted and left out, if the broker can.
+
+        Raises:
+            FormatError, DirectoryError: it cannot.
+        """
+        try:
+            return self._open(known)
+        except DamagedQueueError as e:
+            if isinstance(e.__cause__, VersionError):
+                raise e.__cause__ from None  # an older broker has no business here at all
+            if known.topic in REQUIRED_TOPICS:
+                raise
+            return None
+
     def _open(self, known: KnownLog) -> QueueLog:
         topic, queue_id, number, checkpoint = known
-        queue_log = open_queue_log(
-            self.files,
-            self.directory_of(known),
-            topic,
-            queue_id,
-            number,
-            self.settings.segment_size,
-            checkpoint,
-        ).queue_log
+        with self.damaged.noted(topic, queue_id):
+            queue_log = open_queue_log(
+                self.files,
+                self.directory_of(known),
+                topic,
+                queue_id,
+                number,
+                self.settings.segment_size,
+                checkpoint,
+            ).queue_log
         self._logs[topic, queue_id] = queue_log
         synced = checkpoint.position if checkpoint else 0
         if queue_log.end_position != synced or (not self.was_clean and queue_log.ends_empty):
@@ -256,11 +316,18 @@ class MessageStore:
         """Whether nobody has asked for a log since the start, so that it is as it was then."""
         return (known.topic, known.queue_id) not in self._logs
 
+    def log_if_sound(self, topic: str, queue_id: int) -> QueueLog | None:
+        """The log of a queue, for listings; None also while it is damaged."""
+        try:
+            return self.find_log(topic, queue_id)
+        except DamagedQueueError:
+            return None
+
     def readable_log(self, known: KnownLog) -> QueueLog | None:
         """A log; None if it is damaged, which is told of once, or was deleted."""
         key = (known.topic, known.queue_id)
         try:
-            return self.find_log(*key)
+            return self.log_if_sound(*key)
         except (OSError, StoreError) as e:
             if key not in self._unreadable:
                 self._unreadable.add(key)
@@ -290,6 +357,7 @@ class MessageStore:
         if directory.is_dir() and not any(directory.iterdir()):
             self.files.remove_directory(directory)
         self.puts.pop(topic, None)
+        self.damaged.forget_topic(topic)
         self.metadata.remove_queue_logs(topic)
         self.metadata.remove_topic(topic)
 

@@ -109,7 +109,7 @@ def test_a_damaged_file_is_named_with_the_ways_out(path: Path, size: int) -> Non
     with pytest.raises(FormatError) as caught:
         Metadata(path)
     assert str(caught.value).startswith(f"{path}: SQLite cannot read it")
-    assert "move it away together with meta.db-wal" in str(caught.value)
+    assert f"run `pocketmq store repair {path.parent}`" in str(caught.value)
 
 
 def test_a_place_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -370,29 +369,23 @@ def test_also_everything_that_the_checkpoint_knew(files: Files, root: Path) -> N
     assert (recovered.min_offset, bodies(recovered)) == (2, [900])
 
 
-def test_a_queue_whose_files_are_gone_goes_on_at_its_offset(
-    files: Files, root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_queue_whose_files_are_gone_does_not_go_on_in_silence(files: Files, root: Path) -> None:
     checkpoint = checkpoint_of(written(files, root, 900, 900))
     shutil.rmtree(directory_of(root))
-    recovered = reopen(files, root, checkpoint).queue_log
-    assert (recovered.min_offset, recovered.max_offset) == (2, 2)
-    assert "goes on empty at offset 2" in caplog.text
-    add(recovered, b"C" * 5)
-    assert bodies(recovered) == [5]
-    recovered.write_index()
-    assert_sound(root)
+    with pytest.raises(FormatError, match="none of the records up to offset 2 that were on the"):
+        reopen(files, root, checkpoint)
 
 
-def test_a_log_that_ends_before_its_checkpoint_is_reported(
-    files: Files, root: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("size", [0, 600])
+def test_nor_does_a_log_that_ends_before_its_checkpoint(
+    files: Files, root: Path, size: int
 ) -> None:
     checkpoint = checkpoint_of(written(files, root, 400, 400))
-    cut_file(logs(root)[0], HEADER_SIZE + 600)
-    with caplog.at_level(logging.ERROR):
-        assert bodies(reopen(files, root, checkpoint).queue_log) == [400]
-    assert "ends at position 600" in caplog.text
-    assert_sound(root)
+    cut_file(logs(root)[0], HEADER_SIZE + size)
+    content = logs(root)[0].read_bytes()
+    with pytest.raises(FormatError, match=f"ends at position {size}, though everything up to"):
+        reopen(files, root, checkpoint)
+    assert logs(root)[0].read_bytes() == content
 
 
 def test_bytes_behind_a_finished_segment_are_cut(files: Files, root: Path) -> None:

@@ -1,0 +1,73 @@
+"""Records that an earlier run wrote are checked before they are first served."""
+
+from __future__ import annotations
+
+import struct
+
+from pocketmq.broker.store.damaged import DamagedQueues
+from pocketmq.broker.store.errors import DamagedQueueError, FormatError
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.readable_log import Slice
+from pocketmq.broker.store.segment import log_number_of
+from pocketmq.protocol.records import QUEUE_OFFSET_AT, check_record
+
+_OFFSETS = struct.Struct(">qq")
+
+
+class Verifier:
+    """Checks what is read of records behind which no check of this run stands.
+
+    What this run appended, or recovery checked, was sound in memory and is not looked at again.
+    Of the rest, each log's verified offsets are remembered as one range, which grows with the
+    consumers that read on, so several groups pay once.
+
+    Args:
+        damaged: is told of a queue with a damaged record.
+    """
+
+    def __init__(self, damaged: DamagedQueues) -> None:
+        self._damaged = damaged
+        self._ranges: dict[int, tuple[int, int]] = {}
+
+    def verified(self, queue_log: QueueLog, offset: int, part: Slice) -> Slice:
+        """The records up to the first one that is damaged.
+
+        Args:
+            queue_log: whose `unverified_end` is behind the offset.
+            offset: where was read.
+            part: what was read.
+
+        Raises:
+            DamagedQueueError: the first record is damaged.
+        """
+        low, high = self._ranges.get(queue_log.number, (offset, offset))
+        if low <= offset and part.next_offset <= high:
+            return part
+        data, end = part.data, len(part.data)
+        is_run = part.records == part.next_offset - offset
+        position, last = 0, offset - 1
+        for count in range(part.records):
+            size = check_record(data, position, end)
+            found = _OFFSETS.unpack_from(data, position + QUEUE_OFFSET_AT) if size else (-1, 0)
+            is_next = found[0] == last + 1 if is_run else last < found[0] < part.next_offset
+            if not is_next or log_number_of(found[1]) != queue_log.number:
+                error = self._note(queue_log, last + 1)
+                if not count:
+                    raise error
+                return Slice(data[:position], count, last + 1)
+            position, last = position + size, found[0]
+        if is_run:
+            joined = low <= part.next_offset and offset <= high
+            self._ranges[queue_log.number] = (
+                (min(low, offset), max(high, part.next_offset))
+                if joined
+                else (offset, part.next_offset)
+            )
+        return part
+
+    def _note(self, queue_log: QueueLog, offset: int) -> DamagedQueueError:
+        error = FormatError(
+            queue_log.directory,
+            f"the record at offset {offset} or right behind it is damaged, and is not served",
+        )
+        return self._damaged.note(queue_log.topic, queue_log.queue_id, error)
