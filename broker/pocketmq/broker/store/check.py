@@ -5,117 +5,211 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.key_file import KeyFileError, read_key_file
-from pocketmq.broker.store.recovery import scan
-from pocketmq.broker.store.segment import (
-    ENTRY,
-    ENTRY_SIZE,
-    HEADER_SIZE,
-    INDEX_MAGIC,
-    Segment,
-    physical_offset,
-    read_segment,
-)
+from pocketmq.broker.store.metadata_check import MetadataSurvey, survey_metadata
+from pocketmq.broker.store.recovery import Checkpoint
+from pocketmq.broker.store.survey import OnProgress, SegmentSurvey, survey_queue
 
-INDEX_SIZE_MAX = 1 << 30
-"""More than any segment's index has: its records would fill fifty gigabytes."""
+OPEN_FILES_MAX = 16
+
+Place = tuple[str, int]
+
+
+class Finding(NamedTuple):
+    """Something that is wrong, and what to do about it."""
+
+    path: Path
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class CheckReport(NamedTuple):
-    """What a check saw: how much, and everything that is wrong, in words."""
+    """What a check saw.
+
+    Attributes:
+        queues, segments, records, size: how much; the size in bytes of records.
+        findings: everything that is wrong.
+        notes: what is worth knowing, but no damage.
+    """
 
     queues: int
+    segments: int
     records: int
     size: int
-    problems: list[str]
+    findings: list[Finding]
+    notes: list[str]
+
+    @property
+    def problems(self) -> list[str]:
+        """The findings in words."""
+        return [str(finding) for finding in self.findings]
 
 
-def check_directory(directory: Path) -> CheckReport:
-    """Reads every record and index entry of a store that no broker has open.
+class QueueExtent(NamedTuple):
+    """What a queue holds: its log's number, the oldest offset, and the end."""
+
+    number: int
+    min_offset: int
+    end: Checkpoint
+
+
+def log_size(directory: Path) -> int:
+    """Bytes of all log files of a data directory, which a check reads."""
+    return sum(path.stat().st_size for path in (directory / "queues").glob("*/*/*.log"))
+
+
+def queue_places(directory: Path) -> dict[Place, Path]:
+    """The directories of all queues by topic and queue id, in order."""
+    found = [
+        ((path.parent.name, int(path.name)), path)
+        for path in (directory / "queues").glob("*/*")
+        if path.name.isdecimal() and path.is_dir()
+    ]
+    return dict(sorted(found))
+
+
+def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -> CheckReport:
+    """Reads every record and index entry of a store that no broker has open, and its metadata.
 
     Each record must be sound, carry the offset and position at which it stands, and have an index
-    entry that says the same; segments must follow each other without a gap.
+    entry that says the same; segments must follow each other without a gap; the metadata must
+    know the logs, and no more of them than there is.
+
+    Args:
+        directory: the data directory; nothing in it is changed.
+        on_progress: see `survey.OnProgress`.
     """
-    files = Files(16)
-    queues = records = size = 0
-    problems: list[str] = []
+    files = Files(OPEN_FILES_MAX, read_only=True)
+    repair = f"run `pocketmq store repair {directory}`"
+    findings: list[Finding] = []
+    extents: dict[Place, QueueExtent | None] = {}
+    segments = records = size = 0
     try:
-        for queue in sorted((directory / "queues").glob("*/*")):
-            queues += 1
-            count, queue_size = _check_queue(files, queue, problems)
-            records += count
-            size += queue_size
+        for place, path in queue_places(directory).items():
+            surveys = survey_queue(files, path, on_progress)
+            files.close()
+            segments += len(surveys)
+            records += sum(survey.records for survey in surveys)
+            size += sum(r.end_position - r.position for s in surveys for r in s.runs)
+            findings += _check_queue(surveys, repair)
+            extents[place] = _extent(surveys)
     finally:
         files.close()
-    return CheckReport(queues, records, size, problems)
+    metadata = survey_metadata(directory)
+    findings += _check_metadata(directory, metadata, extents, repair)
+    return CheckReport(
+        len(extents), segments, records, size, findings, _notes(metadata, extents, directory)
+    )
 
 
-def _check_queue(files: Files, queue: Path, problems: list[str]) -> tuple[int, int]:
-    count = size = 0
+def _extent(surveys: list[SegmentSurvey]) -> QueueExtent | None:
+    known = [survey for survey in surveys if survey.segment is not None]
+    if not known:
+        return None
+    first, last = known[0].segment, known[-1].segment
+    assert first is not None
+    assert last is not None
+    end = Checkpoint(last.base_position, last.base_offset)
+    if known[-1].runs:
+        run = known[-1].runs[-1]
+        end = Checkpoint(run.end_position, run.end_offset, run.timestamp)
+    return QueueExtent(last.log_number, first.base_offset, end)
+
+
+def _check_queue(surveys: list[SegmentSurvey], repair: str) -> list[Finding]:
+    out: list[Finding] = []
     end: tuple[int, int] | None = None
     number: int | None = None
-    for path in sorted(queue.glob("*.log")):
-        try:
-            segment = read_segment(path, files.read(path, 0, HEADER_SIZE))
-        except FormatError as e:
-            problems.append(str(e))
-            return count, size
+    for survey in surveys:
+        if survey.header_error:
+            remedy = survey.remedy or repair
+            out.append(Finding(survey.log_path, survey.header_error, remedy))
+        segment = survey.segment
+        if segment is None:
+            continue
         start = (segment.base_position, segment.base_offset)
         if end is not None and end != start:
-            problems.append(f"{path}: begins at {start}, the segment before ends at {end}")
+            problem = f"begins at {start}, the segment before ends at {end}"
+            out.append(Finding(survey.log_path, problem, repair))
         if number not in (None, segment.log_number):
-            problems.append(f"{path}: belongs to queue log {segment.log_number}, not to {number}")
+            problem = f"belongs to queue log {segment.log_number}, not to {number}"
+            out.append(Finding(survey.log_path, problem, repair))
         number = segment.log_number
-        position, offset = _check_segment(files, segment, problems)
-        count += offset - segment.base_offset
-        size += position - segment.base_position
-        end = (position, offset)
-    return count, size
+        for position, count in survey.holes:
+            problem = f"{count} bytes from position {position} on are no sound record"
+            out.append(Finding(survey.log_path, problem, repair))
+        if survey.index_error:
+            out.append(Finding(segment.index_path, survey.index_error, repair))
+        if survey.keys_error:
+            remedy = "delete the file, it is made again"
+            out.append(Finding(segment.keys_path, survey.keys_error, remedy))
+        end = start
+        if survey.runs:
+            end = (survey.runs[-1].end_position, survey.runs[-1].end_offset)
+    return out
 
 
-def _check_segment(files: Files, segment: Segment, problems: list[str]) -> tuple[int, int]:
-    position, offset = segment.base_position, segment.base_offset
-    index = b""
-    if not files.exists(segment.index_path):
-        problems.append(f"{segment.index_path}: it is missing")
-    else:
-        index = files.read(segment.index_path, HEADER_SIZE, INDEX_SIZE_MAX)
-        if files.read(segment.index_path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
-            problems.append(f"{segment.index_path}: its header is not that of its log")
-    wrong_entries: list[int] = []
-    for record in scan(files, segment, position, offset):
-        at = (record.offset - segment.base_offset) * ENTRY_SIZE
-        wanted = ENTRY.pack(
-            physical_offset(segment.log_number, record.position), record.size, record.tags_code
+def _check_metadata(
+    directory: Path,
+    metadata: MetadataSurvey,
+    extents: dict[Place, QueueExtent | None],
+    repair: str,
+) -> list[Finding]:
+    path = directory / "meta.db"
+    remedy = "run the version of PocketMQ that wrote it" if metadata.is_newer else repair
+    out = [Finding(path, problem, remedy) for problem in metadata.problems]
+    if out or not metadata.is_there:
+        return out
+    topics = metadata.topics()
+    known = set()
+    for number, topic, queue_id, position, offset, _ in metadata.rows["queue_logs"]:
+        known.add((topic, queue_id))
+        extent = extents.get((topic, queue_id))
+        queue = directory / "queues" / topic / str(queue_id)
+        if extent is None:
+            if position and topic in topics:
+                problem = f"it holds none of the records up to offset {offset}"
+                out.append(Finding(queue, problem, f"restore its files, or {repair}"))
+        elif extent.number != number:
+            problem = f"it is queue log {extent.number}, meta.db says {number}"
+            out.append(Finding(queue, problem, repair))
+        elif extent.end.position < position:
+            problem = f"it ends at position {extent.end.position}, and {position} was on the disk"
+            out.append(Finding(queue, problem, f"restore its files, or {repair}"))
+    if metadata.state("clean_stop") == "yes":
+        for topic, queue_id in extents.keys() - known:
+            queue = directory / "queues" / topic / str(queue_id)
+            out.append(Finding(queue, "meta.db does not know it", repair))
+    return out
+
+
+def _notes(
+    metadata: MetadataSurvey, extents: dict[Place, QueueExtent | None], directory: Path
+) -> list[str]:
+    out = []
+    if not metadata.is_there and extents:
+        out.append(
+            f"{directory / 'meta.db'}: it is missing; the next start makes it again from the logs, "
+            f"without the groups' offsets"
         )
-        if index[at : at + ENTRY_SIZE] != wanted:
-            wrong_entries.append(record.offset)
-        position, offset = record.position + record.size, record.offset + 1
-    if wrong_entries:
-        problems.append(
-            f"{segment.index_path}: {len(wrong_entries)} entries are wrong or missing, the first "
-            f"is that of offset {wrong_entries[0]}"
-        )
-    rest = files.size(segment.log_path) - HEADER_SIZE - (position - segment.base_position)
-    if rest:
-        problems.append(
-            f"{segment.log_path}: {rest} bytes from position {position} on are no sound record"
-        )
-    _check_keys(files, segment, problems)
-    spare = len(index) - (offset - segment.base_offset) * ENTRY_SIZE
-    if spare > 0:
-        problems.append(f"{segment.index_path}: {spare} bytes more than the log has records")
-    return position, offset
-
-
-def _check_keys(files: Files, segment: Segment, problems: list[str]) -> None:
-    """Compares the key file, as far as it counts, with its checksums."""
-    try:
-        key_file = read_key_file(files, segment)
-        for run in key_file.runs:
-            for block, checksum in enumerate(key_file.fences(run)[1]):
-                key_file.block(run, block, checksum)
-    except KeyFileError as e:
-        problems.append(f"{e}; delete the file, it is made again")
+    topics = metadata.topics()
+    for (topic, queue_id), extent in extents.items():
+        config = topics.get(topic)
+        if config is None or extent is None or queue_id < config.read_queue_nums:
+            continue
+        if count := extent.end.offset - extent.min_offset:
+            out.append(
+                f"queue {queue_id} of {topic} holds {count} messages that nobody can read: the "
+                f"topic has {config.read_queue_nums} read queues"
+            )
+    for group, topic, queue_id, offset in metadata.rows["consumer_offsets"]:
+        extent = extents.get((topic, queue_id))
+        if extent is not None and offset > extent.end.offset:
+            out.append(
+                f"group {group} stands at offset {offset} of queue {queue_id} of {topic}, which "
+                f"ends at {extent.end.offset}"
+            )
+    return out

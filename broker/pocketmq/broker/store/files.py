@@ -27,12 +27,17 @@ class Files:
 
     Not for several threads, except `sync`.
 
+    Args:
+        open_files_max: so many handles at the most.
+        read_only: whether files are opened for reading only.
+
     Attributes:
         freeing: the space of deleted files.
     """
 
-    def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, open_files_max: int = OPEN_FILES_MAX, *, read_only: bool = False) -> None:
         self._open_files_max = open_files_max
+        self._mode = os.O_RDONLY if read_only else os.O_RDWR
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
         self.freeing = Freeing()
 
@@ -161,7 +166,7 @@ class Files:
         key = str(path)
         handle = self._handles.get(key)
         if handle is None:
-            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            handle = os.open(path, self._mode | os.O_CLOEXEC)
             self._keep(key, handle)
         else:
             self._handles.move_to_end(key)

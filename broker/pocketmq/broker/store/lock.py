@@ -14,20 +14,28 @@ class DirectoryLock:
 
     Args:
         directory: it is made if it is missing.
+        read_only: nothing is made or written; only a broker that has it open is in the way.
 
     Raises:
         DirectoryInUseError: another process holds it; the error names the process.
         DirectoryError: it cannot be made or written.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, read_only: bool = False) -> None:
+        mode = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
+        self._handle = -1
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if not read_only:
+                directory.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(directory / "lock", mode | os.O_CLOEXEC, 0o644)
         except OSError as e:
+            if read_only and isinstance(e, FileNotFoundError):
+                return  # no broker ever had it
             raise DirectoryError(directory, e.strerror or str(e)) from e
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(
+                self._handle, (fcntl.LOCK_SH if read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB
+            )
         except BlockingIOError:
             pid = os.pread(self._handle, 32, 0).decode("ascii", "replace").strip()
             os.close(self._handle)
@@ -35,6 +43,8 @@ class DirectoryLock:
         except OSError as e:
             os.close(self._handle)
             raise DirectoryError(directory, f"it cannot be locked: {e.strerror}") from e
+        if read_only:
+            return
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 

@@ -142,6 +142,10 @@ class Metadata:
         """Keeps one value of the broker's own."""
         self._write("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
 
+    def remove_state(self, key: str) -> None:
+        """Forgets one value of the broker's own."""
+        self._write("DELETE FROM state WHERE key = ?", (key,))
+
     # -- queue logs ---------------------------------------------------------------------------
 
     def queue_logs(self) -> list[QueueLogRow]:

@@ -260,7 +260,7 @@ def _check_finished(files: Files, segment: Segment, follower: Segment) -> None:
         return
     log.warning("%s is missing or damaged: it is made again", segment.index_path)
     start = Checkpoint(segment.base_position, segment.base_offset)
-    found = _rebuild_index(files, segment, start)
+    found = rebuild_index(files, segment, start)
     if found[:2] != end[:2]:
         raise _damaged(segment, found)
     files.sync(segment.index_path)
@@ -310,7 +310,7 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
     elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
         return start, 0
-    end = _rebuild_index(files, segment, start)
+    end = rebuild_index(files, segment, start)
     if end.position < vouched_position:
         raise _damaged(segment, end)
     if not is_sound and vouched_position > segment.base_position:
@@ -325,7 +325,7 @@ def _index_size(segment: Segment, end: Checkpoint) -> int:
     return HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
 
 
-def _rebuild_index(files: Files, segment: Segment, start: Checkpoint) -> Checkpoint:
+def rebuild_index(files: Files, segment: Segment, start: Checkpoint) -> Checkpoint:
     """Makes the index again from a record of the log on; returns the end of the sound records."""
     entries = bytearray()
     end = start

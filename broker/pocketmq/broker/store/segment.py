@@ -114,14 +114,15 @@ def is_unfinished(header: bytes) -> bool:
     return len(header) < HEADER_SIZE or not header.strip(b"\0")
 
 
-def read_segment(path: Path, header: bytes) -> Segment:
-    """A segment from the header of its `.log` file.
+def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment:
+    """A segment from the header of its `.log` file, or of one with another magic.
 
     Raises:
         FormatError: magic, then version (a VersionError), then checksum, each with its own words.
     """
-    if len(header) < HEADER_SIZE or header[:8] != LOG_MAGIC:
-        raise FormatError(path, "it does not begin with the mark of a PocketMQ queue log")
+    if len(header) < HEADER_SIZE or header[:8] != magic:
+        kind = "log" if magic == LOG_MAGIC else "index"
+        raise FormatError(path, f"it does not begin with the mark of a PocketMQ queue {kind}")
     _, version, _, number, base_position, base_offset, created_ms = _HEADER.unpack_from(header)
     if version != FORMAT_VERSION:
         raise VersionError(

@@ -41,11 +41,11 @@ def problem(directory: Path) -> str:
 
 def test_a_sound_directory_is_counted(damaged: Path) -> None:
     size = 5 * 400 + 1 + 6 * RECORD_OVERHEAD
-    assert check_directory(damaged) == (2, 6, size, [])
+    assert check_directory(damaged) == (2, 4, 6, size, [], [])
 
 
 def test_an_empty_directory_is_sound(tmp_path: Path) -> None:
-    assert check_directory(tmp_path) == (0, 0, 0, [])
+    assert check_directory(tmp_path) == (0, 0, 0, 0, [], [])
 
 
 @pytest.mark.parametrize("at", [0, 4, 8, 20, 28, 84, 90])

@@ -28,6 +28,7 @@ from unit.broker.store.stores import (
     segment_files,
 )
 
+from pocketmq.broker.store.check import check_directory
 from pocketmq.broker.store.disk import DiskGuard, DiskUse
 from pocketmq.broker.store.errors import (
     DirectoryInUseError,
@@ -416,6 +417,10 @@ async def test_a_newer_schema_is_refused(data: Path, clock: VirtualClock) -> Non
     database.close()
     with pytest.raises(FormatError, match="schema version 99"):
         open_store(data, clock)
+    assert "schema version 99" in check_directory(data).problems[0]
+    database = sqlite3.connect(data / "meta.db")
+    database.execute("PRAGMA user_version=1")
+    database.close()
 
 
 # -- deleting ---------------------------------------------------------------------------------
