@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
 from pocketmq.broker.clients import (
     ConsumerGroup,
     ConsumerTable,
@@ -39,6 +41,7 @@ from pocketmq.broker.settings import (
 )
 from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S, Statistics
+from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_index import KeyIndex
 from pocketmq.broker.store.queue_log import QueueLog
@@ -107,7 +110,15 @@ class Broker:
 
     async def __aenter__(self) -> Broker:
         async with AsyncExitStack() as stack:
-            await self._start(stack)
+            try:
+                await self._start(stack)
+            except msgspec.DecodeError as e:
+                path = Path(self.config.store_path_root_dir) / "meta.db"
+                raise FormatError(
+                    path,
+                    f"a value in it cannot be read ({e}): restore it from a copy, or run "
+                    f"`pocketmq store repair {path.parent}`",
+                ) from e
             self._stack = stack.pop_all()
         return self
 

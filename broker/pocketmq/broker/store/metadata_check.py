@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from pocketmq.broker.store.metadata import SCHEMA_VERSION
+from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 
 PROBLEMS_MAX = 10
@@ -27,6 +28,12 @@ TABLES = {
     "state": ("key", "value"),
 }
 """The columns of each table that a copy needs."""
+
+CLEAN_STATE = "clean_stop"
+"""The one value of the broker's own that is no JSON."""
+
+_TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state": Any}
+"""What the second column of these tables holds as JSON."""
 
 _KINDS: dict[str, type] = {
     "number": int, "queue_id": int, "position": int, "offset": int, "timestamp": int, "page": int,
@@ -56,9 +63,11 @@ class MetadataSurvey:
         """One value of the broker's own."""
         return next((value for k, value in self.rows["state"] if k == key), None)
 
-    def topics(self) -> dict[str, TopicConfig | None]:
-        """Topic settings by name; None for those that cannot be read."""
-        return {name: _config(text) for name, text in self.rows["topics"]}
+    def topics(self) -> dict[str, TopicConfig]:
+        """Topic settings by name."""
+        return {
+            name: msgspec.json.decode(text, type=TopicConfig) for name, text in self.rows["topics"]
+        }
 
 
 def survey_metadata(directory: Path) -> MetadataSurvey:
@@ -75,9 +84,6 @@ def survey_metadata(directory: Path) -> MetadataSurvey:
             _read(database, survey)
     except sqlite3.Error as e:
         survey.problems.append(f"SQLite cannot read it ({e})")
-    for name, config in survey.topics().items():
-        if config is None:
-            survey.problems.append(f"the settings of topic {name} cannot be read")
     return survey
 
 
@@ -106,13 +112,12 @@ def _read(database: sqlite3.Connection, survey: MetadataSurvey) -> None:
         found = survey.rows[table]
         try:
             for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608
-                if all(
-                    isinstance(value, _KINDS.get(name, str))
-                    for name, value in zip(columns, row, strict=True)
-                ):
+                if _is_sound(table, columns, row):
                     found.append(row)
                 else:
-                    survey.problems.append(f"a row of {table} holds what does not belong there")
+                    survey.problems.append(
+                        f"the row {str(row[0])!r} of {table} holds what does not belong there"
+                    )
         except sqlite3.Error as e:
             survey.problems.append(f"the table {table} cannot be read whole ({e})")
     for (text,) in database.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})"):
@@ -120,8 +125,17 @@ def _read(database: sqlite3.Connection, survey: MetadataSurvey) -> None:
             survey.problems.append(f"SQLite says: {text.strip()}")
 
 
-def _config(text: str) -> TopicConfig | None:
+def _is_sound(table: str, columns: tuple[str, ...], row: tuple[Any, ...]) -> bool:
+    """Whether a row holds values of the right kinds, and text that can be read."""
+    if not all(
+        isinstance(value, _KINDS.get(name, str)) for name, value in zip(columns, row, strict=True)
+    ):
+        return False
+    kind = _TEXTS.get(table)
+    if kind is None or row[0] == CLEAN_STATE:
+        return True
     try:
-        return msgspec.json.decode(text, type=TopicConfig)
+        msgspec.json.decode(row[1], type=kind)
     except msgspec.DecodeError:
-        return None
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
@@ -15,14 +14,13 @@ from pocketmq.broker.store.aside import Aside
 from pocketmq.broker.store.check import Place
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.metadata import Metadata
-from pocketmq.broker.store.metadata_check import TABLES, MetadataSurvey
+from pocketmq.broker.store.metadata_check import CLEAN_STATE, TABLES, MetadataSurvey
 from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.broker.store.repair_queue import QueuePlan, Step
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 
-_CLEAN = "clean_stop"
 _FILES = ("meta.db", "meta.db-wal", "meta.db-shm")
 
 Change = tuple[str, tuple[Any, ...]]
@@ -85,7 +83,7 @@ class MetadataRepair:
             self._changes += [
                 (statement, row)
                 for row in self._survey.rows[table]
-                if not (table == "state" and row[0] == _CLEAN)
+                if not (table == "state" and row[0] == CLEAN_STATE)
             ]
 
     def _enter_logs(self) -> None:
@@ -122,7 +120,7 @@ class MetadataRepair:
 
     def _enter_topics(self) -> None:
         is_new = bool(self._survey.problems)
-        known = {name: config for name, config in self._survey.topics().items() if config}
+        known = self._survey.topics()
         nums: dict[str, int] = {}
         for (topic, queue_id), plan in self._queues.items():
             if plan.number is not None and topic in self._entered:
@@ -131,7 +129,6 @@ class MetadataRepair:
             self._changes += [
                 ("INSERT OR REPLACE INTO topics (name, config) VALUES (?, ?)", row)
                 for row in self._survey.rows["topics"]
-                if row[0] in known
             ]
         for topic, count in nums.items():
             if topic in known or topic in names.SYSTEM_TOPICS:
@@ -183,7 +180,7 @@ class MetadataRepair:
         Metadata(self._path).close()
 
     def _write(self) -> None:
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as database:
+        with closing(self._files.database(self._path)) as database:
             database.execute("PRAGMA synchronous=FULL")
             database.execute("BEGIN IMMEDIATE")
             for statement, values in self._changes:

@@ -54,6 +54,8 @@ COMMIT_CHUNKS_MAX = 256
 
 _CLEAN = "clean_stop"
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
 
 class StoreSettings(msgspec.Struct, frozen=True):
     """How a store keeps its data.
@@ -255,6 +257,9 @@ class MessageStore:
             if known.topic in REQUIRED_TOPICS:
                 raise
             return None
+        except OSError as e:
+            remedy = "free some space on its disk" if e.errno in _NO_ROOM else ""
+            raise DirectoryError(self.directory, e.strerror or str(e), remedy) from e
 
     def _open(self, known: KnownLog) -> QueueLog:
         topic, queue_id, number, checkpoint = known
@@ -488,7 +493,7 @@ class MessageStore:
     def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
         reason = f"writing to {queue_log.directory} failed: {error.strerror or error}"
         log.error("%s", reason)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _NO_ROOM:
             self.disk.refuse(error.strerror or str(error))
             return DiskFullError(self.disk.full_reason)
         return WriteFailedError(reason)
