@@ -231,7 +231,11 @@ async def test_a_newer_format_is_refused_with_the_version(stage: Stage, director
 
 
 async def test_another_brokers_directory_is_refused(stage: Stage, directory: Path) -> None:
-    for other in ({"broker_name": "broker-z"}, {"broker_cluster_name": "Other"}):
+    others: list[dict[str, Any]] = [
+        {"broker_name": "broker-z"},
+        {"broker_cluster_name": "Other"},
+    ]
+    for other in others:
         with pytest.raises(OwnerError, match="set this broker's own storePathRootDir"):
             await stage.broker(**other)
     assert f"run `pocketmq store release {directory}` once" in start_of(

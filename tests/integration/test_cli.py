@@ -62,11 +62,30 @@ def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
     } in listed
     assert not any(row["topic"] == "TBW102" for row in listed)
     assert "TBW102" in ok("topic", "list", "--all", *names)
+    queues = json.loads(ok("topic", "show", "CliTopic", "-o", "json", *names))
+    assert [(r["queue"], r["state"]) for r in queues if r["broker"] == "broker-a"] == [
+        (0, "rw"), (1, "rw"), (2, "r"),
+    ]  # fmt: skip
     ok("topic", "delete", "CliTopic", *names)
     gone = pocketmq("topic", "route", "CliTopic", *names)
     assert gone.returncode == 1
     assert "CliTopic" in gone.stderr
     assert "Traceback" not in gone.stderr
+
+
+def test_shrinking_a_topic_warns_of_what_nobody_gets(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliShrink", "--queues", "2", *names)
+    ok("send", "CliShrink", *names, stdin="\n".join("abcdefgh"))
+    done = pocketmq("topic", "update", "CliShrink", "--read-queues", "1", "--write-queues", "1",
+                    *names)  # fmt: skip
+    assert done.returncode == 0
+    assert "warning: queue 1 on broker-" in done.stderr
+    hidden = [r for r in json.loads(ok("topic", "show", "CliShrink", "-o", "json", *names))
+              if r["state"] == "hidden"]  # fmt: skip
+    assert sum(row["messages"] for row in hidden) > 0
+    ok("topic", "update", "CliShrink", "--read-queues", "2", *names)
+    assert "hidden" not in ok("topic", "show", "CliShrink", *names)
 
 
 def test_lines_sent_through_a_pipe_are_consumed_in_order_by_key(cluster: Cluster) -> None:
@@ -224,7 +243,49 @@ def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     damaged = pocketmq("store", "check", str(tmp_path / "broker-a"))
     assert damaged.returncode == 1
     assert str(log) in damaged.stdout
+    assert "pocketmq store repair" in damaged.stdout
     assert pocketmq("store", "check", str(tmp_path / "nothing")).returncode == 2
+
+
+def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
+    directory = str(tmp_path / "broker-a")
+    with pocketmq_cluster(tmp_path) as running:
+        names = ("--namesrv", running.namesrv)
+        ok("send", "CliDump", "--sharding-key", "k", "--tag", "t", "-p", "a=b", *names,
+           stdin="one\ntwo\nthree ü")  # fmt: skip
+        dump = ("store", "dump", directory, "--topic", "CliDump")
+        rows = [json.loads(line) for line in ok(*dump, "-o", "json").splitlines()]
+    assert [(row["offset"], row["body"], row["tags"]) for row in rows] == [
+        (0, "one", "t"), (1, "two", "t"), (2, "three ü", "t"),
+    ]  # fmt: skip
+    assert rows[1]["position"] == rows[0]["size"]
+    assert rows[0]["properties"]["a"] == "b"
+    part = ok(*dump, "--from", "1", "--limit", "1", "--body", "2")
+    assert part.startswith(f"topic=CliDump queue={rows[0]['queue']} offset=1 ")
+    assert "  body: tw\n" in part
+    assert ok(*dump, "--to", "0") == ok(*dump, "--until", "2020-01-01T00:00:00") == ""
+    assert ok(*dump, "--since", "2020-01-01T00:00:00", "-o", "json").count("\n") == 3
+    log = next((tmp_path / "broker-a" / "queues" / "CliDump").rglob("*.log"))
+    assert ok("store", "dump", str(log), "-o", "json") == ok(*dump, "-o", "json")
+    entries = ok("store", "dump", str(log.with_suffix(".idx")), "-o", "json").splitlines()
+    assert [json.loads(e)["position"] for e in entries] == [row["position"] for row in rows]
+    assert pocketmq("store", "dump", str(tmp_path)).returncode == 2
+
+    content = bytearray(log.read_bytes())
+    content[64 + rows[1]["position"] + 90] ^= 0xFF
+    log.write_bytes(content)
+    told = pocketmq(*dump, "-o", "json")
+    assert told.returncode == 1
+    assert [json.loads(line)["offset"] for line in told.stdout.splitlines()] == [0, 2]
+    assert f"{rows[1]['size']} bytes from position {rows[1]['position']} on" in told.stderr
+    tried = json.loads(pocketmq("store", "repair", directory, "--dry-run", "-o", "json").stdout)
+    assert tried["folder"] is None
+    done = json.loads(ok("store", "repair", directory, "-o", "json"))
+    assert len(done["steps"]) == len(tried["steps"]) == 1
+    assert "from offset 2 on" in done["steps"][0]
+    assert next(Path(done["folder"]).rglob("*.log")).read_bytes() == bytes(content)
+    assert "all sound" in pocketmq("store", "check", directory).stderr
+    assert ok(*dump, "-o", "json").count("\n") == 1
 
 
 def test_timers_are_sent_and_recalled(cluster: Cluster) -> None:

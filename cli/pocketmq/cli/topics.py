@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, perm_text
 from pocketmq.protocol.names import is_system_topic
 from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pocketmq.client import QueueState
 
 app = typer.Typer(help="Create, list, look at, change and delete topics.", no_args_is_help=True)
 
@@ -78,9 +81,9 @@ def update(
     """Change queue counts or permission; to shrink, write queues first, read ones when drained."""
     from pocketmq.client import Admin
 
-    async def main() -> list[str]:
+    async def main() -> tuple[list[str], list[QueueState]]:
         async with Admin(namesrv) as admin:
-            return await admin.update_topic(
+            addresses = await admin.update_topic(
                 topic,
                 read_queues=read_queues,
                 write_queues=write_queues,
@@ -89,8 +92,17 @@ def update(
                 cluster=cluster,
                 broker_addr=broker,
             )
+            return addresses, [row for row in await admin.topic_queues(topic) if row.is_hidden]
 
-    note(f"topic {topic} is changed on {', '.join(run(main()))}")
+    addresses, hidden = run(main())
+    note(f"topic {topic} is changed on {', '.join(addresses)}")
+    for row in hidden:
+        stats = row.stats
+        note(
+            f"warning: queue {stats.queue.queue_id} on {stats.queue.broker_name} holds "
+            f"{stats.count} messages that nobody gets while it is not among the read queues; "
+            f"unread: {_unread(row) or 'none'}"
+        )
 
 
 @app.command()
@@ -179,6 +191,49 @@ def route(
 
     columns = ("cluster", "broker", "brokerId", "address", "readQueues", "writeQueues", "perm")
     print_rows(run(main()), columns, output)
+
+
+@app.command()
+def show(
+    topic: TopicArgument,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show each queue with what it is for, what it holds, and what groups have not read of it.
+
+    Queues that a smaller topic has left behind are shown as long as they hold messages.
+    """
+    from pocketmq.client import Admin
+
+    async def main() -> list[QueueState]:
+        async with Admin(namesrv) as admin:
+            return await admin.topic_queues(topic)
+
+    rows = [
+        {
+            "broker": row.stats.queue.broker_name,
+            "queue": row.stats.queue.queue_id,
+            "state": "hidden" if row.is_hidden else _rights(row),
+            "minOffset": row.stats.min_offset,
+            "maxOffset": row.stats.max_offset,
+            "messages": row.stats.count,
+            "unread": row.unread if output is Format.JSON else _unread(row),
+            "lastStored": date(row.stats.last_update_ms),
+        }
+        for row in run(main())
+    ]
+    columns = ("broker", "queue", "state", "minOffset", "maxOffset", "messages", "unread",
+               "lastStored")  # fmt: skip
+    print_rows(rows, columns, output)
+
+
+def _rights(row: QueueState) -> str:
+    return ("r" if row.is_readable else "") + ("w" if row.is_writable else "")
+
+
+def _unread(row: QueueState) -> str:
+    """How many messages groups have not read, those that have read all left out."""
+    return ", ".join(f"{group} {count}" for group, count in sorted(row.unread.items()) if count)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """The client library: `from pocketmq.client import Producer, PushConsumer, Message`."""
 
 from pocketmq.client.admin import Admin
-from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueStats
+from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
 from pocketmq.client.errors import (
     BatchContentError,
     BatchFailedError,
@@ -85,6 +85,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "PullStatus",
     "QueueLag",
     "QueueReset",
+    "QueueState",
     "QueueStats",
     "ReceivedMessage",
     "RetryLater",

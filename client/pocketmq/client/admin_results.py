@@ -28,6 +28,26 @@ class QueueStats(msgspec.Struct, frozen=True):
         return self.max_offset - self.min_offset
 
 
+class QueueState(msgspec.Struct, frozen=True):
+    """A queue of a topic, and who may still want what it holds.
+
+    Attributes:
+        stats: what it holds.
+        is_readable, is_writable: whether it is among the topic's read and write queues.
+        unread: how many of its messages each group has not read, by group.
+    """
+
+    stats: QueueStats
+    is_readable: bool
+    is_writable: bool
+    unread: dict[str, int]
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it holds messages that no consumer reaches: the topic was shrunk."""
+        return not self.is_readable and self.stats.count > 0
+
+
 class QueueLag(msgspec.Struct, frozen=True):
     """Where a group stands in one queue.
 

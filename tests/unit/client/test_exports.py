@@ -49,6 +49,7 @@ EXPORTED = {
     "QueueChoiceError",
     "QueueLag",
     "QueueReset",
+    "QueueState",
     "QueueStats",
     "ROCKETMQ_4_TABLE",
     "ROCKETMQ_5_TABLE",

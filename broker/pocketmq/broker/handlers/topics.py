@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
 from pocketmq.broker.attributes import changed_attributes, parse_attributes
+from pocketmq.broker.hidden_queues import hidden_queues, warning_of
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.pull_progress import PullProgress
@@ -30,6 +33,8 @@ from pocketmq.protocol.requests.topics import (
     TopicStatsRequest,
 )
 from pocketmq.transport.connection import Connection, Handler
+
+log = logging.getLogger("pocketmq.broker")
 
 
 def _invalid(remark: str) -> ResponseError:
@@ -75,30 +80,44 @@ class TopicHandlers:
         """17. Queue counts may be changed at any time, read and write apart.
 
         To shrink, write queues go first; once they are drained, read queues follow. Queues that
-        hold messages keep their files, whatever the counts.
+        hold messages keep their files, whatever the counts; the answer's remark names those that
+        no consumer reaches any more.
         """
         request = command.read(CreateTopicRequest)
-        self._topics.put(
-            self._checked(
-                TopicConfig(
-                    topic_name=request.topic,
-                    read_queue_nums=request.read_queue_nums,
-                    write_queue_nums=request.write_queue_nums,
-                    perm=request.perm,
-                    topic_filter_type=request.topic_filter_type,
-                    topic_sys_flag=request.topic_sys_flag or 0,
-                    order=request.order,
-                    attributes=parse_attributes(request.attributes),
-                )
-            )
+        config = TopicConfig(
+            topic_name=request.topic,
+            read_queue_nums=request.read_queue_nums,
+            write_queue_nums=request.write_queue_nums,
+            perm=request.perm,
+            topic_filter_type=request.topic_filter_type,
+            topic_sys_flag=request.topic_sys_flag or 0,
+            order=request.order,
+            attributes=parse_attributes(request.attributes),
         )
-        return Command(ResponseCode.SUCCESS)
+        return Command(ResponseCode.SUCCESS, remark=self._put([self._checked(config)]))
 
     def create_list(self, command: Command, _: Connection) -> Command:
         """18: all or none."""
         given = TopicConfigList.decode(command.body).topic_config_list
-        self._topics.put(*[self._checked(config) for config in given])
-        return Command(ResponseCode.SUCCESS)
+        remark = self._put([self._checked(config) for config in given])
+        return Command(ResponseCode.SUCCESS, remark=remark)
+
+    def _put(self, configs: list[TopicConfig]) -> str | None:
+        """Keeps settings; returns a warning if messages cannot be read any more."""
+        before = {config.topic_name: self._topics.get(config.topic_name) for config in configs}
+        self._topics.put(*configs)
+        warnings = []
+        for config in configs:
+            known = before[config.topic_name]
+            if known is None or config.read_queue_nums >= known.read_queue_nums:
+                continue
+            # Held pulls go by the old counts: their clients come again, and are told.
+            self._polling.release_topic(config.topic_name)
+            hidden = hidden_queues(config, self._store, self._offsets)
+            if warning := warning_of(config, hidden):
+                log.warning("%s", warning)
+                warnings.append(warning)
+        return "; ".join(warnings) or None
 
     def _checked(self, config: TopicConfig) -> TopicConfig:
         """The settings as they are kept, the changes of attributes applied.

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from pocketmq.client.admin.calls import AdminCalls, masters_of, queue_of
-from pocketmq.client.admin_results import QueueStats
+from pocketmq.client.admin_results import QueueState, QueueStats
 from pocketmq.client.errors import UnknownTopicError
+from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicList, TopicStatsTable
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import NotFoundError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
+from pocketmq.protocol.requests.groups import TopicGroupsRequest
 from pocketmq.protocol.requests.nameserver import (
     DeleteTopicInNamesrvRequest,
     TopicListRequest,
     TopicsByClusterRequest,
 )
+from pocketmq.protocol.requests.offsets import OffsetResponse, QueryConsumerOffsetRequest
 from pocketmq.protocol.requests.topics import (
     CreateTopicRequest,
     DeleteTopicRequest,
     TopicConfigRequest,
     TopicStatsRequest,
 )
+
+log = logging.getLogger("pocketmq.client")
 
 QUEUES_DEFAULT = 16
 """Read and write queues, on each broker, of a topic that is made by hand."""
@@ -173,12 +179,56 @@ class TopicAdmin(AdminCalls):
         """
         rows: list[QueueStats] = []
         for address in await self._topic_masters(topic):
-            answer = await self._ask(address, TopicStatsRequest(topic=topic))
-            rows += [
-                QueueStats(queue_of(k), o.min_offset, o.max_offset, o.last_update_timestamp)
-                for k, o in TopicStatsTable.decode(answer.body).offset_table.items()
-            ]
+            rows += await self._stats_on(topic, address)
         return sorted(rows, key=lambda row: row.queue)
+
+    async def _stats_on(self, topic: str, address: str) -> list[QueueStats]:
+        answer = await self._ask(address, TopicStatsRequest(topic=topic))
+        if answer.remark:  # a PocketMQ broker names the queues that it cannot read
+            log.warning("%s", answer.remark)
+        return [
+            QueueStats(queue_of(k), o.min_offset, o.max_offset, o.last_update_timestamp)
+            for k, o in TopicStatsTable.decode(answer.body).offset_table.items()
+        ]
+
+    async def topic_queues(self, topic: str) -> list[QueueState]:
+        """Every queue of a topic that exists or still holds messages, sorted by broker and queue.
+
+        To shrink a topic, lower its write queues, wait until no group has anything unread in the
+        queues behind them, then lower the read queues.
+
+        Raises:
+            UnknownTopicError: no broker has it.
+        """
+        rows = []
+        for address in await self._topic_masters(topic):
+            config = await self.topic_config(topic, address)
+            answer = await self._ask(address, TopicGroupsRequest(topic=topic))
+            groups = GroupList.decode(answer.body).group_list
+            for stats in await self._stats_on(topic, address):
+                queue_id = stats.queue.queue_id
+                rows.append(
+                    QueueState(
+                        stats,
+                        queue_id < config.read_queue_nums,
+                        queue_id < config.write_queue_nums,
+                        {group: await self._unread(address, group, stats) for group in groups},
+                    )
+                )
+        return sorted(rows, key=lambda row: row.stats.queue)
+
+    async def _unread(self, address: str, group: str, stats: QueueStats) -> int:
+        request = QueryConsumerOffsetRequest(
+            consumer_group=group,
+            topic=stats.queue.topic,
+            queue_id=stats.queue.queue_id,
+            set_zero_if_not_found=False,
+        )
+        try:
+            offset = (await self._ask(address, request)).read(OffsetResponse).offset
+        except NotFoundError:
+            offset = 0
+        return max(stats.max_offset - max(offset, stats.min_offset), 0)
 
     async def _put_topic(self, address: str, config: TopicConfig, attributes: str | None) -> None:
         request = CreateTopicRequest(

@@ -8,7 +8,7 @@ from typing import Any
 from pocketmq.client import admin
 from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
 from pocketmq.client.admin.offsets import End
-from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueStats
+from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.instance import NamesrvList
 from pocketmq.protocol.bodies.brokers import BrokerStats
@@ -99,6 +99,10 @@ class Admin(Blocking[admin.Admin]):
     def topic_stats(self, topic: str) -> list[QueueStats]:
         """What each queue of a topic holds."""
         return self._run(self._twin.topic_stats(topic))
+
+    def topic_queues(self, topic: str) -> list[QueueState]:
+        """Every queue of a topic that exists or still holds messages."""
+        return self._run(self._twin.topic_queues(topic))
 
     def cluster_info(self) -> ClusterInfo:
         """All clusters and their brokers."""
