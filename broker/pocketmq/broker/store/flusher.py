@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pocketmq.broker.store.directory_syncs import DirectorySyncs
 from pocketmq.broker.store.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.queue_log import OnStored, QueueLog
@@ -16,8 +17,8 @@ from pocketmq.transport.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.store")
 
-FLUSH_THREADS = 4
-"""Flushes of different logs under way at once."""
+FLUSH_THREADS = 16
+"""Flushes of different logs under way at once: file systems bring those to the disk together."""
 
 
 class FlushTimeoutError(StoreError):
@@ -67,6 +68,7 @@ class Flusher:
         self._files, self._clock = files, clock
         self.timeout_ms = timeout_ms
         self._on_failure = on_failure
+        self._directories = DirectorySyncs(files.sync_directory)
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
         self.waiting_size = 0
         self.on_told: Callable[[], object] = lambda: None
@@ -195,7 +197,7 @@ class Flusher:
         for path in paths:
             self._files.sync(path)
         for directory in directories:
-            self._files.sync_directory(directory)
+            self._directories.sync(directory)
 
     async def drain(self) -> None:
         """Returns when nothing waits for a flush."""

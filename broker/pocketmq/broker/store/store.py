@@ -7,6 +7,7 @@ import errno
 import logging
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from pocketmq.broker.store.errors import (
     WriteFailedError,
 )
 from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.flusher import Flusher
+from pocketmq.broker.store.flusher import FLUSH_THREADS, Flusher
 from pocketmq.broker.store.lock import DirectoryLock
 from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
@@ -524,13 +525,23 @@ class MessageStore:
         """Brings written logs with their indexes to the disk and notes how far they are there."""
         async with self._checkpointing:
             done: list[tuple[int, Checkpoint]] = []
-            try:
-                for queue_log in list(self._unsynced)[:CHECKPOINT_LOGS_MAX]:
-                    await self._bring_to_disk(queue_log, done)
+            left = iter(list(islice(self._unsynced, CHECKPOINT_LOGS_MAX)))
+
+            async def bring_to_disk() -> None:
+                for queue_log in left:
                     if self.failed_reason is not None:
                         return
+                    await self._bring_to_disk(queue_log, done)
+
+            at_once = min(FLUSH_THREADS, len(self._unsynced))
+            try:
+                results = await asyncio.gather(
+                    *(bring_to_disk() for _ in range(at_once)), return_exceptions=True
+                )
             finally:
                 self.metadata.save_checkpoints(done)
+            for error in filter(None, results):
+                raise error
 
     async def _bring_to_disk(self, queue_log: QueueLog, done: list[tuple[int, Checkpoint]]) -> None:
         self._unsynced.pop(queue_log, None)  # what is appended from now on enters it again
