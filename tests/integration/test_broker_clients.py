@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
 from unit.transport.peers import until
 
+from pocketmq.broker.handlers.clients import GROUPS_PER_TURN
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     ConsumerConnection,
@@ -34,6 +36,7 @@ from pocketmq.protocol.requests.clients import (
 from pocketmq.protocol.requests.groups import AllProducersRequest
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest, UpdateGroupRequest
 from pocketmq.testing.clock import START_MS, VirtualClock, settle
+from pocketmq.transport.errors import ConnectionClosedError
 
 ALL = Subscription.of_tags(TOPIC, "*", 1)
 OTHER = Subscription.of_tags("Other", "A || B", 1)
@@ -382,3 +385,40 @@ async def test_of_many_that_leave_together_the_others_are_told_once(stage: Stage
     await until(lambda: len(first.notified) == 6)
     await first.max_offset()
     assert len(first.notified) == 6
+
+
+def crowd(count: int) -> bytes:
+    """A heartbeat of a client that is in very many groups."""
+    groups = [ConsumerData(group_name=f"crowd-{number}") for number in range(count)]
+    return Heartbeat(client_id="client-1", consumer_data_set=groups).encode()
+
+
+async def test_very_many_groups_are_taken_in_turns(client: Client) -> None:
+    count = 3 * GROUPS_PER_TURN + 1
+    broker = client.broker
+    asked = asyncio.ensure_future(client.ask(HeartbeatRequest(), crowd(count)))
+    seen = set[int]()
+
+    def look() -> bool:
+        seen.add(len(dict(broker.consumers)))
+        return asked.done()
+
+    await until(look)
+    assert seen >= {GROUPS_PER_TURN, 2 * GROUPS_PER_TURN, count}
+    assert await ids(client, f"crowd-{count - 1}") == ["client-1"]
+    assert f"%RETRY%crowd-{count - 1}" in broker.topics
+
+
+async def test_who_leaves_in_the_middle_of_a_heartbeat_is_no_member(client: Client) -> None:
+    broker = client.broker
+    asked = asyncio.ensure_future(client.ask(HeartbeatRequest(), crowd(10 * GROUPS_PER_TURN)))
+    await until(lambda: broker.consumers.get("crowd-0"))
+    group = broker.consumers.get("crowd-0")
+    assert group is not None
+    (connection,) = group.members
+    connection.abort("a test")
+    with pytest.raises(ConnectionClosedError):
+        await asked
+    await until(lambda: not dict(broker.consumers))
+    await settle()
+    assert not dict(broker.consumers)

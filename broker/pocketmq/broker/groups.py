@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -12,7 +12,7 @@ from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import IllegalNameError, response_error
+from pocketmq.protocol.errors import GroupMissingError, IllegalNameError, response_error
 from pocketmq.transport.clock import Clock
 
 _VERSION = "group_version"
@@ -63,6 +63,32 @@ class GroupTable:
         config = self._groups.get(name)
         if config is not None:
             return config
+        self._check_new(name)
+        log.info("creating group %s on its first use", name)
+        config = GroupConfig(group_name=name)
+        self.put(config)
+        return config
+
+    def find_all(self, wanted: Iterable[str]) -> list[GroupConfig]:
+        """The same for many groups, written together; those that cannot be made are left out."""
+        out: list[GroupConfig] = []
+        new: list[GroupConfig] = []
+        for name in wanted:
+            config = self._groups.get(name)
+            if config is None:
+                try:
+                    self._check_new(name)
+                except GroupMissingError:
+                    continue
+                config = GroupConfig(group_name=name)
+                new.append(config)
+            out.append(config)
+        if new:
+            log.info("creating %d groups on their first use: %s, …", len(new), new[0].group_name)
+            self.put(*new)
+        return out
+
+    def _check_new(self, name: str) -> None:
         if not self.auto_create:
             raise response_error(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -76,10 +102,6 @@ class GroupTable:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group [{name}] does not exist and cannot be created: {e}",
             ) from e
-        log.info("creating group %s on its first use", name)
-        config = GroupConfig(group_name=name)
-        self.put(config)
-        return config
 
     def put(self, *configs: GroupConfig) -> None:
         """Creates or changes groups, all or none; groups that are already so are left alone.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -130,15 +130,24 @@ class TopicTable:
         """The retry or dead-letter topic of a group, made when first needed."""
         config = self._topics.get(name)
         if config is None:
-            config = TopicConfig(
-                topic_name=name,
-                read_queue_nums=queue_nums,
-                write_queue_nums=queue_nums,
-                perm=_RW,
-                topic_sys_flag=sys_flag,
-            )
+            config = _of_group(name, queue_nums, sys_flag)
             self.put(config)
         return config
+
+    def create_for_groups(self, queue_nums: Mapping[str, int]) -> None:
+        """The same for many topics, by name, written together."""
+        new = (item for item in queue_nums.items() if item[0] not in self._topics)
+        self.put(*(_of_group(name, nums) for name, nums in new))
+
+
+def _of_group(name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queue_nums,
+        write_queue_nums=queue_nums,
+        perm=_RW,
+        topic_sys_flag=sys_flag,
+    )
 
 
 def system_topics(

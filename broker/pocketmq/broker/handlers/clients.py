@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from pocketmq.broker.clients import ConsumerTable, Member, ProducerTable
 from pocketmq.broker.filters import selection_of
 from pocketmq.broker.groups import GroupTable
@@ -9,6 +11,7 @@ from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol.bodies.clients import (
     CheckClientConfigBody,
     ConsumerConnection,
+    ConsumerData,
     ConsumerIdList,
     Heartbeat,
     ProducerConnection,
@@ -16,7 +19,7 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.bodies.groups import ProducerInfo, ProducerTableInfo
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import GroupMissingError, response_error
+from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.header import NoFields
 from pocketmq.protocol.names import retry_topic
 from pocketmq.protocol.requests.clients import (
@@ -28,6 +31,9 @@ from pocketmq.protocol.requests.clients import (
 )
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import CLIENT_ID, Connection, Handler
+
+GROUPS_PER_TURN = 250
+"""Groups of one heartbeat that are taken between two turns of the loop, a few milliseconds."""
 
 
 class ClientHandlers:
@@ -59,43 +65,79 @@ class ClientHandlers:
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def heartbeat(self, command: Command, connection: Connection) -> Command:
-        """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out."""
+    def heartbeat(
+        self, command: Command, connection: Connection
+    ) -> Command | Awaitable[Command | None]:
+        """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out.
+
+        One that names very many groups is taken a part in each turn of the loop.
+        """
         data = Heartbeat.decode(command.body)
-        fingerprint = data.heartbeat_fingerprint
         connection.attributes[CLIENT_ID] = data.client_id
+        if len(data.consumer_data_set) > GROUPS_PER_TURN:
+            return self._heartbeat_by_turns(command, connection, data)
+        is_changed = self._take_consumers(command, connection, data, data.consumer_data_set)
+        return self._take_producers(command, connection, data, is_changed=is_changed)
 
-        def member() -> Member:
-            return Member(
-                data.client_id,
-                connection,
-                command.language,
-                command.version,
-                self._clock.monotonic(),
-                self._clock.now_ms(),
-            )
+    async def _heartbeat_by_turns(
+        self, command: Command, connection: Connection, data: Heartbeat
+    ) -> Command | None:
+        is_changed = False
+        for start in range(0, len(data.consumer_data_set), GROUPS_PER_TURN):
+            consumers = data.consumer_data_set[start : start + GROUPS_PER_TURN]
+            is_changed |= self._take_consumers(command, connection, data, consumers)
+            await self._clock.sleep(0)
+            if connection.is_closing:  # all that was known of it is forgotten
+                return None
+        return self._take_producers(command, connection, data, is_changed=is_changed)
 
+    def _take_consumers(
+        self,
+        command: Command,
+        connection: Connection,
+        data: Heartbeat,
+        consumers: list[ConsumerData],
+    ) -> bool:
+        """Notes who consumes; whether the subscriptions have changed."""
+        fingerprint = data.heartbeat_fingerprint
+        # Groups that cannot be made are told by their pulls; the client's others must go on.
+        groups = {g.group_name: g for g in self._groups.find_all(c.group_name for c in consumers)}
+        retried = [g for g in groups.values() if g.retry_queue_nums > 0]
+        self._topics.create_for_groups(
+            {retry_topic(g.group_name): g.retry_queue_nums for g in retried}
+        )
         is_changed = not fingerprint
-        for consumer in data.consumer_data_set:
-            try:
-                group = self._groups.find(consumer.group_name)
-            except GroupMissingError:
-                continue  # its pulls are told; the client's other groups must go on
-            if group.retry_queue_nums > 0:
-                self._topics.create_for_group(
-                    retry_topic(consumer.group_name), group.retry_queue_nums
+        for consumer in consumers:
+            if consumer.group_name in groups:
+                is_changed |= self._consumers.heartbeat(
+                    consumer,
+                    self._member(command, connection, data),
+                    fingerprint=fingerprint,
+                    without_sub=bool(fingerprint) and data.without_sub,
                 )
-            is_changed |= self._consumers.heartbeat(
-                consumer,
-                member(),
-                fingerprint=fingerprint,
-                without_sub=bool(fingerprint) and data.without_sub,
-            )
+        return is_changed
+
+    def _take_producers(
+        self, command: Command, connection: Connection, data: Heartbeat, *, is_changed: bool
+    ) -> Command:
+        """Notes who produces; the answer."""
         for producer in data.producer_data_set:
-            self._producers.heartbeat(producer.group_name, member())
+            member = self._member(command, connection, data)
+            self._producers.heartbeat(producer.group_name, member)
+        is_changed |= not data.heartbeat_fingerprint
         return Command(
             ResponseCode.SUCCESS,
             header=HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed),
+        )
+
+    def _member(self, command: Command, connection: Connection, data: Heartbeat) -> Member:
+        return Member(
+            data.client_id,
+            connection,
+            command.language,
+            command.version,
+            self._clock.monotonic(),
+            self._clock.now_ms(),
         )
 
     def unregister(self, command: Command, connection: Connection) -> Command:

@@ -5,6 +5,7 @@ Tests replace it by one that fails on order, or that knows what a power cut woul
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections import OrderedDict
@@ -120,12 +121,11 @@ class Files:
     def delete(self, path: Path) -> None:
         """Removes a file if it is there; its space is free a little later."""
         handle = self._handles.pop(str(path), None)
-        try:
-            if handle is None:
+        if handle is None:
+            with contextlib.suppress(OSError):  # then its space is freed at once, or it is missing
                 handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            path.unlink()
-        except FileNotFoundError:
-            pass
+        try:
+            path.unlink(missing_ok=True)
         finally:
             if handle is not None:
                 self.freeing.take(handle)
