@@ -61,6 +61,7 @@ from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
+from pocketmq.transport.open_files import room_for_connections
 from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SlowReaders
 from pocketmq.transport.tasks import Action, Tasks, repeat
@@ -192,7 +193,7 @@ class Broker:
                 write_buffer_max=config.write_buffer_max,
             ),
             on_close=self._disconnected,
-            connections_max=config.connections_max,
+            connections_max=room_for_connections(config.connections_max, config.open_files_max),
             chunks=store,
             watch=pressure.watch,
             budget=pressure.budget,

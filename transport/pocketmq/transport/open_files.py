@@ -1,0 +1,48 @@
+"""How many sockets a process may have, beside the files that it keeps open.
+
+Out of handles a server cannot take connections, and worse, its store cannot open files.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+log = logging.getLogger("pocketmq.transport")
+
+SPARE_FILES = 128
+"""Handles for everything else: libraries, the database, logs, threads that flush."""
+
+
+def room_for_connections(wanted: int, other_files: int) -> int:
+    """How many connections a server may take, at most `wanted`; the system's limit is raised to it.
+
+    Args:
+        wanted: connections.
+        other_files: handles that are needed besides.
+    """
+    needed = wanted + other_files + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _is_below(soft, needed):
+        raised = min(hard, needed) if hard != resource.RLIM_INFINITY else needed
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+        except (OSError, ValueError) as e:  # macOS says that there is no limit, but has one
+            log.info("the limit of open files cannot be raised from %d to %d: %s", soft, raised, e)
+    if not _is_below(soft, needed):
+        return wanted
+    room = max(soft - other_files - SPARE_FILES, 1)
+    log.warning(
+        "at most %d connections instead of %d: the system allows this process %d open files "
+        "(ulimit -n), of which the store takes %d",
+        room,
+        wanted,
+        soft,
+        other_files,
+    )
+    return room
+
+
+def _is_below(limit: int, needed: int) -> bool:
+    return limit != resource.RLIM_INFINITY and limit < needed
