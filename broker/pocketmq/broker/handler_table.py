@@ -23,8 +23,11 @@ from pocketmq.broker.handlers.replies import ReplyHandlers
 from pocketmq.broker.handlers.resets import ResetHandlers
 from pocketmq.broker.handlers.retries import RetryHandlers
 from pocketmq.broker.handlers.send import SendHandlers
+from pocketmq.broker.handlers.send_answers import SendAnswers
 from pocketmq.broker.handlers.send_checks import SendChecks
+from pocketmq.broker.handlers.send_properties import SendProperties
 from pocketmq.broker.handlers.settings import SettingHandlers
+from pocketmq.broker.handlers.special_sends import SpecialSends
 from pocketmq.broker.handlers.topics import TopicHandlers
 from pocketmq.broker.handlers.transactions import TransactionHandlers
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
@@ -77,10 +80,12 @@ def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tu
     config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
     sending = send_settings(config, store_host)
     checks = SendChecks(topics, groups, store, sending, chance)
-    sends = SendHandlers(
-        checks, topics, groups, store, broker.schedule, broker.transactions, broker.order_locks,
-        sending, chance,
+    added, answers = SendProperties(sending, broker.clock, chance), SendAnswers(sending)
+    specials = SpecialSends(
+        checks, added, answers, topics, groups, store, broker.schedule, broker.transactions,
+        broker.order_locks,
     )  # fmt: skip
+    sends = SendHandlers(checks, added, answers, specials, store)
     pulls = PullHandlers(
         topics, groups, broker.offsets, broker.consumers, store, broker.progress, broker.polling,
         pull_settings(config),
@@ -99,8 +104,9 @@ def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tu
     )
 
     def follow(config: BrokerConfig) -> None:
-        checks.settings = send_settings(config, store_host)
-        sends.use(checks.settings)
+        sending = checks.settings = send_settings(config, store_host)
+        added.use(sending)
+        answers.use(sending)
         pulls.settings = pull_settings(config)
         bulk.body_size_max = config.max_message_size
         bulk.permission = retries.permission = config.broker_permission

@@ -65,6 +65,9 @@ class Connection(FrameStream):
             (RocketMQ's `RPCHook#doBeforeRequest`).
         watch: told of each request of the peer before it is handled.
         budget, slow_readers: as of `FrameStream`, shared by the connections of a server.
+
+    Attributes:
+        greeting_due: whether the next frame must say that this is PocketMQ; `respond` sees to it.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class Connection(FrameStream):
         self.peer_is_pocketmq = False
         self.attributes: dict[str, Any] = {}
         self._handlers = handlers
-        self._greeting_due = greets
+        self.greeting_due = greets
         self._first_request = not greets
         self._oneway_permits = oneway_permits or Permits("one-way", ONEWAY_PERMITS)
         self._async_permits = async_permits or Permits("async", ASYNC_PERMITS)
@@ -209,7 +212,7 @@ class Connection(FrameStream):
         command.codec = self.codec
         if self._before_request is not None:
             self._before_request(command)
-        if self._greeting_due:
+        if self.greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
         self.write(frames.encode(command))
 
@@ -222,11 +225,11 @@ class Connection(FrameStream):
         response.opaque = request.opaque
         response.flag |= FLAG_RESPONSE
         response.codec = request.codec
-        if self._greeting_due:
+        if self.greeting_due:
             response.extra = {**(response.extra or {}), **GREETING}
         data = frames.encode(response)
         if not self._dials:  # the dialling side greets until it has seen an answer
-            self._greeting_due = False
+            self.greeting_due = False
         self.write(data)
 
     def refuse(self, request: Command, code: int, remark: str) -> None:
@@ -287,8 +290,8 @@ class Connection(FrameStream):
             self.refuse(request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
     def _take_response(self, response: Command) -> None:
-        if self._greeting_due and self._dials:
-            self._greeting_due = False
+        if self.greeting_due and self._dials:
+            self.greeting_due = False
             self._meet(response)
         if not self._table.resolve(response):
             log.debug("a late answer of %s to %d", self.remote_address, response.opaque)
@@ -303,7 +306,7 @@ class Connection(FrameStream):
             self.peer_is_pocketmq = True
             self.codec = Codec.MSGPACK
             if not self._dials:
-                self._greeting_due = True
+                self.greeting_due = True
 
     @property
     def peer_name(self) -> str:

@@ -7,12 +7,12 @@ hands it over if the client has a producer here.
 from __future__ import annotations
 
 import logging
-import struct
 
 import msgspec
 
 from pocketmq.broker.clients import ProducerTable
 from pocketmq.broker.handlers.send_checks import SendChecks
+from pocketmq.broker.handlers.sent_record import sent_record
 from pocketmq.broker.store.queue_log import Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.stored_message import with_properties
@@ -22,7 +22,6 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError, ResponseError
 from pocketmq.protocol.hosts import encode_host, split_address
 from pocketmq.protocol.ids import offset_msg_id
-from pocketmq.protocol.records import encode_record
 from pocketmq.protocol.requests.sending import (
     PushReplyRequest,
     SendMessageRequest,
@@ -113,7 +112,7 @@ class ReplyHandlers:
         if self.settings.are_stored:
             try:
                 self._keep(command, request, connection, refusal)
-            except (OperatingError, struct.error) as e:
+            except OperatingError as e:
                 log.warning("a reply to topic %s is not stored: %s", request.topic, e)
             else:
                 return None
@@ -182,22 +181,10 @@ class ReplyHandlers:
                 f"the limits are {limits[0]} and {limits[1]}",
             )
         place, offset = queue_log.next_physical_offset, queue_log.next_offset
-        record = encode_record(
-            topic=queue_log.topic.encode(),
-            queue_id=queue_log.queue_id,
-            flag=request.flag,
-            queue_offset=offset,
-            physical_offset=place,
-            sys_flag=request.sys_flag,
-            born_timestamp=request.born_timestamp,
-            born_host=connection.remote_host,
-            store_timestamp=self._store.store_time(queue_log),
-            store_host=self._store_host,
-            reconsume_times=request.reconsume_times or 0,
-            prepared_transaction_offset=0,
-            body=command.body,
-            properties=properties,
-        )
+        record = sent_record(
+            command, request, connection, queue_log, request.sys_flag, properties,
+            self._store.store_time(queue_log), self._store_host,
+        )  # fmt: skip
 
         def stored(error: OperatingError | None) -> None:
             msg_id = offset_msg_id(self._store_host, place)

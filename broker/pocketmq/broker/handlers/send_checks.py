@@ -243,6 +243,15 @@ def check_sys_flag(sys_flag: int) -> None:
         )
 
 
+def check_properties_size(properties: bytes, size_max: int) -> None:
+    """Refuses properties that do not fit into a record."""
+    if len(properties) > size_max:
+        raise response_error(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message properties have {len(properties)} bytes, the limit is {size_max}",
+        )
+
+
 def wants_flush(properties: str) -> bool:
     """Whether a message is to be answered only when it is as durable as the broker is set to."""
     # The quick look spares most messages the exact one: "WAIT" may end another property's name.
