@@ -56,6 +56,7 @@ public final class Probe {
     COMMANDS.put("operator", options -> Operator.run(options));
     COMMANDS.put("mqadmin", options -> MqAdmin.run(options));
     COMMANDS.put("queries", options -> Queries.run(options));
+    COMMANDS.put("calls", options -> Calls.run(options));
   }
 
   private Probe() {}
