@@ -125,8 +125,8 @@ final class Cast {
     names.put("namesrv", stage.options().namesrv());
     names.put("cluster", cluster.getClusterAddrTable().keySet().iterator().next());
     names.put("brokerName", queue.getBrokerName());
-    String broker = cluster.getBrokerAddrTable().get(queue.getBrokerName()).getBrokerAddrs().get(0L);
-    names.put("broker", broker);
+    var broker = cluster.getBrokerAddrTable().get(queue.getBrokerName());
+    names.put("broker", broker.getBrokerAddrs().get(0L));
     names.put("topic", stage.topic());
     names.put("group", stage.group());
     names.put("producerGroup", stage.producer().getProducerGroup());
