@@ -39,6 +39,8 @@ from pathlib import Path
 from typing import Any
 
 from interop.apache_servers import Listening, apache_cluster, free_broker_port, free_port
+from interop.java_admin_calls import ADMIN
+from interop.java_calls import Call
 from interop.java_probe import build_probe
 from wire.frame_log import Exchange, Frame, FrameLog
 
@@ -75,6 +77,11 @@ def _subscribes(exchange: Exchange) -> bool:
 
 def _of_consumer(exchange: Exchange) -> bool:
     return "consumerGroup" in exchange.request.header["extFields"]
+
+
+def _by_unique_key(exchange: Exchange) -> bool:
+    """Whether a QUERY_MESSAGE looks for the id that the client gave a message."""
+    return bool(exchange.request.header["extFields"].get("_UNIQUE_KEY_QUERY") == "true")
 
 
 def _after_check(exchange: Exchange) -> bool:
@@ -141,7 +148,40 @@ CASES = (
     Case("topic_stats", 202),
     Case("topic_config", 351),
     Case("lite_pull_found", 361),
+    Case("query_by_key", 12),
+    Case("query_by_unique_key", 12, fits=_by_unique_key),
+    Case("query_nothing", 12, 22),
+    Case("send_back", 36),
+    Case("lock", 41),
+    Case("unlock", 42),
+    Case("consumer_connections", 203),
+    Case("reset_told_to_client", 220, None),
+    Case("reset", 222),
+    Case("consumer_status", 223),
+    Case("consumer_status_from_client", 221),
+    Case("running_info", 307),
+    Case("consume_directly", 309),
+    Case("queue_entries", 321),
+    Case("reply", 325),
+    Case("reply_told_to_client", 326),
+    Case("recall", 370),
+    Case("recall_refused", 370, 604),
 )
+
+ASKED_OF_THE_CONSUMER = (
+    "examineConsumerConnectionInfo(String)",
+    "getConsumerRunningInfo(String, String, boolean)",
+    "getConsumeStatus(String, String, String)",
+    "consumeMessageDirectly(String, String, String, String)",
+    "resetOffsetByTimestamp(String, String, long, boolean)",
+)
+"""Calls of the admin tool that the broker passes on, or that end in one to a client."""
+
+COMMIT = "updateConsumeOffset(String, String, MessageQueue, long)"
+COMMITS = [Call("admin", COMMIT, ["{broker}", "{group}", queue, 1]) for queue in (0, 1)]
+"""A group's offsets are reset only where it has some."""
+
+SCENARIOS = ("orderly", "queries", "timers", "request-reply", "pull-block")
 
 
 async def record(codec: str, folder: Path) -> list[Exchange]:
@@ -172,13 +212,22 @@ def _drive(codec: str, folder: Path, ports: Listening, namesrv: str) -> None:
         "jvm": {"rocketmq.serialize.type": codec},
     }
     # TERM, because the broker unregisters only when it is asked to stop.
-    with apache_cluster(folder / codec, ports, serialize_type=codec, stop_signal=signal.SIGTERM):
+    stopping = signal.SIGTERM
+    settings = {"useServerSideResetOffset": "false"}  # else it tells no client of a reset (220)
+    with apache_cluster(
+        folder / codec, ports, serialize_type=codec, stop_signal=stopping, settings=settings
+    ):
         probe.run("create-topic", **options, read_queues=4, write_queues=4)
         expected = len(probe.run("send", **options)["sent"])
         probe.run("pull", **options, expect=expected)
         probe.run("lite-pull", **options, mode="subscribe", expect=expected)
         probe.run("inspect", **options)
         probe.run("transactions", **options | {"topic": TRANSACTION_TOPIC}, group="golden")
+        for name in SCENARIOS:
+            probe.run(name, **options | {"topic": f"Golden-{name}"}, group=f"golden-{name}")
+        passed_on = [call for call in ADMIN if call.signature in ASKED_OF_THE_CONSUMER]
+        asked = json.dumps([call.asked() for call in (*COMMITS, *passed_on)])
+        probe.run("calls", **options | {"topic": "Golden-calls"}, group="golden-calls", calls=asked)
 
 
 def entries(codec: str, exchanges: list[Exchange]) -> list[dict[str, Any]]:
