@@ -62,6 +62,7 @@ class Started:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.start_s = time.perf_counter() - began
+        self.start_cpu_s = cpu_s(self.process.pid)
         self.address = line.split()[1].partition("=")[2]
         self.pid = self.process.pid
 
@@ -278,6 +279,7 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
                 tenths = await create_topics(namesrv.address, topics)
                 result["create_first_s"] = round(tenths[0], 2)
                 result["create_last_s"] = round(tenths[-1], 2)
+                result["create_all_s"] = round(sum(tenths), 1)
                 result["create_sent_mb"] = round(relay.size / 1e6, 1)
                 result["growth"] = [
                     await growth(started, queues[:count], given.requests)
@@ -286,6 +288,7 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
                 result["stop_s"] = round(await started.end(signal.SIGTERM), 2)
         async with broker(work, near) as started:
             result["start_s"] = round(started.start_s, 2)
+            result["start_cpu_s"] = round(started.start_cpu_s, 2)
             result["after_clean_stop"] = await idle(started, relay, given.seconds)
             result |= await questions(namesrv.address, topics)
             async with connected(started.address) as connection:
@@ -293,6 +296,7 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
             await started.end(signal.SIGKILL)
         async with broker(work, near) as started:
             result["start_after_kill_s"] = round(started.start_s, 2)
+            result["start_after_kill_cpu_s"] = round(started.start_cpu_s, 2)
             result["after_kill"] = await idle(started, relay, given.seconds)
             result["stop_after_kill_s"] = round(await started.end(signal.SIGTERM), 2)
         listening.close()

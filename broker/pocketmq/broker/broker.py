@@ -71,6 +71,7 @@ log = logging.getLogger("pocketmq.broker")
 CLIENT_SCAN_PERIOD_S = 10.0
 LOCK_SCAN_PERIOD_S = 60.0
 KEY_INDEX_PERIOD_S = 1.0
+IDLE_LOG_PERIOD_S = 60.0
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104
 
 
@@ -252,6 +253,7 @@ class Broker:
             ("transactions", lambda c: c.flush_delay_offset_interval, self.transactions.save),
             ("retention", lambda c: c.clean_resource_interval, retention.run),
             ("keys", lambda _: KEY_INDEX_PERIOD_S * 1000, self.keys.run),
+            ("idle logs", lambda _: IDLE_LOG_PERIOD_S * 1000, self.store.close_idle_logs),
             ("statistics", lambda _: SAMPLE_PERIOD_S * 1000, self.statistics.sample),
             ("clients", lambda _: CLIENT_SCAN_PERIOD_S * 1000, self._expire_clients),
             ("order locks", lambda _: LOCK_SCAN_PERIOD_S * 1000, self.order_locks.expire),

@@ -15,7 +15,7 @@ class KnownLog(NamedTuple):
     """A queue log: its number is never given to another one.
 
     Attributes:
-        checkpoint: the last one before this start; None when it was lost with the metadata.
+        checkpoint: the last one; None while there is none since it was lost with the metadata.
     """
 
     topic: str
@@ -61,6 +61,13 @@ class LogTable:
     def by_number(self, number: int) -> KnownLog | None:
         """The log that has a number."""
         return self._numbers.get(number)
+
+    def set_checkpoint(self, number: int, checkpoint: Checkpoint) -> None:
+        """Notes up to where a log is on the disk now; one that was deleted meanwhile is no more."""
+        known = self._numbers.get(number)
+        if known is not None:
+            known = known._replace(checkpoint=checkpoint)
+            self._topics[known.topic][known.queue_id] = self._numbers[number] = known
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that were written to."""

@@ -63,6 +63,7 @@ class QueueLog(ReadableLog):
     """
 
     __slots__ = (
+        "__weakref__",
         "_entries",
         "_is_torn",
         "_records",

@@ -30,6 +30,7 @@ from pocketmq.broker.store.flusher import FLUSH_THREADS, Flusher
 from pocketmq.broker.store.lock import DirectoryLock
 from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.open_logs import OpenLogs
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
 from pocketmq.broker.store.segment import (
@@ -130,7 +131,7 @@ class MessageStore:
         self.failed_count = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self.known = LogTable()
-        self._logs: dict[tuple[str, int], QueueLog] = {}
+        self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
         self._dirty: dict[QueueLog, None] = {}
         self._unsynced: dict[QueueLog, None] = {}
@@ -180,7 +181,7 @@ class MessageStore:
             self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
         for place in self.damaged.known_before():
             known = self.known.get(*place)
-            if known is not None and place not in self._logs:
+            if known is not None and place not in self._open_logs:
                 self._open_if_sound(known)
         self.damaged.save()
         self.metadata.set_state(_CLEAN, "no")
@@ -274,7 +275,7 @@ class MessageStore:
                 self.settings.segment_size,
                 checkpoint,
             ).queue_log
-        self._logs[topic, queue_id] = queue_log
+        self._open_logs.put((topic, queue_id), queue_log)
         synced = checkpoint.position if checkpoint else 0
         if queue_log.end_position != synced or (not self.was_clean and queue_log.ends_empty):
             queue_log.forget_syncs_behind(synced)
@@ -285,9 +286,10 @@ class MessageStore:
 
     def find_log(self, topic: str, queue_id: int) -> QueueLog | None:
         """The log of a queue; None while nothing was ever written to it."""
-        queue_log = self._logs.get((topic, queue_id))
+        key = (topic, queue_id)
+        queue_log = self._open_logs.recent.get(key)
         if queue_log is None and (known := self.known.get(topic, queue_id)) is not None:
-            queue_log = self._open(known)
+            queue_log = self._open_logs.find(key) or self._open(known)
         return queue_log
 
     def queue_log(self, topic: str, queue_id: int) -> QueueLog:
@@ -296,7 +298,8 @@ class MessageStore:
         Raises:
             StoreError: it cannot be made or opened.
         """
-        queue_log = self._logs.get((topic, queue_id))
+        key = (topic, queue_id)
+        queue_log = self._open_logs.recent.get(key) or self._open_logs.find(key)
         if queue_log is not None:
             return queue_log
         known = self.known.get(topic, queue_id)
@@ -315,12 +318,31 @@ class MessageStore:
         return self.known.queue_ids(topic)
 
     def open_logs(self) -> list[QueueLog]:
-        """The logs that were asked for since the start, or had to be checked then."""
-        return list(self._logs.values())
+        """The logs that were asked for lately, and all that have more than one segment."""
+        return list(self._open_logs)
+
+    async def close_idle_logs(self) -> None:
+        """Closes the logs that nobody has asked for since the last call but one."""
+        for _ in self._open_logs.grow_older(self._may_close):
+            await self.clock.sleep(0)
+
+    def _may_close(self, queue_log: QueueLog) -> bool:
+        """Whether the last checkpoint says all there is to say of a log."""
+        known = self.known.by_number(queue_log.number)
+        return (
+            known is not None
+            and known.checkpoint is not None
+            and known.checkpoint[:2] == (queue_log.end_position, queue_log.end_offset)
+            and len(queue_log.segments) <= 1
+            and not queue_log.has_pending
+            and not queue_log.index_tail_size
+            and queue_log not in self._unsynced
+            and queue_log not in self._dirty
+        )
 
     def is_at_rest(self, known: KnownLog) -> bool:
-        """Whether nobody has asked for a log since the start, so that it is as it was then."""
-        return (known.topic, known.queue_id) not in self._logs
+        """Whether a log is closed, so that its last checkpoint says how far it reaches."""
+        return (known.topic, known.queue_id) not in self._open_logs
 
     def log_if_sound(self, topic: str, queue_id: int) -> QueueLog | None:
         """The log of a queue, for listings; None also while it is damaged."""
@@ -352,7 +374,7 @@ class MessageStore:
         """Removes a topic's logs and settings."""
         directory = self.queues_directory / topic
         for known in self.known.remove_topic(topic):
-            queue_log = self._logs.pop((topic, known.queue_id), None)
+            queue_log = self._open_logs.pop((topic, known.queue_id))
             if queue_log is not None:
                 self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
@@ -540,6 +562,8 @@ class MessageStore:
                 )
             finally:
                 self.metadata.save_checkpoints(done)
+                for number, checkpoint in done:
+                    self.known.set_checkpoint(number, checkpoint)
             for error in filter(None, results):
                 raise error
 

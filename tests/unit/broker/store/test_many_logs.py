@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import TOPIC, abandon, bodies, open_store, put
+from unit.broker.store.stores import TOPIC, abandon, assert_sound, bodies, open_store, put
 
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_index import KeyIndex
@@ -110,4 +110,42 @@ async def test_open_files_stay_under_their_limit(data: Path, clock: VirtualClock
     assert files.open_count <= 4
     await store.checkpoint()
     assert files.open_count <= 4
+    await store.close()
+
+
+async def test_logs_that_nobody_asks_for_are_closed_and_go_on_where_they_were(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    fill(store)
+    await store.checkpoint()
+    put(store, b"unsynced", queue_id=3)
+    put(store, *[b"x" * 500] * 2, queue_id=5)  # a second segment
+    held = store.queue_log(TOPIC, 4)
+    for _ in range(2):
+        await store.close_idle_logs()
+    assert sorted(opened(store)) == [3, 5]
+    assert store.queue_log(TOPIC, 4) is held
+    await store.checkpoint()
+    await store.close_idle_logs()
+    await store.close_idle_logs()
+    assert opened(store) == [5]
+    for queue_id in range(QUEUES):
+        put(store, b"again", queue_id=queue_id)
+    assert bodies(store, queue_id=2) == [b"2", b"again"]
+    assert bodies(store, queue_id=3) == [b"3", b"unsynced", b"again"]
+    await store.close()
+    assert_sound(data)
+
+
+async def test_a_closed_log_s_topic_may_be_deleted(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    fill(store)
+    await store.checkpoint()
+    for _ in range(2):
+        await store.close_idle_logs()
+    assert opened(store) == []
+    store.delete_topic(TOPIC)
+    assert store.find_log(TOPIC, 0) is None
+    assert not (data / "queues" / TOPIC).exists()
     await store.close()

@@ -135,7 +135,7 @@ async def test_a_full_disk_takes_the_oldest_finished_segments_of_all_queues(
     await store.checkpoint()
 
     def measure(_: Path) -> DiskUse:
-        used = sum(q.size for q in store._logs.values()) // 100
+        used = sum(q.size for q in store.open_logs()) // 100
         return DiskUse(100, used, 100 - used)
 
     store.disk = DiskGuard(data, 100.0, 35.0, 1000, measure)

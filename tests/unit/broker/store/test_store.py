@@ -103,7 +103,7 @@ async def test_after_a_clean_stop_logs_are_opened_when_they_are_wanted(
     store = open_store(data, clock)
     put(store, b"x")
     store = await reopened(store)
-    assert not store._logs
+    assert not store.open_logs()
     assert len(store.known) == 1
     await store.close()
 
@@ -152,7 +152,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     store.commit()
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
-    assert (store.put_count, store.put_size) == (6, sum(q.size for q in store._logs.values()))
+    assert (store.put_count, store.put_size) == (6, sum(q.size for q in store.open_logs()))
 
 
 async def test_the_loop_commits_what_nobody_else_does(store: MessageStore) -> None:
