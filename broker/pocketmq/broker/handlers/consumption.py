@@ -12,6 +12,7 @@ from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.groups import (
     ConsumerOffsetTable,
@@ -84,7 +85,7 @@ class ConsumptionHandlers:
 
     # -- lag ----------------------------------------------------------------------------------
 
-    def consume_stats(self, command: Command, _: Connection) -> Command:
+    async def consume_stats(self, command: Command, _: Connection) -> Command:
         """208: topics that the living members do not subscribe to are left out, unless named so."""
         request = command.read(ConsumeStatsRequest)
         group = request.consumer_group
@@ -98,7 +99,7 @@ class ConsumptionHandlers:
         stats = ConsumeStats()
         for topic in configs:
             if topic is not None:
-                self._add(stats, group, topic)
+                await self._add(stats, group, topic)
         return _answer(stats)
 
     async def broker_consume_stats(self, command: Command, _: Connection) -> Command:
@@ -118,7 +119,7 @@ class ConsumptionHandlers:
                 if not self._is_subscribed(group.group_name, name):
                     continue
                 stats = ConsumeStats()
-                self._add(stats, group.group_name, topic)
+                await self._add(stats, group.group_name, topic)
                 rows.append(stats)
                 offsets = stats.offset_table.values()
                 body.total_diff += sum(o.broker_offset - o.consumer_offset for o in offsets)
@@ -130,9 +131,10 @@ class ConsumptionHandlers:
         members = self._consumers.get(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
 
-    def _add(self, stats: ConsumeStats, group: str, topic: TopicConfig) -> None:
+    async def _add(self, stats: ConsumeStats, group: str, topic: TopicConfig) -> None:
         name = topic.topic_name
-        for queue_id in range(topic.read_queue_nums):
+        queue_ids = range(topic.read_queue_nums)
+        async for queue_id in by_turns(self._clock, queue_ids, QUEUES_PER_TURN):
             queue_log = self._store.log_if_sound(name, queue_id)
             offset = max(self._offsets.get(group, name, queue_id) or 0, 0)
             stats.offset_table[QueueKey(self._broker_name, queue_id, name)] = OffsetWrapper(
@@ -143,14 +145,15 @@ class ConsumptionHandlers:
             )
         stats.consume_tps += self._progress.per_second(group, name)
 
-    def time_spans(self, command: Command, _: Connection) -> Command:
+    async def time_spans(self, command: Command, _: Connection) -> Command:
         """303."""
         request = command.read(ConsumeTimeSpanRequest)
         topic = self._topics.get(request.topic)
         if topic is None:
             raise topic_missing(request.topic)
         rows = []
-        for queue_id in range(topic.write_queue_nums):
+        queue_ids = range(topic.write_queue_nums)
+        async for queue_id in by_turns(self._clock, queue_ids, QUEUES_PER_TURN):
             queue_log = self._store.log_if_sound(request.topic, queue_id)
             offset = self._offsets.get(request.group, request.topic, queue_id) or 0
             row = QueueTimeSpan(message_queue=QueueKey(self._broker_name, queue_id, request.topic))

@@ -12,6 +12,7 @@ from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
+from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.topics import (
     QueueKey,
@@ -174,7 +175,7 @@ class TopicHandlers:
             raise topic_missing(request.topic)
         return Command(ResponseCode.SUCCESS, body=topic.encode())
 
-    def stats(self, command: Command, _: Connection) -> Command:
+    async def stats(self, command: Command, _: Connection) -> Command:
         """202: every queue of the topic, also those beyond the counts that still hold messages.
 
         A damaged one is shown without messages, and the remark says what is wrong with it.
@@ -185,7 +186,7 @@ class TopicHandlers:
             raise topic_missing(request.topic)
         queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
         table = {}
-        for queue_id in sorted(queue_ids):
+        async for queue_id in by_turns(self._store.clock, sorted(queue_ids), QUEUES_PER_TURN):
             queue_log = self._store.log_if_sound(request.topic, queue_id)
             low = high = timestamp = 0
             if queue_log is not None:
