@@ -142,10 +142,11 @@ async def test_nothing_acknowledged_is_lost(
 async def test_committed_offsets_survive_within_their_interval(tmp_path: Path) -> None:
     """Offsets that were saved are there after a kill, and never beyond the end of the log."""
     pool = ConnectionPool(SystemClock())
+    group = "TOOLS_CONSUMER"  # there from the start
     update = UpdateConsumerOffsetRequest(
-        consumer_group="crash", topic=TOPIC, queue_id=0, commit_offset=2
+        consumer_group=group, topic=TOPIC, queue_id=0, commit_offset=2
     )
-    query = QueryConsumerOffsetRequest(consumer_group="crash", topic=TOPIC, queue_id=0)
+    query = QueryConsumerOffsetRequest(consumer_group=group, topic=TOPIC, queue_id=0)
     async with BrokerProcess(tmp_path, flushConsumerOffsetInterval=1) as broker:
         for _ in range(3):
             await pool.ask(broker.address, send_request(0), CALL_TIMEOUT_MS, b"x")

@@ -241,6 +241,11 @@ class Client:
         }
         await self.ask(CreateTopicRequest(**(given | fields)))
 
+    def make_group(self, *groups: str) -> None:
+        """Groups as their first heartbeats make them."""
+        for group in groups or (GROUP,):
+            self.broker.groups.find(group)
+
     async def stats(self, topic: str = TOPIC) -> dict[int, TopicOffset]:
         """What each queue of a topic holds."""
         answer = await self.ask(TopicStatsRequest(topic=topic))

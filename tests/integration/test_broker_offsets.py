@@ -37,7 +37,9 @@ async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator
 
 @pytest_asyncio.fixture
 async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
+    client = await stage.started_with_topic()
+    client.make_group()
+    return client
 
 
 def query(queue_id: int = 0, zero: bool | None = None, topic: str = TOPIC,
@@ -73,6 +75,7 @@ async def lose_everything(client: Client, clock: VirtualClock) -> None:
 async def test_what_was_committed_is_found(client: Client) -> None:
     await client.ask(update(7))
     await client.ask(update(3, queue_id=1))
+    client.make_group("other")
     await client.ask(update(9, group="other"))
     assert await offset_of(client, query()) == 7
     assert await offset_of(client, query(1)) == 3
@@ -112,14 +115,18 @@ async def test_offsets_that_cannot_be_are_refused(
 async def test_commits_need_a_topic_and_a_group(stage: Stage, client: Client) -> None:
     code, remark = await client.refusal(update(1, topic="Unknown"))
     assert code == 17
-    assert "topic[Unknown] not exist" in remark
-    assert (await client.refusal(update(1, group="bad name"))).code == 26
+    assert remark.startswith("Topic Unknown not exist!")
+    for group in ("bad name", "unknown"):
+        code, remark = await client.refusal(update(1, group=group))
+        assert code == 26
+        assert remark.startswith(f"Group {group} not exist!")
+    assert client.broker.groups.get("unknown") is None, "a commit makes no group"
     strict = await stage.started_with_topic(
         store_path_root_dir=str(stage.directory / "strict"), auto_create_subscription_group=False
     )
     code, remark = await strict.refusal(update(1))
     assert code == 26
-    assert remark.startswith(f"subscription group [{GROUP}] does not exist")
+    assert remark.startswith(f"Group {GROUP} not exist!")
 
 
 async def test_a_one_way_commit_counts(client: Client) -> None:
@@ -130,6 +137,7 @@ async def test_a_one_way_commit_counts(client: Client) -> None:
 
 async def test_commits_outlive_a_restart(stage: Stage, clock: VirtualClock) -> None:
     client = await stage.started_with_topic()
+    client.make_group()
     await client.ask(update(1 << 62))
     await client.broker.close()
     client = await stage.start()
@@ -142,6 +150,7 @@ async def test_commits_outlive_a_restart(stage: Stage, clock: VirtualClock) -> N
 
 async def test_a_group_is_deleted_with_its_offsets_if_so_wished(client: Client) -> None:
     for clean in (False, True):
+        client.make_group()
         await client.ask(update(2))
         await client.ask(DeleteGroupRequest(group_name=GROUP, clean_offset=clean))
         assert client.broker.groups.get(GROUP) is None

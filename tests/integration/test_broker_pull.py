@@ -239,7 +239,7 @@ async def test_unknown_groups_are_made_on_first_use_if_that_is_on(stage: Stage) 
     assert client.broker.groups.get("new") is not None
     code, remark = await client.refusal(pull_request(consumer_group="bad name"))
     assert code == 26
-    assert "only letters" in remark
+    assert "illegal characters" in remark
 
 
 async def test_unknown_groups_are_refused_if_that_is_off(stage: Stage) -> None:

@@ -530,8 +530,8 @@ async def test_settings_are_shown_and_changed_until_the_next_start(peer: Peer) -
     with pytest.raises(ResponseError, match="disable"):
         await peer.topic_list(UnitTopicListRequest())
     for text, code, reason in (
-        (b"enableTopicList=true\nlistenPort=1", 16, "black list: listenPort"),
-        (b"kvConfigPath=/x", 16, "black list: kvConfigPath"),
+        (b"enableTopicList=true\nlistenPort=1", 16, "black list. listenPort"),
+        (b"kvConfigPath=/x", 16, "black list. kvConfigPath"),
         (b"enableTopcList=true", 1, "did you mean 'enableTopicList'"),
         (b"enableTopicList=perhaps", 1, "the value of enableTopicList does not fit"),
         (b"\xff", 1, "no UTF-8"),

@@ -29,11 +29,13 @@ def topic_unknown_on_send(topic: str, cluster: str) -> ResponseError:
 
 def queue_illegal(queue_id: int, topic: TopicConfig, side: str, peer: str) -> ResponseError:
     """29 for a queue that the topic does not have; `side` is read or write."""
-    nums = topic.read_queue_nums if side == "read" else topic.write_queue_nums
+    nums, client = topic.write_queue_nums, f"client:[{peer}]"
+    if side == "read":
+        nums, client = topic.read_queue_nums, f"consumer:[/{peer}]"
     return response_error(
         ResponseCode.INVALID_PARAMETER,
         f"queueId[{queue_id}] is illegal, topic:[{topic.topic_name}] "
-        f"topicConfig.{side}QueueNums:[{nums}] client:[{peer}]",
+        f"topicConfig.{side}QueueNums:[{nums}] {client}",
     )
 
 

@@ -53,7 +53,6 @@ FIXED_KEYS = frozenset(
         "listenPort",
         "bindAddress",
         "kvConfigPath",
-        "scanNotActiveBrokerInterval",
         "configBlackList",
         "configStorePath",
         "rocketmqHome",

@@ -62,8 +62,10 @@ class NameServer:
             await self._listen()
             tasks = Tasks()
             stack.push_async_callback(tasks.close)
-            period_s = self._config.scan_not_active_broker_interval / 1000
-            tasks.spawn(repeat(self._clock, period_s, self._drop_silent), "scan of silent brokers")
+            tasks.spawn(
+                repeat(self._clock, self._scan_period_s, self._drop_silent),
+                "scan of silent brokers",
+            )
             self._stack = stack.pop_all()
         log.info("the name server listens on %s", self.address)
         if self._config.kv_config_path is None:
@@ -101,6 +103,9 @@ class NameServer:
     def _connection_closed(self, connection: Connection) -> None:
         for key in self._routes.connection_closed(connection):
             log.info("broker %s is gone: its connection is closed", key.address)
+
+    def _scan_period_s(self) -> float:
+        return self._config.scan_not_active_broker_interval / 1000
 
     def _drop_silent(self) -> None:
         for key, channel in self._routes.expire(self._clock.now_ms()).items():

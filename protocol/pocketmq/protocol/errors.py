@@ -50,7 +50,7 @@ class IllegalNameError(UsageError):
         self.kind, self.name, self.reason = kind, name, reason
 
     def __str__(self) -> str:
-        return f"the {self.kind} name {self.name!r} is illegal: {self.reason}"
+        return f"The specified {self.kind}: {self.name}, {self.reason}"
 
 
 class MessageSizeError(UsageError):

@@ -99,6 +99,15 @@ def check_topic(topic: str) -> None:
     _check("topic", topic, SPECIAL_TOPIC_LENGTH_MAX if special else TOPIC_LENGTH_MAX)
 
 
+def is_topic(topic: str) -> bool:
+    """Whether there can be a topic of that name."""
+    try:
+        check_topic(topic)
+    except IllegalNameError:
+        return False
+    return True
+
+
 def check_group(group: str) -> None:
     """Checks a producer or consumer group name.
 
@@ -110,10 +119,10 @@ def check_group(group: str) -> None:
 
 def _check(kind: str, name: str, length_max: int) -> None:
     if not name or name.isspace():
-        raise IllegalNameError(kind, name, "it is blank")
-    if len(name) > length_max:
-        raise IllegalNameError(kind, name, f"it is longer than {length_max} characters")
+        raise IllegalNameError(kind, name, "is blank")
     if not _LEGAL.fullmatch(name):
         raise IllegalNameError(
-            kind, name, "only letters, digits, and the characters %|_- may be used"
+            kind, name, "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
         )
+    if len(name) > length_max:
+        raise IllegalNameError(kind, name, f"is longer than {kind} max length: {length_max}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.broker.attributes import changed_attributes
+from pocketmq.broker.attributes import GROUP_ATTRIBUTES, changed_attributes
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.pull_progress import PullProgress
@@ -70,9 +70,8 @@ class GroupHandlers:
         for config in configs:
             _check(config)
             known = self._groups.get(config.group_name)
-            config.attributes = changed_attributes(
-                {} if known is None else known.attributes, config.attributes
-            )
+            attributes = None if known is None else known.attributes
+            config.attributes = changed_attributes(GROUP_ATTRIBUTES, attributes, config.attributes)
         self._groups.put(*configs)
         for config in configs:
             self._grow_retry_topic(config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pocketmq.broker.groups import GroupTable
 from pocketmq.broker.offsets import ConsumerOffsets, is_offset
-from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
@@ -72,9 +71,19 @@ class OffsetHandlers:
     def update_consumer_offset(self, command: Command, _: Connection) -> Command:
         """15."""
         request = command.read(UpdateConsumerOffsetRequest)
-        self._groups.find(request.consumer_group)
+        if self._groups.get(request.consumer_group) is None:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {request.consumer_group} not exist! Its members make it with their "
+                f"heartbeats; it can be created with `pocketmq group create "
+                f"{request.consumer_group}` or mqadmin updateSubGroup",
+            )
         if request.topic not in self._topics:
-            raise topic_missing(request.topic)
+            raise response_error(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"Topic {request.topic} not exist! It can be created with `pocketmq topic create "
+                f"{request.topic}` or mqadmin updateTopic",
+            )
         if not is_offset(request.queue_id, request.commit_offset):
             raise response_error(
                 ResponseCode.INVALID_PARAMETER,

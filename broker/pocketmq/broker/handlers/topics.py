@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from pocketmq.broker.attributes import changed_attributes, parse_attributes
+from pocketmq.broker.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_attributes
 from pocketmq.broker.hidden_queues import hidden_queues, warning_of
 from pocketmq.broker.long_polling import LongPolling
 from pocketmq.broker.offsets import ConsumerOffsets
@@ -138,8 +138,8 @@ class TopicHandlers:
         if not 0 <= config.perm <= 7:
             raise _invalid(f"perm is {config.perm}: it must be between 0 and 7")
         known = self._topics.get(config.topic_name)
-        attributes = {} if known is None else known.attributes
-        config.attributes = changed_attributes(attributes, config.attributes)
+        attributes = None if known is None else known.attributes
+        config.attributes = changed_attributes(TOPIC_ATTRIBUTES, attributes, config.attributes)
         return config
 
     def _check_name(self, topic: str) -> None:
@@ -147,6 +147,9 @@ class TopicHandlers:
             names.check_topic(topic)
         except IllegalNameError as e:
             raise _invalid(str(e)) from e
+        self._check_not_system(topic)
+
+    def _check_not_system(self, topic: str) -> None:
         if topic in self._system_names or topic.startswith(names.SYSTEM_PREFIX):
             raise _invalid(f"The topic[{topic}] is conflict with system topic.")
 
@@ -172,7 +175,11 @@ class TopicHandlers:
         request = command.read(TopicConfigRequest)
         topic = self._topics.get(request.topic)
         if topic is None:
-            raise topic_missing(request.topic)
+            raise response_error(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic in this broker. topic: {request.topic}; it can be created with "
+                f"`pocketmq topic create {request.topic}` or mqadmin updateTopic",
+            )
         return Command(ResponseCode.SUCCESS, body=topic.encode())
 
     async def stats(self, command: Command, _: Connection) -> Command:
@@ -202,9 +209,13 @@ class TopicHandlers:
         return Command(ResponseCode.SUCCESS, remark=damaged or None, body=body.encode())
 
     def delete(self, command: Command, _: Connection) -> Command:
-        """215; deleting what is not there is no error."""
+        """215; deleting what is not there, or cannot be, is no error."""
         request = command.read(DeleteTopicRequest)
-        self._check_name(request.topic)  # a path must never get as far as the store
+        if not request.topic.strip():
+            raise _invalid("The specified topic is blank.")
+        self._check_not_system(request.topic)
+        if not names.is_topic(request.topic):  # a path must never get as far as the store
+            return Command(ResponseCode.SUCCESS)
         self._topics.remove(request.topic)
         self._offsets.remove_topic(request.topic)
         self._progress.remove_topic(request.topic)

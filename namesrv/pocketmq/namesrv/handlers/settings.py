@@ -57,6 +57,6 @@ class SettingsHandlers:
             if key in fixed:
                 raise ResponseError(
                     ResponseCode.NO_PERMISSION,
-                    f"Can not update config in black list: {key} has to be changed in the "
+                    f"Can not update config in black list. {key} has to be changed in the "
                     f"configuration file, and takes effect at the next start",
                 )
