@@ -144,6 +144,47 @@ async def test_statistics_of_a_topic_and_its_groups(client: Client, clock: Virtu
     assert math.isclose(later.stats_hour.tps, 10 / 600)
 
 
+async def test_statistics_of_queues(client: Client, clock: VirtualClock) -> None:
+    await client.create_topic()
+    for queue_id in (0, 1, 1):
+        await client.send(b"12345", queue_id=queue_id)
+    await client.ask(send_request(batch=True), encode_batch([BatchEntry(0, b"x", b"")] * 4))
+    await client.pull(queue_id=1)
+    await advance_until(clock, lambda: clock.monotonic() > 20)
+    await client.send(b"12345", queue_id=1)
+    puts = await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@1")
+    assert (puts.stats_minute.sum, puts.stats_hour.sum, puts.stats_day.avgpt) == (3, 3, 1)
+    sizes = [
+        (await stats(client, "QUEUE_PUT_SIZE", f"{TOPIC}@{queue_id}")).stats_minute.sum
+        for queue_id in (0, 1)
+    ]
+    assert sum(sizes) == int((await figures(client))["putMessageSizeTotal"])
+    got = await stats(client, "QUEUE_GET_NUMS", f"{TOPIC}@1@{GROUP}")
+    assert (got.stats_minute.sum, got.stats_minute.avgpt) == (2, 2)
+    assert (await stats(client, "QUEUE_GET_SIZE", f"{TOPIC}@1@{GROUP}")).stats_hour.sum > 180
+    for name, key in (("TOPIC_PUT_LATENCY", TOPIC), ("GROUP_GET_LATENCY", f"{TOPIC}@{GROUP}")):
+        assert (await stats(client, name, f"1@{key}")).stats_minute.avgpt == 0, "no time passes"
+    for name in ("BROKER_PUT_NUMS", "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"):
+        assert (await stats(client, name, "DefaultCluster")).stats_minute.sum == 8
+    await client.send(b"later", properties=f"TIMER_DELIVER_MS\x01{clock.now_ms() + 60_000}\x02")
+    for name, count in (("BROKER_PUT_NUMS", 9), ("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", 8)):
+        assert (await stats(client, name, "DefaultCluster")).stats_minute.sum == count
+    await clock.advance(300)
+    later = await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@1")
+    assert (later.stats_minute.sum, later.stats_hour.sum) == (0, 3)
+
+
+async def test_queues_count_from_the_start_of_the_broker(stage: Stage) -> None:
+    client = await stage.started_with_topic()
+    await client.send()
+    await client.broker.close()
+    client = await stage.start()
+    request = BrokerStatsRequest(stats_name="QUEUE_PUT_NUMS", stats_key=f"{TOPIC}@0")
+    assert (await client.refusal(request)).code == 1
+    await client.send()
+    assert (await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@0")).stats_day.sum == 1
+
+
 async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock) -> None:
     await client.create_topic()
     await client.send()
@@ -168,6 +209,12 @@ async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock
         ("BROKER_PUT_NUMS", "OtherCluster", "nothing was counted"),
         ("NONSENSE", TOPIC, "TOPIC_PUT_NUMS"),
         ("", "", "TOPIC_PUT_NUMS"),
+        ("QUEUE_PUT_NUMS", f"{TOPIC}@3", "nothing was counted"),
+        ("QUEUE_PUT_NUMS", TOPIC, "nothing was counted"),
+        ("QUEUE_PUT_NUMS", f"{TOPIC}@one", "nothing was counted"),
+        ("QUEUE_GET_NUMS", f"{TOPIC}@0@unknown", "nothing was counted"),
+        ("TOPIC_PUT_LATENCY", f"{TOPIC}@0", "nothing was counted"),
+        ("DLQ_PUT_NUMS", f"{TOPIC}@{GROUP}", "QUEUE_PUT_NUMS"),
     ],
 )
 async def test_unknown_statistics(client: Client, name: str, key: str, words: str) -> None:

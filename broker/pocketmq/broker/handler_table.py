@@ -163,7 +163,7 @@ def _of_administration(broker: Broker) -> tuple[Family, ...]:
         ),
         resets,
         RelayHandlers(name, topics, groups, store, calls),
-        FigureHandlers(runtime_info, broker.statistics, broker.schedule, broker.clock),
+        FigureHandlers(runtime_info, broker.statistics, broker.schedule),
         SettingHandlers(broker.settings),
         CleaningHandlers(topics, store, broker.retention, system_names),
     )  # fmt: skip

@@ -6,14 +6,35 @@ from pocketmq.broker.statistics.traffic import MESSAGES, MINUTE, Traffic
 from pocketmq.transport.clock import Clock
 
 
-class Pulled(Traffic):
-    """What a group pulled of a topic, and up to which offset of each queue."""
+class QueuePulls:
+    """What a group pulled of a queue.
 
-    __slots__ = ("offsets",)
+    Attributes:
+        offset: up to where.
+        requests: pulls that found something.
+        messages, size: of them.
+        elapsed_s: how long reading them took.
+    """
+
+    __slots__ = ("elapsed_s", "messages", "offset", "requests", "size")
+
+    def __init__(self) -> None:
+        self.offset = self.requests = self.messages = self.size = 0
+        self.elapsed_s = 0.0
+
+    def amounts(self) -> tuple[int, int, int, int]:
+        """Requests, messages, bytes and milliseconds."""
+        return self.requests, self.messages, self.size, int(self.elapsed_s * 1000)
+
+
+class Pulled(Traffic):
+    """What a group pulled of a topic, and of each of its queues."""
+
+    __slots__ = ("queues",)
 
     def __init__(self, now_s: float) -> None:
         super().__init__(now_s)
-        self.offsets: dict[int, int] = {}
+        self.queues: dict[int, QueuePulls] = {}
 
 
 class PullProgress:
@@ -39,14 +60,28 @@ class PullProgress:
         self.missed, self.read_max_s = 0, 0.0
 
     def note(
-        self, group: str, topic: str, queue_id: int, next_offset: int, count: int, size: int
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        next_offset: int,
+        count: int,
+        size: int,
+        elapsed_s: float = 0.0,
     ) -> None:
         """A pull gave so many messages and bytes; the next one is due at `next_offset`."""
         pulled = self.pulled.get((group, topic))
         if pulled is None:
             pulled = self.pulled[group, topic] = Pulled(self._clock.monotonic())
-        pulled.offsets[queue_id] = next_offset
+        queue = pulled.queues.get(queue_id)
+        if queue is None:
+            queue = pulled.queues[queue_id] = QueuePulls()
+        queue.offset = next_offset
         if count:
+            queue.requests += 1
+            queue.messages += count
+            queue.size += size
+            queue.elapsed_s += elapsed_s
             total = self.total
             pulled.requests += 1
             pulled.messages += count
@@ -58,7 +93,8 @@ class PullProgress:
     def offset(self, group: str, topic: str, queue_id: int) -> int:
         """Up to where a group has pulled a queue; 0 if it has not since the broker's start."""
         pulled = self.pulled.get((group, topic))
-        return 0 if pulled is None else pulled.offsets.get(queue_id, 0)
+        queue = None if pulled is None else pulled.queues.get(queue_id)
+        return 0 if queue is None else queue.offset
 
     def per_second(self, group: str, topic: str) -> float:
         """How many messages a second a group has pulled of a topic in the last minute."""
@@ -70,8 +106,8 @@ class PullProgress:
     def forget_queue(self, group: str, topic: str, queue_id: int) -> None:
         """A group was put elsewhere in a queue."""
         pulled = self.pulled.get((group, topic))
-        if pulled is not None:
-            pulled.offsets.pop(queue_id, None)
+        if pulled is not None and queue_id in pulled.queues:
+            pulled.queues[queue_id].offset = 0
 
     def remove_group(self, group: str) -> None:
         """Forgets a group."""

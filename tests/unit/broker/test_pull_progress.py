@@ -20,6 +20,7 @@ async def test_offsets_and_rates_are_kept_by_group_topic_and_queue(clock: Virtua
     assert (total.requests, total.messages, total.size) == (21, 205, 20_500)
     pulled = progress.pulled["g", "T"]
     assert (pulled.requests, pulled.messages, pulled.size) == (20, 200, 20_000)
+    assert pulled.queues[0].amounts() == (20, 200, 20_000, 0)
     for window in (MINUTE, HOUR):
         pulled.sample(clock.monotonic(), window)
     await clock.advance(100)
@@ -36,6 +37,7 @@ async def test_queues_groups_and_topics_are_forgotten(clock: VirtualClock) -> No
     progress.forget_queue("g", "T", 0)
     progress.forget_queue("g", "unknown", 0)
     assert (progress.offset("g", "T", 0), progress.offset("g", "U", 0)) == (0, 7)
+    assert progress.pulled["g", "T"].queues[0].messages == 7, "what was pulled was pulled"
     progress.remove_group("g")
     assert (progress.offset("g", "U", 0), progress.offset("h", "U", 0)) == (0, 7)
     progress.remove_topic("U")

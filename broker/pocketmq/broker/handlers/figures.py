@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.statistics import STATS_NAMES, Statistics
-from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE, REQUESTS, Window
+from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, StatsItem
 from pocketmq.protocol.bodies.groups import DelayOffsets
 from pocketmq.protocol.bodies.topics import KVTable
@@ -13,7 +13,6 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.requests.brokers import BrokerStatsRequest
-from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 
@@ -24,14 +23,13 @@ class FigureHandlers:
         runtime_info: the figures.
         statistics: by topic and group.
         schedule: how far delayed messages are delivered.
-        clock: for the windows of the statistics.
     """
 
     def __init__(
-        self, runtime_info: RuntimeInfo, statistics: Statistics, schedule: Schedule, clock: Clock
+        self, runtime_info: RuntimeInfo, statistics: Statistics, schedule: Schedule
     ) -> None:
         self._runtime_info, self._statistics = runtime_info, statistics
-        self._schedule, self._clock = schedule, clock
+        self._schedule = schedule
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -56,8 +54,16 @@ class FigureHandlers:
     def stats(self, command: Command, _: Connection) -> Command:
         """315: up to now; RocketMQ's end with the last sample, up to an hour ago."""
         request = command.read(BrokerStatsRequest)
-        found = self._statistics.find(request.stats_name, request.stats_key)
-        if found is None:
+        views = [
+            self._statistics.view(request.stats_name, request.stats_key, window)
+            for window in (MINUTE, HOUR, DAY)
+        ]
+        items = [
+            StatsItem(sum=int(view.total), tps=view.per_second, avgpt=view.average)
+            for view in views
+            if view is not None
+        ]
+        if len(items) < len(views):
             known = "nothing was counted under that key since the broker's start"
             if request.stats_name not in STATS_NAMES:
                 known = f"statistics are {', '.join(STATS_NAMES)}"
@@ -65,16 +71,8 @@ class FigureHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"The stats <{request.stats_name}> <{request.stats_key}> not exist: {known}",
             )
-        traffic, place = found
-        now_s = self._clock.monotonic()
-
-        def item(window: Window) -> StatsItem:
-            growth = traffic.growth(now_s, window)
-            amount, requests = growth.amounts[place], growth.amounts[REQUESTS]
-            average = amount / requests if requests else 0.0
-            return StatsItem(sum=amount, tps=growth.per_second(place), avgpt=average)
-
-        body = BrokerStats(stats_minute=item(MINUTE), stats_hour=item(HOUR), stats_day=item(DAY))
+        minute, hour, day = items
+        body = BrokerStats(stats_minute=minute, stats_hour=hour, stats_day=day)
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def ha_status(self, _: Command, __: Connection) -> Command:

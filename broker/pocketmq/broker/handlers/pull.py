@@ -303,6 +303,7 @@ class PullHandlers:
             part.next_offset,
             part.records,
             len(part.data),
+            elapsed_s,
         )
         if not part.records:
             return Found(

@@ -20,15 +20,19 @@ class PutTimes:
 
     Attributes:
         max_ms: the longest time ever.
+        total_s, count: of all requests.
     """
 
     def __init__(self) -> None:
         self.max_ms = 0
+        self.total_s, self.count = 0.0, 0
         self._before: dict[int, int] = {}
         self._current: dict[int, int] = {}
 
     def add(self, elapsed_s: float, count: int) -> None:
         """So many requests took so long."""
+        self.total_s += elapsed_s * count
+        self.count += count
         elapsed_ms = int(elapsed_s * 1000)  # each turn of the broker passes here: plain steps
         if elapsed_ms > self.max_ms:
             self.max_ms = elapsed_ms

@@ -8,16 +8,20 @@ from typing import NamedTuple
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.statistics.day_totals import DayTotals
 from pocketmq.broker.statistics.history import Growth, History
+from pocketmq.broker.statistics.queue_statistics import QUEUE_STATS_NAMES, QueueStatistics, View
 from pocketmq.broker.statistics.traffic import (
     DAY,
     HOUR,
     MESSAGES,
     MINUTE,
+    REQUESTS,
     SIZE,
     Traffic,
     TrafficTable,
+    Window,
 )
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.names import is_system_topic
 from pocketmq.transport.clock import Clock
 
 SAMPLE_PERIOD_S = 1.0
@@ -31,10 +35,12 @@ GROUP_GET_SIZE = "GROUP_GET_SIZE"
 SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS = "BROKER_GET_NUMS"
+OF_USERS = "_WITHOUT_SYSTEM_TOPIC"
 
 STATS_NAMES = (
     TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
-    BROKER_PUT_NUMS, BROKER_GET_NUMS,
+    BROKER_PUT_NUMS, BROKER_GET_NUMS, BROKER_PUT_NUMS + OF_USERS, BROKER_GET_NUMS + OF_USERS,
+    *QUEUE_STATS_NAMES,
 )  # fmt: skip
 """Of a topic (key: its name), a group in a topic (``topic@group``), the broker (its cluster)."""
 
@@ -73,6 +79,7 @@ class Statistics:
     ) -> None:
         self._cluster, self._store, self._progress = cluster, store, progress
         self._timers, self._clock = timers, clock
+        self._queues = QueueStatistics(store, progress, clock)
         self.sent_back: TrafficTable[tuple[str, str]] = TrafficTable(clock)
         self.started_ms = clock.now_ms()
         self.days = DayTotals(self.started_ms)
@@ -106,6 +113,7 @@ class Statistics:
             if self._rounds % window.step_s == 0:
                 for traffic in self._all():
                     traffic.sample(now_s, window)
+                self._queues.sample(now_s, window)
         if self._rounds % MINUTE.span_s == 0:
             self._store.put_times.turn_minute()
 
@@ -115,16 +123,38 @@ class Statistics:
         yield from self._progress.pulled.values()
         yield from self.sent_back.values()
 
-    def find(self, name: str, key: str) -> tuple[Traffic, int] | None:
-        """The counters behind a statistic, and the place of its amount in their growth.
+    def view(self, name: str, key: str, window: Window) -> View | None:
+        """A statistic up to now.
 
         Args:
             name: one of STATS_NAMES.
-            key: a topic, ``topic@group`` or the cluster's name.
+            key: a topic, ``topic@group``, the cluster's name, or as QUEUE_STATS_NAMES have it.
+            window: how far to look back.
 
         Returns:
             None if nothing was counted under that name and key.
         """
+        if name in QUEUE_STATS_NAMES:
+            return self._queues.view(name, key, window)
+        counters = [traffic for traffic in self._find(name, key) if traffic.messages]
+        if not counters:
+            return None
+        place = SIZE if name.endswith("_SIZE") else MESSAGES
+        growths = [traffic.growth(self._clock.monotonic(), window) for traffic in counters]
+        amount = sum(growth.amounts[place] for growth in growths)
+        requests = sum(growth.amounts[REQUESTS] for growth in growths)
+        return View(
+            amount, amount / max(growth.elapsed_s for growth in growths),
+            amount / requests if requests else 0.0,
+        )  # fmt: skip
+
+    def _find(self, name: str, key: str) -> list[Traffic]:
+        """The counters behind a statistic."""
+        if name.endswith(OF_USERS) and key == self._cluster:
+            puts, pulled = self._store.puts, self._progress.pulled
+            if name.startswith(BROKER_PUT_NUMS):
+                return [t for topic, t in puts.items() if not is_system_topic(topic)]
+            return [t for (_, topic), t in pulled.items() if not is_system_topic(topic)]
         topic, _, group = key.partition("@")
         traffic: Traffic | None = None
         if name in (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE):
@@ -137,6 +167,4 @@ class Statistics:
             traffic = self._store.put_total
         elif key == self._cluster and name == BROKER_GET_NUMS:
             traffic = self._progress.total
-        if traffic is None or not traffic.messages:
-            return None
-        return traffic, SIZE if name.endswith("_SIZE") else MESSAGES
+        return [] if traffic is None else [traffic]

@@ -60,6 +60,7 @@ class QueueLog(ReadableLog):
         synced_base: where the newest segment begins whose directory entry is on the disk.
         indexed_position: up to where the index is on the disk.
         unverified_end: records before this offset were not checked since the start.
+        opened_position, opened_offset: where it ended when the broker opened it.
     """
 
     __slots__ = (
@@ -74,6 +75,8 @@ class QueueLog(ReadableLog):
         "next_offset",
         "next_position",
         "number",
+        "opened_offset",
+        "opened_position",
         "synced_base",
         "synced_position",
         "unverified_end",
@@ -98,6 +101,7 @@ class QueueLog(ReadableLog):
         self.next_offset = end_offset
         self.synced_base = self.segments[-1].base_position if self.segments else -1
         self.unverified_end = end_offset
+        self.opened_position, self.opened_offset = end_position, end_offset
         self._records: list[bytes] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []

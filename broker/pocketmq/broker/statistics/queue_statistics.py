@@ -1,0 +1,172 @@
+"""Statistics of single queues: worked out of where logs end and of what pulls counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pocketmq.broker.pull_progress import PullProgress, QueuePulls
+from pocketmq.broker.statistics.history import History
+from pocketmq.broker.statistics.queue_windows import QueueWindows
+from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE, Window
+from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.transport.clock import Clock
+
+QUEUE_PUT_NUMS = "QUEUE_PUT_NUMS"
+QUEUE_PUT_SIZE = "QUEUE_PUT_SIZE"
+QUEUE_GET_NUMS = "QUEUE_GET_NUMS"
+QUEUE_GET_SIZE = "QUEUE_GET_SIZE"
+TOPIC_PUT_LATENCY = "TOPIC_PUT_LATENCY"
+GROUP_GET_LATENCY = "GROUP_GET_LATENCY"
+
+QUEUE_STATS_NAMES = (
+    QUEUE_PUT_NUMS, QUEUE_PUT_SIZE, QUEUE_GET_NUMS, QUEUE_GET_SIZE, TOPIC_PUT_LATENCY,
+    GROUP_GET_LATENCY,
+)  # fmt: skip
+"""Keys: ``topic@queue``, ``topic@queue@group``; of the latencies ``queue@topic[@group]``."""
+
+_MESSAGES, _SIZE = range(2)
+_PULLS, _PULLED_MESSAGES, _PULLED_SIZE, _PULL_MS = range(4)
+_PULL_PLACES = {
+    QUEUE_GET_NUMS: _PULLED_MESSAGES,
+    QUEUE_GET_SIZE: _PULLED_SIZE,
+    GROUP_GET_LATENCY: _PULL_MS,
+}
+
+
+class View(NamedTuple):
+    """A statistic in one window: how much, how much a second, how much a request."""
+
+    total: float
+    per_second: float
+    average: float
+
+
+class QueueStatistics:
+    """What came into each queue and went out of it.
+
+    Sends do nothing for it: a log knows where it ended when the broker opened it. A request counts
+    as so many as it has messages, and the latency of sends is that of all sends of the broker,
+    which wait for the same commits.
+
+    Args:
+        store, progress: who count.
+        clock: for the windows.
+    """
+
+    def __init__(self, store: MessageStore, progress: PullProgress, clock: Clock) -> None:
+        self._store, self._progress, self._clock = store, progress, clock
+        self._puts: QueueWindows[tuple[str, int]] = QueueWindows()
+        self._pulls: QueueWindows[tuple[str, str, int]] = QueueWindows()
+        self._seen: dict[tuple[object, ...], int] = {}
+        now_s = clock.monotonic()
+        self._put_times = {
+            window: History(*window, now_s, self._put_time()) for window in (MINUTE, HOUR, DAY)
+        }
+
+    def _put_time(self) -> tuple[int, int]:
+        times = self._store.put_times
+        return times.count, int(times.total_s * 1000)
+
+    # -- sampling -----------------------------------------------------------------------------
+
+    def sample(self, now_s: float, window: Window) -> None:
+        """Takes the samples of one window, of topics that moved since the last ones."""
+        self._put_times[window].take(now_s, self._put_time())
+        puts = self._store.puts
+        moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
+        for queue_log in self._store.open_logs() if moved else ():
+            if queue_log.topic in moved:
+                self._puts.take(now_s, window, _key(queue_log), _put(queue_log))
+        for (group, topic), pulled in self._progress.pulled.items():
+            if self._moved(window, pulled.messages, group, topic):
+                for queue_id, queue in pulled.queues.items():
+                    self._pulls.take(now_s, window, (group, topic, queue_id), queue.amounts())
+        if window is DAY:
+            self._forget()
+
+    def _moved(self, window: Window, messages: int, *key: str) -> bool:
+        place = (window, *key)
+        seen = self._seen.get(place, 0)
+        self._seen[place] = messages
+        return messages != seen
+
+    def _forget(self) -> None:
+        """Lets go of queues and topics that are gone."""
+        self._puts.keep({_key(queue_log) for queue_log in self._store.open_logs()})
+        self._pulls.keep(set(self._pulled_queues()))
+        there = {*self._progress.pulled, *((topic,) for topic in self._store.puts)}
+        self._seen = {key: n for key, n in self._seen.items() if key[1:] in there}
+
+    def _pulled_queues(self) -> Iterator[tuple[str, str, int]]:
+        for key, pulled in self._progress.pulled.items():
+            for queue_id in pulled.queues:
+                yield (*key, queue_id)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def view(self, name: str, key: str, window: Window) -> View | None:
+        """A statistic up to now; None if nothing was counted under that name and key.
+
+        Args:
+            name: one of QUEUE_STATS_NAMES.
+            key: as they have it.
+            window: how far to look back.
+        """
+        parts = key.split("@")
+        if name in (TOPIC_PUT_LATENCY, GROUP_GET_LATENCY) and len(parts) > 1:
+            parts[:2] = parts[1::-1]
+        if len(parts) != (3 if name in _PULL_PLACES else 2) or not parts[1].isdecimal():
+            return None
+        topic, queue_id = parts[0], int(parts[1])
+        if name in _PULL_PLACES:
+            pulled = self._progress.pulled.get((parts[2], topic))
+            queue = None if pulled is None else pulled.queues.get(queue_id)
+            if queue is None or not queue.requests:
+                return None
+            return self._view_pulls(name, (parts[2], topic, queue_id), queue, window)
+        queue_log = self._store.find_log(topic, queue_id)
+        if queue_log is None or not _put(queue_log)[_MESSAGES]:
+            return None
+        return self._view_puts(name, queue_log, window)
+
+    def _view_pulls(
+        self, name: str, key: tuple[str, str, int], queue: QueuePulls, window: Window
+    ) -> View | None:
+        now_s = self._clock.monotonic()
+        growth = self._pulls.growth(now_s, window, key, queue.amounts())
+        if growth is None:
+            return None
+        place = _PULL_PLACES[name]
+        amount, requests = growth.amounts[place], growth.amounts[_PULLS]
+        return View(amount, growth.per_second(place), amount / requests if requests else 0.0)
+
+    def _view_puts(self, name: str, queue_log: QueueLog, window: Window) -> View | None:
+        now_s = self._clock.monotonic()
+        growth = self._puts.growth(now_s, window, _key(queue_log), _put(queue_log))
+        if growth is None:
+            return None
+        messages, size = growth.amounts
+        if name == QUEUE_PUT_SIZE:
+            return View(size, growth.per_second(_SIZE), size / messages if messages else 0.0)
+        if name == QUEUE_PUT_NUMS:
+            return View(messages, growth.per_second(_MESSAGES), 1.0 if messages else 0.0)
+        count, elapsed_ms = self._put_times[window].growth(now_s, self._put_time()).amounts
+        average_ms = elapsed_ms / count if count else 0.0
+        return View(
+            messages * average_ms, growth.per_second(_MESSAGES) * average_ms,
+            average_ms if messages else 0.0,
+        )  # fmt: skip
+
+
+def _key(queue_log: QueueLog) -> tuple[str, int]:
+    return queue_log.topic, queue_log.queue_id
+
+
+def _put(queue_log: QueueLog) -> tuple[int, int]:
+    """Messages and bytes since the broker opened the log."""
+    return (
+        queue_log.end_offset - queue_log.opened_offset,
+        queue_log.end_position - queue_log.opened_position,
+    )
