@@ -15,6 +15,7 @@ from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable, Subs
 from pocketmq.protocol.bodies.groups import (
     ConsumerOffsetTable,
     ConsumeTimeSpans,
+    CorrectionOffsets,
     DelayOffsets,
     GroupConfigList,
     GroupForbidden,
@@ -30,6 +31,7 @@ from pocketmq.protocol.requests.groups import (
     AllGroupConfigResponse,
     BrokerConsumeStatsRequest,
     ConsumeTimeSpanRequest,
+    CorrectionOffsetsRequest,
     GroupForbiddenRequest,
     GroupSubscriptionRequest,
     GroupTopicsRequest,
@@ -71,6 +73,7 @@ async def settings_of(client: Client, group: str = GROUP) -> GroupConfig:
 
 async def commit(client: Client, offset: int, queue_id: int = 0, topic: str = TOPIC,
                  group: str = GROUP) -> None:  # fmt: skip
+    client.make_group(group)
     request = UpdateConsumerOffsetRequest(
         consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
     )
@@ -145,13 +148,22 @@ async def test_a_body_that_is_none_is_refused(client: Client, body: bytes) -> No
 
 
 async def test_attributes_are_added_and_removed(client: Client) -> None:
-    await client.ask(UpdateGroupRequest(), config(attributes={"+a": "1", "+b": "2"}))
-    await client.ask(UpdateGroupRequest(), config(attributes={"-a": "", "+c": "3"}))
+    await client.ask(
+        UpdateGroupRequest(), config(attributes={"+lite.bind.topic": "1", "+priority.factor": "2"})
+    )
+    await client.ask(
+        UpdateGroupRequest(),
+        config(attributes={"-priority.factor": "", "+lite.sub.model": "Shared"}),
+    )
     settings = await settings_of(client)
-    assert settings.attributes == {"b": "2", "c": "3"}
+    kept = {"lite.bind.topic": "1", "lite.sub.model": "Shared"}
+    assert settings.attributes == kept
     settings.retry_max_times = 5
     await client.ask(UpdateGroupRequest(), settings.encode())
-    assert (await settings_of(client)).attributes == {"b": "2", "c": "3"}
+    assert (await settings_of(client)).attributes == kept
+    wrong = config(attributes={"+nonsense": "1"})
+    code, remark = await client.refusal(UpdateGroupRequest(), wrong)
+    assert (code, remark.startswith("unsupported key: nonsense")) == (1, True)
 
 
 async def test_a_retry_topic_grows_with_its_group(client: Client) -> None:
@@ -315,6 +327,24 @@ async def test_who_consumes_what(client: Client) -> None:
 
     assert await subscription("Other") == "A"
     assert await subscription("Unknown") is None
+
+
+async def test_how_far_all_groups_of_a_topic_are(client: Client) -> None:
+    async def ask(compare: str, left_out: str | None = None) -> dict[int, int]:
+        request = CorrectionOffsetsRequest(
+            topic=TOPIC, compare_group=compare, filter_groups=left_out
+        )
+        return CorrectionOffsets.decode((await client.ask(request)).body).correction_offsets
+
+    assert await ask(GROUP) == {}
+    for group, offsets in ((GROUP, (5, 1)), ("slow", (2, 3))):
+        for queue_id, offset in enumerate(offsets):
+            await commit(client, offset, queue_id, group=group)
+    assert await ask("unknown") == {0: 2, 1: 1}
+    assert await ask(GROUP, "slow") == {0: 5, 1: 1}
+    assert await ask("slow", f"slow,{GROUP}") == {}
+    assert await ask(GROUP, f"other,{GROUP}") == {0: 2, 1: (1 << 63) - 1}, "it is behind the rest"
+    assert client.broker.offsets.get(GROUP, TOPIC, 0) == 5, "nothing is deleted"
 
 
 async def test_all_offsets_at_once(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Who consumes what, and how far they are: 43, 208, 300, 303, 317, 343, 345."""
+"""Who consumes what, and how far they are: 43, 208, 300, 303, 308, 317, 343, 345."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pocketmq.protocol.bodies.groups import (
     ConsumerOffsetTable,
     ConsumeStatsList,
     ConsumeTimeSpans,
+    CorrectionOffsets,
     GroupList,
     GroupSubscription,
     QueueTimeSpan,
@@ -34,6 +35,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.groups import (
     BrokerConsumeStatsRequest,
     ConsumeTimeSpanRequest,
+    CorrectionOffsetsRequest,
     GroupSubscriptionRequest,
     GroupTopicsRequest,
     TopicGroupsRequest,
@@ -41,6 +43,8 @@ from pocketmq.protocol.requests.groups import (
 from pocketmq.protocol.requests.topics import ConsumeStatsRequest
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
+
+_LONG_MAX = (1 << 63) - 1
 
 
 class ConsumptionHandlers:
@@ -78,6 +82,7 @@ class ConsumptionHandlers:
             RequestCode.GET_CONSUME_STATS: self.consume_stats,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.topic_groups,
             RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_spans,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.correction_offsets,
             RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
             RequestCode.QUERY_TOPICS_BY_CONSUMER: self.group_topics,
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
@@ -167,6 +172,28 @@ class ConsumptionHandlers:
                 row.delay_time = self._clock.now_ms() - next_ms if next_ms >= 0 else 0
             rows.append(row)
         return _answer(ConsumeTimeSpans(consume_time_span_set=rows))
+
+    def correction_offsets(self, command: Command, _: Connection) -> Command:
+        """308: the smallest offset of all groups in each queue; the greatest number where a group
+        that is compared is further behind.
+
+        RocketMQ also deletes the offsets of the groups that it is asked to leave out.
+        """
+        request = command.read(CorrectionOffsetsRequest)
+        left_out = {name.strip() for name in (request.filter_groups or "").split(",")}
+        smallest: dict[int, int] = {}
+        for group, topic, offsets in self._offsets:
+            if topic != request.topic or group in left_out:
+                continue
+            for queue_id, offset in offsets.items():
+                queue_log = self._store.find_log(topic, queue_id)
+                if offset >= (0 if queue_log is None else queue_log.min_offset):
+                    smallest[queue_id] = min(smallest.get(queue_id, offset), offset)
+        for queue_id, offset in smallest.items():
+            compared = self._offsets.get(request.compare_group, request.topic, queue_id)
+            if compared is not None and offset > compared:
+                smallest[queue_id] = _LONG_MAX
+        return _answer(CorrectionOffsets(correction_offsets=smallest))
 
     # -- who and what -------------------------------------------------------------------------
 

@@ -70,13 +70,7 @@ UNSUPPORTED: dict[Code, str] = {
     **dict.fromkeys(
         (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON), _ROCKSDB
     ),
-    **dict.fromkeys(
-        (
-            Code.REGISTER_FILTER_SERVER, Code.REGISTER_MESSAGE_FILTER_CLASS,
-            Code.QUERY_CORRECTION_OFFSET,
-        ),
-        _FILTER,
-    ),
+    **dict.fromkeys((Code.REGISTER_FILTER_SERVER, Code.REGISTER_MESSAGE_FILTER_CLASS), _FILTER),
     Code.UPDATE_AND_CREATE_STATIC_TOPIC: "there are no static topics: a topic's queues stay on "
     "their brokers; create it with updateTopic or `pocketmq topic create`",
     Code.GET_TIMER_METRICS: "timers are not counted by their delays: brokerStatus tells how many "

@@ -93,6 +93,12 @@ class ConsumerOffsetTable(Body, kw_only=True):
     data_version: DataVersion = DataVersion()
 
 
+class CorrectionOffsets(Body, kw_only=True):
+    """How far the groups of a topic are, by queue (`body/QueryCorrectionOffsetBody`)."""
+
+    correction_offsets: dict[int, int] = field(default_factory=dict)
+
+
 class DelayOffsets(Body, kw_only=True):
     """How far each delay level has delivered: the offset in its queue, by level."""
 

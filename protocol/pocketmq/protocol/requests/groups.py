@@ -90,6 +90,16 @@ class AllProducersRequest(RequestHeader, kw_only=True):
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_PRODUCER_INFO
 
 
+class CorrectionOffsetsRequest(RequestHeader, kw_only=True):
+    """Asks how far all groups of a topic are, but for some, compared with one of them."""
+
+    code: ClassVar[RequestCode] = RequestCode.QUERY_CORRECTION_OFFSET
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+
+
 class CloneOffsetsRequest(RequestHeader, kw_only=True):
     """Puts a group where another one stands; without `topic`, in each topic of that one."""
 
