@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from interop import maven
-from interop.probes import run_probe
+from interop.probes import DEADLINE_S, run_probe
 
 PROJECT = Path(__file__).parent / "java"
 CLIENT_VERSION = "5.5.0"
@@ -33,7 +33,14 @@ class JavaProbe:
         """Whether Apache's client is of the 5.x series, which can do more than 4.9.x."""
         return self.client_version.startswith("5.")
 
-    def run(self, command: str, *, jvm: Mapping[str, str] | None = None, **options: object) -> Any:
+    def run(
+        self,
+        command: str,
+        *,
+        jvm: Mapping[str, str] | None = None,
+        deadline_s: int = DEADLINE_S,
+        **options: object,
+    ) -> Any:
         """Run one command and return its document, see `run_probe`.
 
         ``jvm`` are system properties, for example ``{"rocketmq.serialize.type": "ROCKETMQ"}``.
@@ -50,7 +57,7 @@ class JavaProbe:
             self.classpath,
             "pocketmq.interop.Probe",
         ]
-        return run_probe(program, command, options)
+        return run_probe(program, command, options, deadline_s=deadline_s)
 
 
 def build_probe(home: Path, client_version: str = CLIENT_VERSION) -> JavaProbe:

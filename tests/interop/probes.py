@@ -10,7 +10,7 @@ from typing import Any
 
 # A probe ends itself after its deadline; the longer timeout is for one that cannot even do that.
 DEADLINE_S = 150
-RUN_TIMEOUT_S = DEADLINE_S + 30
+GRACE_S = 30
 STDERR_SHOWN_MAX = 6000
 
 
@@ -34,13 +34,15 @@ def run_probe(
     command: str,
     options: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
+    deadline_s: int = DEADLINE_S,
 ) -> Any:
     """Run one command of a probe and return its document.
 
-    ``options`` become ``--name value`` (``read_queues=4`` is ``--read-queues 4``).
+    ``options`` become ``--name value`` (``read_queues=4`` is ``--read-queues 4``). After
+    ``deadline_s`` the probe ends itself.
     Raises ProbeFailure.
     """
-    arguments = [command, "--deadline-s", str(DEADLINE_S)]
+    arguments = [command, "--deadline-s", str(deadline_s)]
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     try:
@@ -50,12 +52,12 @@ def run_probe(
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=RUN_TIMEOUT_S,
+            timeout=deadline_s + GRACE_S,
             check=False,
             env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as error:
-        raise ProbeFailure(arguments, None, f"silent for {RUN_TIMEOUT_S} s") from error
+        raise ProbeFailure(arguments, None, f"silent for {deadline_s + GRACE_S} s") from error
     if done.returncode != 0:
         raise ProbeFailure(arguments, done.returncode, done.stderr)
     return json.loads(done.stdout)

@@ -1,7 +1,6 @@
 """Apache's mqadmin on this cluster and on Apache's own, with the same content.
 
-All sub-commands of one cluster run in one JVM. What the two say is compared line by line, without
-what must differ: addresses, times, ids and rates.
+All sub-commands of one cluster run in one JVM, which also tells what they were answered.
 """
 
 from __future__ import annotations
@@ -10,238 +9,187 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from interop.apache_servers import BROKER_NAME, CLUSTER_NAME
+from interop.apache_servers import BROKER_NAME, apache_cluster
 from interop.clusters import HOST, Cluster
 from interop.java_probe import JavaProbe
+from interop.mqadmin_answers import answers, differences
+from interop.mqadmin_calls import (
+    CHANGING,
+    IN_BACKGROUND,
+    LOCAL,
+    NONSENSE,
+    READ_ONLY,
+    REFUSED,
+    STRICTER,
+)
+from interop.mqadmin_runs import Outcome, operate
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.client import Admin, Message, MessageQueue, Producer
 from pocketmq.namesrv import NameServer, NamesrvConfig
-from pocketmq.protocol.bodies.clients import GroupConfig
-from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.pool import ConnectionPool
+from pocketmq.protocol.codes import ResponseCode
 
-pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(1500)]
 
-MESSAGES = 20
-QUEUES = 4
-CALL_TIMEOUT_MS = 10_000
-
-SAME = (
-    "topicRoute -t TOPIC",
-    "topicRoute -t TOPIC -l",
-    "topicStatus -t TOPIC",
-    "topicClusterList -t TOPIC",
-    "getConsumerConfig -g GROUP",
-    "allocateMQ -t TOPIC -i a,b",
-    "consumerProgress -g GROUP",
-    "brokerConsumeStats -b BROKER",
-    "queryCq -t TOPIC -q 1 -i 0 -c 3 -b BROKER",
-    "consumerConnection -g GROUP",
-    "producerConnection -g GROUP -t TOPIC",
-    "updateOrderConf -t TOPIC -m get",
-    "cleanExpiredCQ -b BROKER",
-    "cleanUnusedTopic -b BROKER",
-    "deleteExpiredCommitLog -b BROKER",
-    "resetMasterFlushOffset -b BROKER -o 0",
-    "updateBrokerConfig -b BROKER -k fileReservedTime -v 72",
-    "updateBrokerConfig -b BROKER -k brokerConfigPath -v x",
-    "exportMetadata -b BROKER -f FOLDER",
-    "exportConfigs -c CLUSTER -f FOLDER",
-    "exportMetrics -c CLUSTER -f FOLDER",
-    "deleteTopic -c CLUSTER -t NOWHERE",
-    "deleteSubGroup -b BROKER -g NOWHERE",
-)
-"""What both clusters must say the same to."""
-
-SIMILAR = (
-    "topicList",
-    "topicList -c",
-    "clusterList",
-    "clusterList -m",
-    "brokerStatus -b BROKER",
-    "getBrokerConfig -b BROKER",
-    "getNamesrvConfig",
-    "statsAll -t TOPIC",
-    "statsAll",
-    "haStatus -b BROKER",
-    "producer -b BROKER",
-)
-"""What both must answer, with words or figures of their own."""
-
-REFUSED = {
-    "updateBrokerConfig -b BROKER -k nonsense -v 1": 1,
-    "updateBrokerConfig -b BROKER -k fileReservedTime -v soon": 1,
-    "updateNamesrvConfig -k nonsense -v 1": 1,
-    "getColdDataFlowCtrInfo -b BROKER": 3,
-    "setConsumeMode -b BROKER -t TOPIC -g GROUP -m POP": 3,
-    "checkRocksdbCqWriteProgress -c CLUSTER": 3,
-    "listUser -b BROKER": 3,
-    "listAcl -b BROKER": 3,
-    "getBrokerEpoch -b NAME": 3,
-    "getControllerMetaData -a NAMESRV": 3,
-}
-"""What only this cluster refuses, or for another reason than Apache's, and with which code."""
-
-VARYING = (
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?"), "TIME"),
-    (re.compile(r"physicOffset=\d+"), "physicOffset"),
-    (re.compile(r"(TPS: |Tps: )[\d.]+"), r"\1RATE"),
-    (re.compile(r"(black list\.).*"), r"\1"),
-    (re.compile(r"\d+\.\d+\.\d+\.\d+:\d+"), "ADDRESS"),
-    (re.compile(r"(CODE: \d+).*"), r"\1"),
-    (re.compile(r"[ \t]+"), " "),
-)
+COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
+CALLS = (*READ_ONLY, *CHANGING, *NONSENSE)
 
 
-class Seen(NamedTuple):
-    """What a sub-command printed, and the trace that it ended with."""
+class Outcomes:
+    """What the two clusters said, and what this project's servers logged meanwhile."""
 
-    printed: str
-    errors: str
-
-    def lines(self, names: dict[str, str]) -> list[str]:
-        """The lines that can be compared, sorted: tables have no order."""
-        causes = [line for line in self.errors.splitlines() if line.startswith("Caused by")]
-        text = "\n".join([self.printed, *causes])
-        for name, value in names.items():
-            text = text.replace(value, name)
-        for pattern, replacement in VARYING:
-            text = pattern.sub(replacement, text)
-        return sorted(line.strip() for line in text.splitlines() if line.strip())
-
-    def table(self, separator: str) -> dict[str, str]:
-        """Lines of a name and a value."""
-        pairs = (line.partition(separator) for line in self.printed.splitlines())
-        return {name.strip(): value.strip() for name, found, value in pairs if found}
+    def __init__(self, ours: Outcome, theirs: Outcome, log: list[logging.LogRecord]) -> None:
+        self.ours, self.theirs, self.log = ours, theirs, log
 
 
-class Outcome(NamedTuple):
-    """All sub-commands of one cluster, by their words, and what stood for which value."""
+class _Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.records: list[logging.LogRecord] = []
 
-    seen: dict[str, Seen]
-    names: dict[str, str]
-
-    def lines(self, words: str) -> list[str]:
-        return self.seen[words].lines(self.names)
-
-
-async def fill(namesrv: str, broker: str, topic: str, group: str) -> None:
-    """The content: messages in every queue, and a group that is behind."""
-    pool = ConnectionPool(SystemClock())
-    async with Admin(namesrv) as admin, Producer("mqadmin-test", namesrv=namesrv) as producer:
-        await admin.create_topic(topic, QUEUES)
-        await admin.create_group(GroupConfig(group_name=group, retry_max_times=3))
-        for number in range(MESSAGES):
-            message = Message(topic, b"%05d" % number, keys=f"key{number}", tags="TagA")
-            queue = MessageQueue(topic, BROKER_NAME, number % QUEUES)
-            await producer.send(message, queue=queue)
-    for queue_id in range(QUEUES):
-        request = UpdateConsumerOffsetRequest(
-            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=queue_id + 1
-        )
-        await pool.ask(broker, request, CALL_TIMEOUT_MS)
-    await pool.close()
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
 
 
-async def operate(
-    probe: JavaProbe, cluster: Cluster, topic: str, group: str, folder: Path
-) -> Outcome:
-    """Fills a cluster and runs all sub-commands on it."""
-    broker = cluster.brokers[BROKER_NAME]
-    names = {
-        "TOPIC": topic, "GROUP": group, "BROKER": broker, "NAMESRV": cluster.namesrv,
-        "CLUSTER": CLUSTER_NAME, "NAME": BROKER_NAME, "FOLDER": str(folder),
-        "NOWHERE": f"{topic}-nowhere",
-    }  # fmt: skip
-    await fill(cluster.namesrv, broker, topic, group)
-    all_words = [*SAME, *SIMILAR, *REFUSED]
-    calls = []
-    for words in all_words:
-        call = [names.get(word, word) for word in words.split()]
-        calls.append(call if "-a" in call else [*call, "-n", cluster.namesrv])
-    quoted = json.dumps(calls)
-    answers: Any = await asyncio.to_thread(probe.run, "mqadmin", calls=quoted)
-    seen = {
-        words: Seen(answer["printed"], answer["errors"])
-        for words, answer in zip(all_words, answers, strict=True)
-    }
-    del names["NAME"], names["CLUSTER"]
-    return Outcome(seen, names)
-
-
-async def test_mqadmin_sees_here_what_it_sees_on_apaches_cluster(
-    probe: JavaProbe,
-    apache: Cluster,
-    new_name: Callable[[str], str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.fixture(scope="module")
+def outcomes(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     if not probe.is_5:
         pytest.skip("the sub-commands are those of 5.5.0")
-    topic, group = new_name("mqadmin"), new_name("mqadmin-group")
-    theirs = await operate(probe, apache, topic, group, tmp_path / "theirs")
-    with caplog.at_level(logging.INFO, "pocketmq"):
-        namesrv_config = NamesrvConfig(listen_port=0, bind_address=HOST)
-        async with NameServer(namesrv_config) as namesrv:
-            config = BrokerConfig(
-                listen_port=0, bind_address=HOST, namesrv_addr=namesrv.address,
-                store_path_root_dir=str(tmp_path / "store"), disk_space_free_min=0,
-            )  # fmt: skip
-            async with Broker(config) as broker:
-                cluster = Cluster(namesrv.address, {BROKER_NAME: broker.address})
-                ours = await operate(probe, cluster, topic, group, tmp_path / "ours")
-    assert "is not supported" not in caplog.text, "an unknown request code"
-    for words in SAME:
-        assert of_content(ours, words) == of_content(theirs, words), words
-    for words in (*SAME, *SIMILAR):
-        assert "not supported" not in ours.seen[words].errors, words
-    for words in SIMILAR:
-        assert not ours.seen[words].errors, words
-        assert "null" not in ours.seen[words].printed, words
-    for words, code in REFUSED.items():
-        said = ours.seen[words].errors
-        assert f"CODE: {code}  DESC:" in said, (words, said)
-    compare_figures(ours, theirs, topic)
+    folder = tmp_path_factory.mktemp("mqadmin")
+    for name in ("theirs", "ours"):
+        (folder / name).mkdir()
+    with apache_cluster(folder / "apache") as cluster:
+        theirs = asyncio.run(operate(probe, cluster, CALLS, folder / "theirs"))
+    kept, log = _Kept(), logging.getLogger("pocketmq")
+    level = log.level
+    log.addHandler(kept)
+    log.setLevel(logging.INFO)
+    try:
+        ours = asyncio.run(_on_this_cluster(probe, folder))
+    finally:
+        log.removeHandler(kept)
+        log.setLevel(level)
+    return Outcomes(ours, theirs, kept.records)
 
 
-def of_content(outcome: Outcome, words: str) -> list[str]:
-    """The comparable lines; of those about a whole broker the ones about the content."""
-    lines = outcome.lines(words)
-    if words.startswith("brokerConsumeStats"):
-        lines = [line for line in lines if line.startswith("TOPIC GROUP")]
-        assert len(lines) == QUEUES
-    return lines
+async def _on_this_cluster(probe: JavaProbe, folder: Path) -> Outcome:
+    namesrv_config = NamesrvConfig(listen_port=0, bind_address=HOST)
+    async with NameServer(namesrv_config) as namesrv:
+        config = BrokerConfig(
+            listen_port=0, bind_address=HOST, namesrv_addr=namesrv.address,
+            store_path_root_dir=str(folder / "store"), disk_space_free_min=0,
+        )  # fmt: skip
+        async with Broker(config) as broker:
+            cluster = Cluster(namesrv.address, {BROKER_NAME: broker.address})
+            calls = (*CALLS, *REFUSED, *LOCAL)
+            return await operate(probe, cluster, calls, folder / "ours")
 
 
-def compare_figures(ours: Outcome, theirs: Outcome, topic: str) -> None:
-    """Names of figures, and values where both must have counted the same."""
-    status = "brokerStatus -b BROKER"
-    our_figures, their_figures = (o.seen[status].table(":") for o in (ours, theirs))
-    # Their broker has served other tests too, whose delay levels and directories it tells of.
-    of_content = ("commitLogDiskRatio_", "scheduleMessageOffset_")
-    names = {name for name in their_figures if not name.startswith(of_content)}
-    assert sorted(names - our_figures.keys()) == []
-    assert our_figures["msgPutTotalTodayNow"] == our_figures["putMessageTimesTotal"] == "20"
-    size = int(our_figures["putMessageSizeTotal"])
-    assert float(our_figures["putMessageAverageSize"]) == size / MESSAGES
-    for outcome in (ours, theirs):
-        (row,) = [
-            line.split()
-            for line in outcome.seen["statsAll -t TOPIC"].printed.splitlines()
-            if line.startswith(topic)
-        ]
-        assert row[2] == str(MESSAGES - sum(range(QUEUES + 1))), "the group is behind"
-        if outcome is ours:  # Apache's counts show ten seconds later
-            assert row[5] == str(MESSAGES)
-    columns = [
-        len(outcome.seen["clusterList"].printed.split(CLUSTER_NAME)[1].split())
-        for outcome in (ours, theirs)
+@pytest.mark.parametrize("words", READ_ONLY)
+def test_answers_are_apaches_field_by_field(outcomes: Outcomes, words: str) -> None:
+    found = list(differences(outcomes.ours, outcomes.theirs, words))
+    assert not found, "\n".join(found)
+    assert answers(outcomes.ours, words), "nothing was asked"
+    ours, theirs = outcomes.ours.seen[words], outcomes.theirs.seen[words]
+    assert bool(ours.errors) == bool(theirs.errors)
+    assert ("null" in ours.printed) <= ("null" in theirs.printed)
+
+
+@pytest.mark.parametrize("words", CHANGING)
+def test_changes_are_taken_alike(outcomes: Outcomes, words: str) -> None:
+    ours, theirs = codes(outcomes.ours, words), codes(outcomes.theirs, words)
+    if words == IN_BACKGROUND:  # it goes on while the others change what it sees
+        ours, theirs = ({code: seen[code] for code in (206, 208)} for seen in (ours, theirs))
+    assert ours == theirs
+    assert outcomes.ours.seen[words].exchanges
+
+
+@pytest.mark.parametrize("words", NONSENSE)
+def test_nonsense_is_told_as_apache_tells_it(outcomes: Outcomes, words: str) -> None:
+    """The code, and a remark that begins as Apache's does, or a stricter code with its reason."""
+    ours, theirs = codes(outcomes.ours, words), codes(outcomes.theirs, words)
+    if words in STRICTER:
+        request, code, _ = STRICTER[words]
+        assert (ours[request], theirs[request]) == ({code}, {ResponseCode.SUCCESS})
+    else:
+        assert ours == theirs
+    for asked, fields in answers(outcomes.ours, words).items():
+        remark = str(fields.get("remark", ""))
+        assert "Traceback" not in remark
+        their_fields = answers(outcomes.theirs, words).get(asked, {})
+        known = str(their_fields.get("remark", "")).split("\nSee ")[0]
+        if fields["code"] == their_fields.get("code") != ResponseCode.SUCCESS:
+            assert told(remark).startswith(told(known)), (asked, remark, known)
+        if fields["code"]:
+            assert remark, asked
+
+
+def told(remark: str) -> str:
+    """A remark without addresses, and without what an uncaught exception of Java's adds to it."""
+    thrown = re.fullmatch(r"java\.lang\.RuntimeException: (.*), org\.apache\.[\w.]+\(.*\)", remark)
+    return re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", thrown[1] if thrown else remark)
+
+
+def codes(outcome: Outcome, words: str) -> dict[int, set[int]]:
+    """The codes of all answers by request, without what clients ask in the background."""
+    found: dict[int, set[int]] = {}
+    for asked, fields in answers(outcome, words).items():
+        found.setdefault(int(asked.split()[0]), set()).add(fields["code"])
+    return found
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_does_not_apply_is_refused_with_words_that_help(
+    outcomes: Outcomes, words: str
+) -> None:
+    request = REFUSED[words]
+    refused = [
+        exchange
+        for exchange in outcomes.ours.seen[words].exchanges
+        if exchange.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     ]
-    assert columns[0] == columns[1]
+    if request is None:
+        assert not refused
+        return
+    assert {exchange.request for exchange in refused} == {request}
+    assert all(re.match(r" request type \d+ not supported: \w", e.remark or "") for e in refused)
+
+
+def test_no_request_code_is_unknown(outcomes: Outcomes) -> None:
+    """Neither in the answers to what applies nor in the logs of broker and name server."""
+    for words in CALLS:
+        for exchange in outcomes.ours.seen[words].exchanges:
+            assert exchange.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED, (words, exchange)
+    asked = {code for code in REFUSED.values() if code is not None}
+    logged = "\n".join(record.getMessage() for record in outcomes.log)
+    unknown = {int(code) for code in re.findall(r"request type (\d+)", logged)}
+    assert unknown <= asked
+    troubles = [r.getMessage() for r in outcomes.log if r.levelno >= logging.ERROR or r.exc_info]
+    assert troubles == []
+
+
+def test_every_sub_command_is_run_or_listed(probe: JavaProbe) -> None:
+    """mqadmin's own list, the calls of these tests and the table of the document agree."""
+    (answer,) = probe.run("mqadmin", calls=json.dumps([[]]))
+    there_are = set(re.findall(r"^   (\w+) ", answer["printed"], re.MULTILINE))
+    section = COMPATIBILITY.read_text().split("## mqadmin")[1]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
+    assert rows.keys() == there_are
+    works = {call.split()[0] for call in CALLS}
+    refused = {call.split()[0] for call, request in REFUSED.items() if request is not None}
+    apart = {call.split()[0] for call in (*LOCAL, *(c for c, r in REFUSED.items() if r is None))}
+    assert works | refused | apart == there_are
+    for name, says in rows.items():
+        word = "works" if name in works else "refused: " if name in refused else "does not apply: "
+        assert says.startswith(word), (name, says)
+    assert f"All {len(there_are)} sub-commands" in section
+
+
+def test_figures_count_what_was_sent(outcomes: Outcomes) -> None:
+    status = outcomes.ours.seen["brokerStatus -b BROKER"].table(":")
+    assert int(status["putMessageTimesTotal"]) >= 20
+    assert status["msgPutTotalTodayNow"] == status["putMessageTimesTotal"]
+    size = int(status["putMessageSizeTotal"])
+    assert float(status["putMessageAverageSize"]) == size / int(status["putMessageTimesTotal"])
