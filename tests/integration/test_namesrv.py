@@ -331,6 +331,21 @@ async def test_silent_brokers_expire_after_120_s(
         assert await other.brokers() == {}
 
 
+async def test_how_often_silent_brokers_are_looked_for_can_be_changed(
+    server: NameServer, peer: Peer, clock: VirtualClock
+) -> None:
+    async with connected(server) as broker:
+        await peer.ask(UpdateNamesrvConfigRequest(), b"scanNotActiveBrokerInterval=60000")
+        await clock.advance(6)  # the last scan by the old interval
+        await broker.register()
+        await peer.ask(UpdateNamesrvConfigRequest(), b"brokerExpiredTimeout=1000")
+        await clock.advance(30)
+        assert await peer.brokers() != {}, "silent for too long, but nobody has looked"
+        await clock.advance(30)
+        await broker.connection.wait_closed()
+        assert await peer.brokers() == {}
+
+
 async def test_a_broker_chooses_its_own_time(
     server: NameServer, peer: Peer, clock: VirtualClock
 ) -> None:

@@ -35,7 +35,7 @@ def test_the_defaults_are_rocketmqs() -> None:
 
 
 def test_what_is_read_at_the_start_cannot_be_changed_later() -> None:
-    at_start = {"listenPort", "bindAddress", "kvConfigPath", "scanNotActiveBrokerInterval"}
+    at_start = {"listenPort", "bindAddress", "kvConfigPath"}
     assert at_start <= FIXED_KEYS
 
 
