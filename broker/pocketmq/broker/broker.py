@@ -171,13 +171,13 @@ class Broker:
         )  # fmt: skip
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(self._members_changed)
-        self.polling = LongPolling(clock, config.max_held_pulls)
+        self.polling = LongPolling(clock.machine, config.max_held_pulls)
         store.on_appended = self.polling.arrived
         self.backlog = WriteBacklog(store, backlog_settings(config))
         self.pressure = pressure = Pressure(
-            LoopWatch(clock),
-            FrameBudget(clock, config.unread_size_max),
-            SlowReaders(clock, config.unsent_size_max, config.slow_reader_timeout / 1000),
+            LoopWatch(clock.machine),
+            FrameBudget(clock.machine, config.unread_size_max),
+            SlowReaders(clock.machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
             self.backlog,
         )
         stack.callback(pressure.watch.close)
@@ -217,7 +217,7 @@ class Broker:
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
-        self.registration = Registration(config, self.address, topics, clock)
+        self.registration = Registration(config, self.address, topics, clock.machine)
         stack.push_async_callback(self.registration.close)
         stack.push_async_callback(self.registration.unregister)
         await self._run(tasks, store_host)
@@ -245,25 +245,28 @@ class Broker:
             await registration.register()
             self.topics.on_change = registration.want
             tasks.spawn(registration.run_wanted(), "register-wanted")
-        periods_ms: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
+        housekeeping: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
             ("register", lambda c: c.register_name_server_period, registration.register_if_changed),
             ("checkpoint", lambda c: c.flush_interval_commit_log, self.store.checkpoint),
             ("offsets", lambda c: c.flush_consumer_offset_interval, self._save_offsets),
             ("delays", lambda c: c.flush_delay_offset_interval, self.schedule.save),
             ("transactions", lambda c: c.flush_delay_offset_interval, self.transactions.save),
-            ("retention", lambda c: c.clean_resource_interval, retention.run),
             ("keys", lambda _: KEY_INDEX_PERIOD_S * 1000, self.keys.run),
             ("idle logs", lambda _: IDLE_LOG_PERIOD_S * 1000, self.store.close_idle_logs),
             ("statistics", lambda _: SAMPLE_PERIOD_S * 1000, self.statistics.sample),
             ("clients", lambda _: CLIENT_SCAN_PERIOD_S * 1000, self._expire_clients),
             ("order locks", lambda _: LOCK_SCAN_PERIOD_S * 1000, self.order_locks.expire),
         )
+        of_messages: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
+            ("retention", lambda c: c.clean_resource_interval, retention.run),
+        )
         if not config.broker_id:
             checking = ("checks", lambda c: c.transaction_check_interval, checks.run)
-            periods_ms = (checking, *periods_ms)
-        for name, period_ms, action in periods_ms:
-            watched = self.pressure.watch.watched(name, action)
-            tasks.spawn(repeat(clock, self._in_seconds(period_ms), watched), name)
+            of_messages = (checking, *of_messages)
+        for time, rounds in ((clock, of_messages), (clock.machine, housekeeping)):
+            for name, period_ms, action in rounds:
+                watched = self.pressure.watch.watched(name, action)
+                tasks.spawn(repeat(time, self._in_seconds(period_ms), watched), name)
 
     def _in_seconds(self, period_ms: Callable[[BrokerConfig], float]) -> Callable[[], float]:
         return lambda: period_ms(self.config) / 1000
@@ -354,7 +357,7 @@ class Broker:
     def _expire_clients(self) -> None:
         expired_s = self.config.channel_expired_timeout / 1000
         for connection in expired_connections(
-            self.clock, expired_s, self.producers, self.consumers
+            self.clock.machine, expired_s, self.producers, self.consumers
         ):
             log.info("forgetting %s: no heartbeat in %g s", connection.remote_address, expired_s)
             connection.close("no heartbeat")

@@ -35,6 +35,14 @@ class Clock(Protocol):
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls the callback on the running loop when so many seconds have passed."""
 
+    @property
+    def machine(self) -> Clock:
+        """The time of wires and disks: deadlines, idle limits, heartbeats, housekeeping.
+
+        The clock itself, but for one that can be set forward while real clients are connected
+        (`pocketmq.testing.travel_clock`): what peers agree on must not be hurried then.
+        """
+
 
 class SystemClock:
     """The machine's clock and the running loop's timers."""
@@ -52,6 +60,11 @@ class SystemClock:
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls the callback on the running loop when so many seconds have passed."""
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+    @property
+    def machine(self) -> Clock:
+        """Itself."""
+        return self
 
 
 async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:

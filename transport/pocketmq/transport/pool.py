@@ -49,7 +49,7 @@ class ConnectionPool:
         on_close: Callable[[Connection], object] | None = None,
         before_request: BeforeRequest | None = None,
     ) -> None:
-        self._clock, self._handlers, self._limits = clock, handlers or {}, limits
+        self._clock, self._handlers, self._limits = clock.machine, handlers or {}, limits
         self._before_request = before_request
         self._oneway_permits = Permits("one-way", oneway_permits)
         self._async_permits = Permits("async", async_permits)

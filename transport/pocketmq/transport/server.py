@@ -54,6 +54,7 @@ class Server:
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
     ) -> None:
+        clock = clock.machine
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
         self._on_close, self._chunks, self._watch = on_close, chunks, watch
         self._connections_max = connections_max

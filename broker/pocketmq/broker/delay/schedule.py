@@ -173,6 +173,16 @@ class Schedule:
             if (queue_log := self._store.find_log(names.SCHEDULE_TOPIC, queue_id)) is not None
         }
 
+    @property
+    def waiting_count(self) -> int:
+        """Messages of all levels, and timers, that are not delivered yet."""
+        levels = (
+            queue_log.max_offset - delivery.offset
+            for queue_id, delivery in self._deliveries.items()
+            if (queue_log := self._store.find_log(names.SCHEDULE_TOPIC, queue_id)) is not None
+        )
+        return sum(levels) + len(self.timers.delivery.index)
+
     # -- progress -----------------------------------------------------------------------------
 
     def save(self) -> None:

@@ -136,7 +136,7 @@ class ClientHandlers:
             connection,
             command.language,
             command.version,
-            self._clock.monotonic(),
+            self._clock.machine.monotonic(),
             self._clock.now_ms(),
         )
 

@@ -65,7 +65,7 @@ class Flusher:
     def __init__(
         self, files: Files, clock: Clock, timeout_ms: int, on_failure: Callable[[str], object]
     ) -> None:
-        self._files, self._clock = files, clock
+        self._files, self._clock = files, clock.machine
         self.timeout_ms = timeout_ms
         self._on_failure = on_failure
         self._directories = DirectorySyncs(files.sync_directory)

@@ -60,7 +60,7 @@ class KeyIndex:
     """
 
     def __init__(self, store: MessageStore) -> None:
-        self._store, self._files, self._clock = store, store.files, store.clock
+        self._store, self._files, self._clock = store, store.files, store.clock.machine
         self._wanted: dict[QueueLog, None] = {}
         self._unseen: list[tuple[str, int]] | None = None
         self._complete: dict[int, int] = {}

@@ -1,0 +1,284 @@
+"""A cluster inside a test, a script or a notebook.
+
+::
+
+    with LocalCluster(topics={"Orders": 2}) as cluster:
+        with cluster.producer("shop") as producer:
+            producer.send(Message("Orders", b"hello", delay_level=18))
+        cluster.clock.advance(hours=2)
+        assert cluster.published("Orders").bodies == [b"hello"]
+
+In a coroutine it is ``async with LocalCluster() as cluster:``, and what waits is awaited. The
+servers have a thread and an event loop of their own either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from pocketmq import client
+from pocketmq.client import TransactionListener, blocking
+from pocketmq.client.dispatch import Listener
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.namespaces import Namespace
+from pocketmq.testing.clients import ClientSettings
+from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
+from pocketmq.testing.core import Core
+from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.loop_thread import LoopThread
+from pocketmq.testing.messages import Messages
+from pocketmq.testing.settings import ClusterSettings, cluster_settings, group_config, topic_config
+
+TIMEOUT_S = 10.0
+"""So long, in real time, is waited for what a test asks for."""
+
+
+class _View:
+    """What both kinds of clusters have in common: addresses, and what is known without waiting.
+
+    Args:
+        core: the servers.
+        thread: where they run.
+        namespace: of the names that are used through it.
+
+    Attributes:
+        namespace: the same.
+    """
+
+    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+        self._core, self._thread = core, thread
+        self._names = Namespace(namespace)
+        self.namespace = namespace
+        self._inspection = Inspection(core, self._names)
+        self._clients = thread.call(ClientSettings, core, namespace)
+
+    @property
+    def namesrv(self) -> str:
+        """Where the name server answers, ``host:port``: all that a client has to know."""
+        return self._core.namesrv
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """Where the running brokers answer, by name."""
+        return {b.config.broker_name: b.address for b in self._thread.call(self._core.brokers)}
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """For clients that the application makes: ``Producer("shop", **cluster.client_settings)``.
+
+        They live in the cluster's namespace and time then, as those made here do.
+        """
+        return self._clients.instance({})
+
+    def dead_letters(self, group: str) -> Messages:
+        """What was given up for a group so far, oldest first."""
+        return self._thread.call(self._inspection.dead_letters, group)
+
+    def stored(self, topic: str) -> Messages:
+        """What a topic holds at this moment, oldest first."""
+        return self._thread.call(self._inspection.stored, topic)
+
+    def _topic(self, name: str, queues: int | None, settings: Mapping[str, Any]) -> Any:
+        wanted = dict(settings) if queues is None else {"queues": queues, **settings}
+        return self._core.put_topics([topic_config(self._names.wrap(name), wanted)])
+
+    def _group(self, name: str, settings: Mapping[str, Any]) -> None:
+        config = group_config(self._names.wrap(name), settings)
+        self._thread.call(self._core.put_groups, [config])
+
+
+class Cluster(_View):
+    """A cluster for plain code; its clients are those of `pocketmq.client.blocking`.
+
+    Attributes:
+        clock: its time.
+    """
+
+    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+        super().__init__(core, thread, namespace)
+        self.clock = ClusterClock(core, thread)
+
+    def in_namespace(self, namespace: str) -> Cluster:
+        """The same cluster, with names in a namespace."""
+        return Cluster(self._core, self._thread, namespace)
+
+    def published(
+        self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
+    ) -> Messages:
+        """What a topic holds, oldest first; nothing is consumed.
+
+        Args:
+            topic: its name.
+            count: waits for so many; without it, until nothing moves any more.
+            timeout_s: how long, in real time.
+
+        Raises:
+            AssertionError: there are not as many in time; the text shows what there is.
+        """
+        check_blockable("published")
+        return self._thread.run(self._inspection.published(topic, count, timeout_s))
+
+    def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
+        """Waits until a group has handled everything; what waits for its time does not count.
+
+        Raises:
+            AssertionError: it has not in time; the text shows what is left.
+        """
+        check_blockable("drain")
+        self._thread.run(self._inspection.drain(group, timeout_s))
+
+    def create_topic(self, name: str, queues: int | None = None, **settings: Any) -> None:
+        """Makes or changes a topic, see `settings.topic_config`; clients find it on return."""
+        self._thread.run(self._topic(name, queues, settings))
+
+    def create_group(self, name: str, **settings: Any) -> None:
+        """Makes or changes a consumer group, with fields of `GroupConfig`."""
+        self._group(name, settings)
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def producer(self, group: str = "producers", **settings: Any) -> blocking.Producer:
+        """A producer: use it in a ``with`` block."""
+        return blocking.Producer(group, **self._clients.instance(settings))
+
+    def transaction_producer(
+        self, group: str, *, listener: TransactionListener, **settings: Any
+    ) -> blocking.TransactionProducer:
+        """A producer of transactional messages."""
+        given = self._clients.transactions(listener, settings)
+        return blocking.TransactionProducer(group, **given)
+
+    def push_consumer(
+        self, group: str, *, listener: Listener | None = None, **settings: Any
+    ) -> blocking.PushConsumer:
+        """A consumer with a listener, or to be iterated over."""
+        return blocking.PushConsumer(group, **self._clients.push(listener, settings))
+
+    def lite_pull_consumer(self, group: str, **settings: Any) -> blocking.LitePullConsumer:
+        """A consumer that polls."""
+        return blocking.LitePullConsumer(group, **self._clients.member(settings))
+
+    def pull_consumer(self, group: str, **settings: Any) -> blocking.PullConsumer:
+        """A consumer that pulls from queues of its choice."""
+        return blocking.PullConsumer(group, **self._clients.instance(settings))
+
+    def admin(self, **settings: Any) -> blocking.Admin:
+        """An administrator; names are as they are, in no namespace."""
+        return blocking.Admin(**{**self._clients.instance(settings), "namespace": ""})
+
+
+class AsyncCluster(_View):
+    """A cluster for coroutines; its clients are those of `pocketmq.client`.
+
+    Attributes:
+        clock: its time.
+    """
+
+    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+        super().__init__(core, thread, namespace)
+        self.clock = AsyncClusterClock(core, thread)
+
+    def in_namespace(self, namespace: str) -> AsyncCluster:
+        """The same cluster, with names in a namespace."""
+        return AsyncCluster(self._core, self._thread, namespace)
+
+    async def published(
+        self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
+    ) -> Messages:
+        """As `Cluster.published`."""
+        return await self._thread.wait(self._inspection.published(topic, count, timeout_s))
+
+    async def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
+        """As `Cluster.drain`."""
+        await self._thread.wait(self._inspection.drain(group, timeout_s))
+
+    async def create_topic(self, name: str, queues: int | None = None, **settings: Any) -> None:
+        """As `Cluster.create_topic`."""
+        await self._thread.wait(self._topic(name, queues, settings))
+
+    async def create_group(self, name: str, **settings: Any) -> None:
+        """As `Cluster.create_group`."""
+        self._group(name, settings)
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def producer(self, group: str = "producers", **settings: Any) -> client.Producer:
+        """A producer: use it in an ``async with`` block."""
+        return client.Producer(group, **self._clients.instance(settings))
+
+    def transaction_producer(
+        self, group: str, *, listener: TransactionListener, **settings: Any
+    ) -> client.TransactionProducer:
+        """A producer of transactional messages."""
+        given = self._clients.transactions(listener, settings)
+        return client.TransactionProducer(group, **given)
+
+    def push_consumer(
+        self, group: str, *, listener: Listener | None = None, **settings: Any
+    ) -> client.PushConsumer:
+        """A consumer with a listener, or to be iterated over."""
+        return client.PushConsumer(group, **self._clients.push(listener, settings))
+
+    def lite_pull_consumer(self, group: str, **settings: Any) -> client.LitePullConsumer:
+        """A consumer that polls."""
+        return client.LitePullConsumer(group, **self._clients.member(settings))
+
+    def pull_consumer(self, group: str, **settings: Any) -> client.PullConsumer:
+        """A consumer that pulls from queues of its choice."""
+        return client.PullConsumer(group, **self._clients.instance(settings))
+
+    def admin(self, **settings: Any) -> client.Admin:
+        """An administrator; names are as they are, in no namespace."""
+        return client.Admin(**{**self._clients.instance(settings), "namespace": ""})
+
+
+class LocalCluster:
+    """A name server and brokers in this process, for a ``with`` or an ``async with`` block.
+
+    Args:
+        options: see `ClusterSettings`: brokers, topics, groups, data, clock, ….
+
+    Raises:
+        ConfigError: an option does not exist or does not fit; on entry, an address or the data
+            directory is in use.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.settings: ClusterSettings = cluster_settings(options)
+        self._thread: LoopThread | None = None
+
+    def start(self) -> Cluster:
+        """Starts the cluster, for code that cannot use ``with``; `close` ends it."""
+        if self._thread is not None:
+            raise UsageError("this cluster runs already: make another LocalCluster")
+        thread, core = LoopThread("pocketmq-cluster"), Core(self.settings)
+        try:
+            thread.run(core.start())
+        except BaseException:
+            thread.stop()
+            raise
+        self._thread, self._core = thread, core
+        return Cluster(core, thread)
+
+    def close(self) -> None:
+        """Stops the cluster, and removes its data unless their directory was given. Idempotent."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.run(self._core.stop())
+            thread.stop()
+
+    def __enter__(self) -> Cluster:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> AsyncCluster:
+        await asyncio.to_thread(self.start)
+        assert self._thread is not None
+        return AsyncCluster(self._core, self._thread)
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await asyncio.to_thread(self.close)

@@ -1,0 +1,244 @@
+"""A cluster in one event loop: its name server, its brokers, its clock, and how they start and end.
+
+Everything here runs on the cluster's own loop; `pocketmq.testing.cluster` is what tests use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker.store.errors import DirectoryInUseError
+from pocketmq.namesrv import NameServer
+from pocketmq.protocol import names
+from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.testing.settings import (
+    ClusterSettings,
+    broker_config,
+    broker_name,
+    namesrv_config,
+)
+from pocketmq.testing.settling import Settling
+from pocketmq.testing.travel_clock import ClientClock, TravelClock, WatchedClock
+from pocketmq.transport.clock import Clock, SystemClock
+
+log = logging.getLogger("pocketmq.testing")
+
+
+class BrokerPlace:
+    """One broker of a cluster: running or not, it keeps its name, port and data.
+
+    Args:
+        config: its settings; the port is the bound one from the first start on.
+        clock: its time.
+        seed: of its choices.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: Clock, seed: int | None) -> None:
+        self.config, self._clock, self._seed = config, clock, seed
+        self.broker: Broker | None = None
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.config.broker_name
+
+    async def start(self) -> Broker:
+        """Starts it, unless it runs.
+
+        Raises:
+            ConfigError: its port or its data directory is in use.
+        """
+        if self.broker is not None:
+            return self.broker
+        config = self.config
+        broker = Broker(config, self._clock, seed=self._seed)
+        try:
+            await broker.__aenter__()
+        except DirectoryInUseError as e:
+            raise ConfigError(
+                f"{self.name}: the data directory {e.directory} is in use by process "
+                f"{e.pid or 'unknown'}: close the cluster that has it, or give this one another "
+                "data=, or none, which makes a temporary directory"
+            ) from e
+        except OSError as e:
+            raise ConfigError(
+                f"{self.name} cannot listen on {config.bind_address}:{config.listen_port}: "
+                f"{e.strerror or e}; leave broker_port out, and the system chooses a free one"
+            ) from e
+        self.broker = broker
+        port = int(broker.address.rpartition(":")[2])
+        self.config = msgspec.structs.replace(config, listen_port=port)
+        return broker
+
+    async def stop(self) -> None:
+        """Stops it as a TERM does, if it runs."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.close()
+
+
+class Core:
+    """``async with Core(settings) as core:`` starts the servers on entry and stops them on exit.
+
+    Args:
+        settings: what is wanted.
+
+    Attributes:
+        places: the brokers by name.
+        travel: the clock that can be advanced; None with ``clock="system"``.
+        client_clock: the clock that clients of this cluster should have.
+        settling: knows when nothing moves.
+    """
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
+        self.machine = WatchedClock()
+        self.settling = Settling(self.machine)
+        self.travel: TravelClock | None = None
+        self.client_clock: Clock = SystemClock()
+        if settings.clock != "system":
+            is_running = settings.clock == "offset"
+            start_ms = settings.start_ms
+            self.travel = TravelClock(self.machine, is_running=is_running, start_ms=start_ms)
+            self.client_clock = ClientClock(self.travel, self.settling.add_loop)
+            self.settling.use(self.travel)
+        self.places: dict[str, BrokerPlace] = {}
+        self._stack = AsyncExitStack()
+
+    @property
+    def clock(self) -> Clock:
+        """The brokers' time."""
+        return self.travel or self.machine
+
+    async def start(self) -> None:
+        """Starts all servers; the topics and groups that were asked for are there then.
+
+        Raises:
+            ConfigError: an address or the data directory is in use.
+        """
+        async with AsyncExitStack() as stack:
+            await self._start(stack)
+            self._stack = stack.pop_all()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        settings = self.settings
+        if settings.data is None:
+            self.directory = Path(tempfile.mkdtemp(prefix="pocketmq-"))
+            stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        else:
+            self.directory = Path(settings.data)
+        if self.travel is not None:
+            stack.callback(self.travel.close)
+        self.name_server = NameServer(namesrv_config(settings), self.machine)
+        await stack.enter_async_context(self.name_server)
+        stack.push_async_callback(self._stop_brokers)
+        for index in range(settings.brokers):
+            directory = str(self.directory / broker_name(index))
+            config = broker_config(settings, index, self.namesrv, directory)
+            place = BrokerPlace(config, self.clock, settings.seed)
+            self.places[place.name] = place
+        await self._start_brokers()
+
+    async def _start_brokers(self) -> None:
+        await asyncio.gather(*(place.start() for place in self.places.values()))
+        if topics := self.settings.topic_configs():
+            await self.put_topics(topics)
+        self.put_groups(self.settings.group_configs())
+
+    async def _stop_brokers(self) -> None:
+        await asyncio.gather(*(place.stop() for place in self.places.values()))
+
+    async def stop(self) -> None:
+        """Stops all servers and removes a temporary directory. Idempotent."""
+        stack, self._stack = self._stack, AsyncExitStack()
+        await stack.aclose()
+
+    @property
+    def namesrv(self) -> str:
+        """Where the name server answers, ``host:port``."""
+        return self.name_server.address
+
+    def brokers(self) -> list[Broker]:
+        """Those that run."""
+        return [place.broker for place in self.places.values() if place.broker is not None]
+
+    def place(self, name: str) -> BrokerPlace:
+        """The broker of a name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        try:
+            return self.places[name]
+        except KeyError:
+            known = ", ".join(self.places)
+            raise UsageError(f"no broker is called {name!r}; this cluster has {known}") from None
+
+    # -- topics and groups --------------------------------------------------------------------
+
+    async def put_topics(self, configs: list[TopicConfig]) -> None:
+        """Makes or changes topics on all brokers; the name server knows them on return."""
+        for broker in self.brokers():
+            broker.topics.put(*configs)
+        await self.register()
+
+    async def register(self) -> None:
+        """Has all brokers tell the name server what they have now."""
+        await asyncio.gather(*(broker.registration.register() for broker in self.brokers()))
+
+    def put_groups(self, configs: list[GroupConfig]) -> None:
+        """Makes or changes groups on all brokers."""
+        for broker in self.brokers():
+            broker.groups.put(*configs)
+            for config in configs:
+                if config.retry_queue_nums > 0:
+                    retry = names.retry_topic(config.group_name)
+                    broker.topics.create_for_group(retry, config.retry_queue_nums)
+
+    def names(self) -> tuple[set[str], set[str]]:
+        """The topics and the groups of all brokers."""
+        topics = {topic.topic_name for broker in self.brokers() for topic in broker.topics}
+        groups = {group.group_name for broker in self.brokers() for group in broker.groups}
+        return topics, groups
+
+    async def remove(self, topics: set[str], groups: set[str]) -> None:
+        """Deletes topics with their messages, and groups with their offsets."""
+        for broker in self.brokers():
+            for topic in topics:
+                broker.topics.remove(topic)
+                broker.offsets.remove_topic(topic)
+                broker.progress.remove_topic(topic)
+                broker.polling.release_topic(topic)
+                broker.store.delete_topic(topic)
+            for group in groups:
+                broker.groups.remove(group)
+                broker.progress.remove_group(group)
+                broker.offsets.remove_group(group)
+        if topics:
+            await self.register()
+
+    def waiting(self) -> int:
+        """Messages that wait for their time, and transactions that are open."""
+        count = 0
+        for broker in self.brokers():
+            count += broker.schedule.waiting_count + broker.transactions.ledger.open_count()
+        return count
+
+    async def begin_anew(self) -> None:
+        """Empties all brokers: they stop, lose their data, and are back at their addresses."""
+        await self._stop_brokers()
+        for place in self.places.values():
+            shutil.rmtree(place.config.store_path_root_dir, ignore_errors=True)
+        await self._start_brokers()
+
+

@@ -1,0 +1,214 @@
+"""What a cluster holds, as tests ask for it: messages of a topic, dead letters, what a group lacks.
+
+Read in the brokers themselves, past the wire: nothing is consumed and no offset moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pocketmq.broker import Broker
+from pocketmq.client.namespacing import take_out
+from pocketmq.protocol.names import dlq_topic, retry_topic
+from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.records import decode_records
+from pocketmq.testing.core import Core
+from pocketmq.testing.messages import Messages, counted, listing
+
+MESSAGES_MAX = 100_000
+"""Messages of a topic that are shown to a test; further ones are left out."""
+
+LOOK_PERIOD_S = 0.002
+"""So often it is looked whether what is waited for has come."""
+
+READ_COUNT, READ_SIZE = 1000, 4 * 1024 * 1024
+
+
+class Lag(NamedTuple):
+    """A queue in which a group is not at the end.
+
+    Attributes:
+        committed: how far the group has come; None if it never said.
+        end: where the next message will be.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    committed: int | None
+    begin: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """Messages that are left."""
+        return self.end - max(self.committed or 0, self.begin)
+
+    def __str__(self) -> str:
+        where = f"{self.topic} queue {self.queue_id} of {self.broker}"
+        said = "nothing committed" if self.committed is None else f"committed {self.committed}"
+        return f"{where}: {counted(self.count)} left ({said}, end {self.end})"
+
+
+class Inspection:
+    """Looks into the brokers of a cluster, in a namespace.
+
+    Args:
+        core: the cluster.
+        namespace: of the names that are asked for.
+    """
+
+    def __init__(self, core: Core, namespace: Namespace) -> None:
+        self._core, self._namespace = core, namespace
+
+    def stored(self, topic: str) -> Messages:
+        """The messages that a topic holds now, in the order in which they were stored."""
+        found = Messages()
+        name = self._namespace.wrap(topic)
+        for broker in self._core.brokers():
+            for queue_id in broker.store.queue_ids(name):
+                self._read(broker, name, queue_id, found)
+        found.sort(key=lambda m: (m.store_timestamp, m.broker_name, m.queue_id, m.queue_offset))
+        return found
+
+    def _read(self, broker: Broker, topic: str, queue_id: int, found: Messages) -> None:
+        queue_log = broker.store.find_log(topic, queue_id)
+        if queue_log is None:
+            return
+        offset = queue_log.min_offset
+        while offset < queue_log.max_offset and len(found) < MESSAGES_MAX:
+            part = queue_log.read(offset, READ_COUNT, READ_SIZE)
+            for message in decode_records(part.data, broker.config.broker_name):
+                take_out(self._namespace, message)
+                found.append(message)
+            offset = part.next_offset
+
+    def dead_letters(self, group: str) -> Messages:
+        """What was given up for a group."""
+        return self.stored(dlq_topic(group))
+
+    async def published(self, topic: str, count: int | None, timeout_s: float) -> Messages:
+        """Waits until a topic holds so many messages, or until nothing moves any more.
+
+        Raises:
+            AssertionError: it does not hold as many in time; the text shows what there is.
+        """
+        if count is None:
+            await self._core.settling.wait()
+            return self.stored(topic)
+        if not await self._comes_true(lambda: len(self.stored(topic)) >= count, timeout_s):
+            found = self.stored(topic)
+            raise AssertionError(
+                f"topic {topic} should hold {counted(count)} and holds {len(found)}, after "
+                f"{timeout_s:g} s:{listing(found)}{self._surroundings()}"
+            )
+        return self.stored(topic)
+
+    async def drain(self, group: str, timeout_s: float) -> None:
+        """Waits until a group has handled all that its topics hold, retries included.
+
+        Messages that wait for their time are not in its topics yet.
+
+        Raises:
+            AssertionError: it has not in time; the text shows what is left, and who could do it.
+        """
+        if await self._comes_true(lambda: self._knows(group) and not self.lags(group), timeout_s):
+            return
+        if not self._knows(group):
+            known = ", ".join(self._groups()) or "none"
+            raise AssertionError(
+                f"nobody has consumed as group {group}, so it cannot be drained; groups with "
+                f"members or offsets: {known}"
+            )
+        lags = self.lags(group)
+        lines = "".join(f"\n  {lag}" for lag in lags)
+        left = Messages(m for lag in lags for m in self._left(lag))
+        raise AssertionError(
+            f"group {group} has {counted(len(left))} left after {timeout_s:g} s and "
+            f"{counted(self._members(group), 'member')}:{lines}\nthese are:{listing(left)}"
+            f"{self._surroundings()}"
+        )
+
+    def lags(self, group: str) -> list[Lag]:
+        """The queues in which a group is not at the end."""
+        name = self._namespace.wrap(group)
+        found = []
+        for broker in self._core.brokers():
+            for topic in sorted(self._topics_of(broker, name)):
+                for queue_id in broker.store.queue_ids(topic):
+                    queue_log = broker.store.find_log(topic, queue_id)
+                    if queue_log is None:
+                        continue
+                    lag = Lag(
+                        self._namespace.unwrap(topic),
+                        broker.config.broker_name,
+                        queue_id,
+                        broker.offsets.get(name, topic, queue_id),
+                        queue_log.min_offset,
+                        queue_log.max_offset,
+                    )
+                    if lag.count > 0:
+                        found.append(lag)
+        return found
+
+    def _topics_of(self, broker: Broker, group: str) -> set[str]:
+        topics = {retry_topic(group), *broker.offsets.topics_of(group)}
+        if (members := broker.consumers.get(group)) is not None:
+            topics.update(members.subscriptions)
+        return topics
+
+    def _left(self, lag: Lag) -> list[object]:
+        return [
+            message
+            for message in self.stored(lag.topic)
+            if (message.broker_name, message.queue_id) == (lag.broker, lag.queue_id)
+            and message.queue_offset >= max(lag.committed or 0, lag.begin)
+        ]
+
+    def _knows(self, group: str) -> bool:
+        return self._members(group) > 0 or group in self._groups()
+
+    def _members(self, group: str) -> int:
+        name = self._namespace.wrap(group)
+        of_brokers = [broker.consumers.get(name) for broker in self._core.brokers()]
+        return max((len(of.members) for of in of_brokers if of is not None), default=0)
+
+    def _groups(self) -> list[str]:
+        found = set()
+        for broker in self._core.brokers():
+            found |= {group for group, _ in broker.consumers}
+            found |= {group for group, _, _ in broker.offsets}
+        if self._namespace:
+            found = {g for g in found if self._namespace.unwrap(g) != g}
+        return sorted(self._namespace.unwrap(group) for group in found)
+
+    def _surroundings(self) -> str:
+        """What else may explain it: topics, and messages that wait for their time."""
+        counts: dict[str, int] = {}
+        for broker in self._core.brokers():
+            for topic in sorted({topic for topic, _ in broker.store.all_logs()}):
+                bare = self._namespace.unwrap(topic)
+                if bare != topic if self._namespace else not topic.startswith(SYSTEM_PREFIXES):
+                    counts[bare] = len(self.stored(bare))
+        lines = [f"{topic} ({counted(count)})" for topic, count in counts.items() if count]
+        text = f"\ntopics with messages: {', '.join(lines) or 'none'}"
+        if waiting := self._core.waiting():
+            text += (
+                f"\n{counted(waiting)} of this cluster wait for their time (delays, timers, open "
+                "transactions): clock.advance() brings it"
+            )
+        return text
+
+    async def _comes_true(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        machine = self._core.machine
+        end_s = machine.monotonic() + timeout_s
+        while not condition():
+            if machine.monotonic() >= end_s:
+                return False
+            await machine.sleep(LOOK_PERIOD_S)
+        return True
+
+
+SYSTEM_PREFIXES = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_", "RMQ_SYS_")
+"""Topics of the brokers' own."""

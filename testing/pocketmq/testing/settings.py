@@ -1,0 +1,191 @@
+"""What a local cluster can be asked for, and what that means for its servers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, field
+
+from pocketmq.broker import BrokerConfig
+from pocketmq.namesrv import NamesrvConfig
+from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.names import check_group, check_topic
+
+BROKERS_MAX = 26
+"""Brokers are named broker-a to broker-z."""
+
+CLOCKS = ("offset", "virtual", "system")
+
+LOCALHOST = "127.0.0.1"
+
+BROKER_DEFAULTS: dict[str, Any] = {
+    "bind_address": LOCALHOST,
+    "disk_space_free_min": 0,
+    "disk_space_warning_level_ratio": 100.0,
+    "disk_space_clean_forcibly_ratio": 100.0,
+    "clean_resource_interval": 600_000,
+    "default_topic_queue_nums": 4,
+}
+"""A test does not depend on how full the machine is, and a jump over days stops seldom to clean."""
+
+NAMESRV_DEFAULTS: dict[str, Any] = {
+    "bind_address": LOCALHOST,
+    "delete_topic_with_broker_registration": True,
+}
+"""A topic that a test deletes is gone for the next one."""
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The options of a `LocalCluster`.
+
+    Attributes:
+        brokers: how many.
+        topics: to be there from the start: numbers of queues, or settings of `TopicConfig`.
+        groups: likewise, each with settings of `GroupConfig`; a list of names for the defaults.
+        broker_settings: of each broker, in the names of `BrokerConfig` or RocketMQ's.
+        namesrv_settings: of the name server, likewise.
+        data: directory of the data, which is kept; a temporary one, which is not, by default.
+        clock: ``offset`` goes on by itself and can be advanced; ``virtual`` only moves when it is
+            advanced; ``system`` is the machine's.
+        start_ms: with which time the clock begins; by default the machine's.
+        namesrv_port, broker_port: 0 lets the system choose; broker i listens on broker_port + i.
+        seed: of the brokers' choices.
+    """
+
+    brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
+    topics: dict[str, int | dict[str, Any]] = field(default_factory=dict)
+    groups: dict[str, dict[str, Any]] | list[str] = field(default_factory=dict)
+    broker_settings: dict[str, Any] = field(default_factory=dict)
+    namesrv_settings: dict[str, Any] = field(default_factory=dict)
+    data: str | None = None
+    clock: str = "offset"
+    start_ms: int | None = None
+    namesrv_port: Port = 0
+    broker_port: Port = 0
+    seed: int | None = None
+
+    def topic_configs(self) -> list[TopicConfig]:
+        """The topics as brokers have them."""
+        return [topic_config(name, wanted) for name, wanted in self.topics.items()]
+
+    def group_configs(self) -> list[GroupConfig]:
+        """The groups as brokers have them."""
+        groups = self.groups
+        if isinstance(groups, list):
+            groups = {name: {} for name in groups}
+        return [group_config(name, wanted) for name, wanted in groups.items()]
+
+
+def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> ClusterSettings:
+    """Reads the options of a cluster, and checks all that can be checked before it starts.
+
+    Args:
+        given: by name.
+        where: they were given, for errors.
+
+    Raises:
+        ConfigError: an option does not exist or does not fit; the text says what would.
+    """
+    settings = _converted(ClusterSettings, dict(given), where, "option")
+    if settings.clock not in CLOCKS:
+        raise ConfigError(f"{where}: clock={settings.clock!r} must be one of {', '.join(CLOCKS)}")
+    if settings.clock == "system" and settings.start_ms is not None:
+        raise ConfigError(f"{where}: start_ms goes with clock='offset' or 'virtual', not 'system'")
+    settings.topic_configs()
+    settings.group_configs()
+    namesrv_config(settings)
+    broker_config(settings, 0, "", "store")
+    return settings
+
+
+def topic_config(name: str, wanted: int | Mapping[str, Any]) -> TopicConfig:
+    """A topic's settings, from a number of queues or from what they are called.
+
+    Raises:
+        ConfigError, IllegalNameError.
+    """
+    check_topic(name)
+    if isinstance(wanted, int):
+        wanted = {"queues": wanted}
+    fields = dict(wanted)
+    queues = fields.pop("queues", 4)
+    if not isinstance(queues, int) or isinstance(queues, bool) or not 1 <= queues <= 65536:
+        raise ConfigError(f"topic {name}: queues={queues!r} must be a number from 1 to 65536")
+    fields = {"read_queue_nums": queues, "write_queue_nums": queues, **fields, "topic_name": name}
+    return _converted(TopicConfig, fields, f"topic {name}", "setting", "queues")
+
+
+def group_config(name: str, wanted: Mapping[str, Any]) -> GroupConfig:
+    """A group's settings.
+
+    Raises:
+        ConfigError, IllegalNameError.
+    """
+    check_group(name)
+    fields = {**wanted, "group_name": name}
+    return _converted(GroupConfig, fields, f"group {name}", "setting")
+
+
+def broker_name(index: int) -> str:
+    """The name of the broker with an index."""
+    return f"broker-{chr(ord('a') + index)}"
+
+
+def broker_config(
+    settings: ClusterSettings, index: int, namesrv: str, directory: str
+) -> BrokerConfig:
+    """The settings of one broker.
+
+    Raises:
+        ConfigError.
+    """
+    port = settings.broker_port and settings.broker_port + index
+    fields = {
+        **BROKER_DEFAULTS,
+        "broker_name": broker_name(index),
+        "listen_port": port,
+        "namesrv_addr": namesrv,
+        "store_path_root_dir": directory,
+        **settings.broker_settings,
+    }
+    return _converted(BrokerConfig, fields, "broker_settings", "setting")
+
+
+def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
+    """The settings of the name server.
+
+    Raises:
+        ConfigError.
+    """
+    fields = {
+        **NAMESRV_DEFAULTS,
+        "listen_port": settings.namesrv_port,
+        **settings.namesrv_settings,
+    }
+    return _converted(NamesrvConfig, fields, "namesrv_settings", "setting")
+
+
+def _converted(
+    cls: type[StructT], fields: dict[str, Any], where: str, kind: str, *further: str
+) -> StructT:
+    """A struct from fields in its own names or those on the wire."""
+    wire = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
+    known = {**wire, **{name: name for name in wire.values()}}
+    for name in fields:
+        if name not in known:
+            near = difflib.get_close_matches(name, [*known, *further], 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            names = ", ".join(sorted([*wire, *further]))
+            raise ConfigError(f"{where}: no such {kind}: {name!r}{hint}; there are: {names}")
+    try:
+        return msgspec.convert({known[name]: value for name, value in fields.items()}, cls)
+    except msgspec.ValidationError as e:
+        raise ConfigError(f"{where}: the {kind} does not fit: {e}") from e

@@ -1,0 +1,310 @@
+"""A cluster within a test: its clients, its time, what it shows, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.client import (
+    ConsumeResult,
+    LocalTransactionState,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+)
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.testing import AsyncCluster, Cluster, LocalCluster
+
+LEVEL_2_HOURS = 18
+
+
+class Inbox:
+    """A listener that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> None:
+        self.bodies += [m.body for m in messages]
+
+
+class Orders:
+    """A transaction listener that knows the end of a transaction at the third question."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        self.asked += 1
+        return LocalTransactionState.COMMIT if self.asked == 3 else LocalTransactionState.UNKNOWN
+
+
+@pytest.fixture(autouse=True)
+def quiet_listeners(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "pocketmq")
+
+
+def test_hours_pass_at_once() -> None:
+    with LocalCluster(topics={"Orders": 2}) as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"level", delay_level=LEVEL_2_HOURS))
+            producer.send(Message("Orders", b"timer", delay_ms=3_600_000))
+            producer.send(Message("Orders", b"now"))
+        began_ms = cluster.clock.now_ms()
+        assert cluster.published("Orders").bodies == [b"now"]
+        cluster.clock.advance(minutes=59)
+        assert cluster.published("Orders").bodies == [b"now"]
+        cluster.clock.advance(minutes=1)
+        assert cluster.published("Orders").bodies == [b"now", b"timer"]
+        cluster.clock.advance(hours=1)
+        assert cluster.published("Orders").bodies == [b"now", b"timer", b"level"]
+        assert cluster.clock.now_ms() - began_ms >= 7_200_000
+
+
+async def test_a_listener_has_what_came_due_when_the_jump_returns() -> None:
+    inbox = Inbox()
+    async with LocalCluster(topics={"Orders": 1}, clock="virtual") as cluster:
+        assert isinstance(cluster, AsyncCluster)
+        async with (
+            cluster.push_consumer("billing", listener=inbox) as consumer,
+            cluster.producer() as producer,
+        ):
+            consumer.subscribe("Orders")
+            for hours in (3, 1, 2):
+                message = Message("Orders", b"%d" % hours, delay_ms=hours * 3_600_000)
+                await producer.send(message)
+            await cluster.clock.advance(hours=1)
+            assert inbox.bodies == [b"1"]
+            await cluster.clock.advance(days=1)
+            assert inbox.bodies == [b"1", b"2", b"3"]
+            stored = await cluster.published("Orders")
+            gaps = [b.store_timestamp - a.store_timestamp for a, b in zip(stored, stored[1:])]
+            assert gaps == [3_600_000, 3_600_000]  # it stood still but for the jumps
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_sixteen_retries_end_among_the_dead_letters(is_plain: bool) -> None:
+    times: list[int] = []
+
+    def fail(messages: list[ReceivedMessage]) -> ConsumeResult:
+        times.append(messages[0].reconsume_times)
+        return ConsumeResult.RETRY
+
+    async def fail_async(messages: list[ReceivedMessage]) -> ConsumeResult:
+        return fail(messages)
+
+    async with LocalCluster(topics={"Orders": 1}, groups=["billing"]) as cluster:
+        listener = fail if is_plain else fail_async
+        async with (
+            cluster.push_consumer("billing", listener=listener) as consumer,
+            cluster.producer() as producer,
+        ):
+            consumer.subscribe("Orders")
+            await producer.send(Message("Orders", b"poison", keys="k1"))
+            await cluster.clock.advance(hours=4)
+            assert cluster.dead_letters("billing") == []
+            await cluster.clock.advance(hours=1)
+            assert times == list(range(17))
+            assert cluster.dead_letters("billing").bodies == [b"poison"]
+            await cluster.drain("billing")
+
+
+def test_transactions_are_checked_until_they_end() -> None:
+    orders = Orders()
+    with LocalCluster(topics={"Orders": 1}) as cluster:
+        with cluster.transaction_producer("shop", listener=orders) as producer:
+            producer.send_in_transaction(Message("Orders", b"paid"))
+            cluster.clock.advance(seconds=65)
+            assert (orders.asked, cluster.published("Orders")) == (2, [])
+            cluster.clock.advance(minutes=5)
+            assert (orders.asked, cluster.published("Orders").bodies) == (3, [b"paid"])
+
+
+def test_the_oldest_messages_go_when_they_have_been_kept_long_enough() -> None:
+    settings = {"segmentSize": 65_536, "fileReservedTime": 24}
+    with LocalCluster(topics={"Orders": 1}, broker_settings=settings) as cluster:
+        with cluster.producer(compress_body_over_size=1 << 20) as producer:
+            for _ in range(4):
+                producer.send(Message("Orders", bytes(40_000)))
+            cluster.clock.advance(hours=23)
+            assert len(cluster.stored("Orders")) == 4
+            cluster.clock.advance(hours=2)
+            producer.send(Message("Orders", b"new"))
+            assert len(cluster.stored("Orders")) < 4
+
+
+async def test_the_queue_of_a_member_that_vanished_is_anothers_after_a_minute() -> None:
+    first, second = Inbox(), Inbox()
+    async with LocalCluster(topics={"Orders": 1}) as cluster:
+        async with cluster.producer() as producer:
+            lost = cluster.push_consumer("billing", listener=first, orderly=True)
+            await lost.start()
+            lost.subscribe("Orders")
+            await producer.send(Message("Orders", b"1"))
+            await cluster.drain("billing")
+            await lost.instance.close()  # without a word to the broker
+            async with cluster.push_consumer(
+                "billing", listener=second, orderly=True
+            ) as consumer:
+                consumer.subscribe("Orders")
+                await producer.send(Message("Orders", b"2"))
+                await cluster.clock.advance(seconds=61)
+                await cluster.drain("billing")
+            await lost.close()
+    assert (first.bodies, second.bodies) == ([b"1"], [b"2"])
+
+
+async def test_clients_of_the_application_live_through_a_jump() -> None:
+    """They know nothing of the cluster's clock, as those of another process or language."""
+    inbox = Inbox()
+    async with LocalCluster(topics={"Orders": 1}) as cluster:
+        async with (
+            PushConsumer("billing", cluster.namesrv, listener=inbox) as consumer,
+            Producer("shop", cluster.namesrv) as producer,
+        ):
+            consumer.subscribe("Orders")
+            await producer.send(Message("Orders", b"1"))
+            await cluster.published("Orders", 1)
+            await cluster.clock.advance(days=2)
+            await producer.send(Message("Orders", b"2"))
+            await cluster.drain("billing")
+            connections = [b.store.connections() for b in cluster._core.brokers()]
+            assert connections == [2]  # none was closed
+        assert inbox.bodies == [b"1", b"2"]
+
+
+def test_it_shows_what_was_there_when_something_is_missing() -> None:
+    with LocalCluster(topics={"Orders": 1, "Bills": 1}) as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"one", tags="paid", keys="k7"))
+            producer.send(Message("Orders", b"two", delay_ms=60_000))
+        with pytest.raises(AssertionError) as caught:
+            cluster.published("Bills", 1, timeout_s=0)
+        text = str(caught.value)
+        assert "topic Bills should hold 1 message and holds 0" in text
+        assert "topics with messages: Orders (1 message)" in text
+        assert "1 message of this cluster wait for their time" in text
+        with pytest.raises(AssertionError) as caught:
+            cluster.published("Orders", 2, timeout_s=0)
+        assert "Orders queue 0 offset 0: b'one' tags=paid keys=k7" in str(caught.value)
+        assert "b'one'" in repr(cluster.stored("Orders"))
+
+
+def test_it_shows_what_a_group_has_not_handled() -> None:
+    with LocalCluster(topics={"Orders": 1}) as cluster:
+        with pytest.raises(AssertionError, match="nobody has consumed as group billing"):
+            cluster.drain("billing", timeout_s=0)
+        held = threading.Event()
+        with (
+            cluster.push_consumer("billing", listener=lambda _: held.wait()) as consumer,
+            cluster.producer() as producer,
+        ):
+            consumer.subscribe("Orders")
+            producer.send(Message("Orders", b"slow"))
+            cluster.published("Orders", 1)
+            try:
+                with pytest.raises(AssertionError) as caught:
+                    cluster.drain("billing", timeout_s=0.05)
+            finally:
+                held.set()
+            text = str(caught.value)
+            assert "group billing has 1 message left after 0.05 s and 1 member" in text
+            assert "Orders queue 0 of broker-a: 1 message left" in text
+            assert "b'slow'" in text
+            cluster.drain("billing")
+
+
+def test_namespaces_do_not_see_each_other() -> None:
+    with LocalCluster() as whole:
+        one, two = whole.in_namespace("one"), whole.in_namespace("two")
+        for cluster in (one, two):
+            cluster.create_topic("Orders", 1)
+            with cluster.producer() as producer:
+                producer.send(Message("Orders", cluster.namespace.encode()))
+        assert one.published("Orders").bodies == [b"one"]
+        assert two.published("Orders")[0].topic == "Orders"
+        assert whole.published("Orders") == []
+
+
+def test_several_brokers() -> None:
+    with LocalCluster(brokers=3, topics={"Orders": 2}) as cluster:
+        assert list(cluster.brokers) == ["broker-a", "broker-b", "broker-c"]
+        with cluster.producer() as producer:
+            for _ in range(6):
+                producer.send(Message("Orders", b"x", delay_ms=1000))
+        cluster.clock.advance(seconds=1)
+        found = {(m.broker_name, m.queue_id) for m in cluster.published("Orders", 6)}
+        assert len(found) == 6
+
+
+def test_data_that_was_given_stays(tmp_path: Path) -> None:
+    for expected in ([], [b"x"]):
+        with LocalCluster(topics={"Orders": 1}, data=str(tmp_path / "data")) as cluster:
+            assert cluster.published("Orders").bodies == expected
+            if not expected:
+                with cluster.producer() as producer:
+                    producer.send(Message("Orders", b"x"))
+
+
+def test_temporary_data_goes() -> None:
+    with LocalCluster() as cluster:
+        directory = cluster._core.directory
+        assert directory.is_dir()
+    assert not directory.exists()
+
+
+def test_what_is_taken_is_named(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with LocalCluster(data=data) as cluster:
+        with pytest.raises(ConfigError, match="in use by process .* another data="):
+            LocalCluster(data=data).start()
+        port = int(cluster.namesrv.rpartition(":")[2])
+        with pytest.raises(ConfigError, match="change listenPort .*or stop what uses the port"):
+            LocalCluster(namesrv_port=port).start()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        threads = threading.active_count()
+        with pytest.raises(ConfigError, match=f"{port}.*leave broker_port out"):
+            LocalCluster(broker_port=port).start()
+        assert threading.active_count() == threads
+
+
+async def test_blocking_where_others_wait_is_refused() -> None:
+    with LocalCluster() as cluster:
+        assert isinstance(cluster, Cluster)
+        for blocks in (
+            lambda: cluster.clock.advance(1),
+            lambda: cluster.published("Orders"),
+            lambda: cluster.drain("billing"),
+        ):
+            with pytest.raises(UsageError, match="use `async with LocalCluster"):
+                blocks()
+
+
+def test_the_machines_clock_cannot_be_advanced() -> None:
+    with LocalCluster(clock="system") as cluster:
+        with pytest.raises(UsageError, match="start it with clock='offset'"):
+            cluster.clock.advance(hours=1)
+        cluster.create_topic("Orders", 1)
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"x"))
+        assert cluster.published("Orders").bodies == [b"x"]
+
+
+async def test_a_cluster_can_be_closed_from_anywhere_and_twice() -> None:
+    local = LocalCluster()
+    await asyncio.to_thread(local.start)
+    with pytest.raises(UsageError, match="make another LocalCluster"):
+        local.start()
+    local.close()
+    local.close()
