@@ -33,6 +33,9 @@ from pocketmq.broker.store.errors import (
 from pocketmq.broker.store.segment import HEADER_SIZE
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.requests.offsets import ViewMessageRequest
+from pocketmq.protocol.requests.queries import QueryMessageRequest
 from pocketmq.protocol.requests.topics import (
     DeleteTopicRequest,
     RuntimeInfoRequest,
@@ -183,6 +186,24 @@ async def test_a_damaged_record_is_never_served(stage: Stage, directory: Path) -
     )
     assert [m.body for m in (await client.pull(3)).messages] == [BODIES[3]]
     assert (await figures(client))["damagedQueues"] == "1"
+    await client.broker.close()
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+async def test_nor_is_it_found_by_key_or_id(stage: Stage, is_damaged: bool) -> None:
+    client = await stage.started_with_topic()
+    sent = await client.send(b"wanted", properties="KEYS\x01needle\x02")
+    await client.broker.close()
+    if is_damaged:
+        damage(logs(stage.directory / "store")[0], HEADER_SIZE + 90)
+    client = await stage.start()
+    by_key = QueryMessageRequest(
+        topic=TOPIC, key="needle", max_num=8, begin_timestamp=0, end_timestamp=1 << 62
+    )
+    by_id = ViewMessageRequest(offset=parse_offset_msg_id(sent.msg_id)[1])
+    codes = [(await client.call(request)).code for request in (by_key, by_id)]
+    assert codes == ([ResponseCode.QUERY_NOT_FOUND, ResponseCode.SYSTEM_ERROR] if is_damaged
+                     else [0, 0])  # fmt: skip
     await client.broker.close()
 
 

@@ -11,7 +11,7 @@ from pocketmq.broker.store.message_keys import IndexType, has_key, hash_of
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import ENTRY, ENTRY_SIZE
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.records import read_store_timestamp
+from pocketmq.protocol.records import check_record, read_store_timestamp
 
 COLLISIONS_MAX = 1000
 """Records of a segment that are looked at in vain: so many of one hash are no accident."""
@@ -188,6 +188,9 @@ def _look_up(
 
 
 def _match(queue_log: QueueLog, record: bytes, offset: int, query: Query) -> Match | None:
+    # A damaged record is none that a search may give out, and nothing in it can be relied upon.
+    if check_record(record, 0, len(record)) != len(record):
+        return None
     if not has_key(record, query.key, query.index_type):
         return None
     return Match(read_store_timestamp(record), queue_log.number, offset, len(record))
