@@ -42,6 +42,7 @@ class DamagedQueues:
     def __init__(self, directory: Path, metadata: Metadata) -> None:
         self._directory, self._metadata = directory, metadata
         self._errors: dict[Place, DamagedQueueError] = {}
+        self._in_service: set[Place] = set()
 
     def __len__(self) -> int:
         return len(self._errors)
@@ -70,7 +71,7 @@ class DamagedQueues:
             DamagedQueueError: the log is damaged, or was found so before.
         """
         error = self.get(topic, queue_id)
-        if error is not None:
+        if error is not None and (topic, queue_id) not in self._in_service:
             raise error.with_traceback(None)
         try:
             yield
@@ -81,8 +82,20 @@ class DamagedQueues:
                 raise
             raise self.note(topic, queue_id, e) from e
 
-    def note(self, topic: str, queue_id: int, error: FormatError | OSError) -> DamagedQueueError:
-        """Notes that a queue cannot be read, and returns the error to raise."""
+    def note(
+        self,
+        topic: str,
+        queue_id: int,
+        error: FormatError | OSError,
+        *,
+        stays_in_service: bool = False,
+    ) -> DamagedQueueError:
+        """Notes that a queue cannot be read, and returns the error to raise.
+
+        With `stays_in_service` only a part of it cannot: it may be opened again.
+        """
+        if stays_in_service:
+            self._in_service.add((topic, queue_id))
         found = DamagedQueueError(topic, queue_id, error, self._directory)
         if (topic, queue_id) not in self._errors:
             log.error("%s", found)
@@ -94,6 +107,7 @@ class DamagedQueues:
         """The topic was deleted, and all that was wrong with it."""
         known = len(self._errors)
         self._errors = {p: error for p, error in self._errors.items() if p[0] != topic}
+        self._in_service = {p for p in self._in_service if p[0] != topic}
         if len(self._errors) != known:
             self.save()
 

@@ -70,4 +70,5 @@ class Verifier:
             queue_log.directory,
             f"the record at offset {offset} or right behind it is damaged, and is not served",
         )
-        return self._damaged.note(queue_log.topic, queue_log.queue_id, error)
+        topic, queue_id = queue_log.topic, queue_log.queue_id
+        return self._damaged.note(topic, queue_id, error, stays_in_service=True)

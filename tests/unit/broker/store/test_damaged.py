@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store.damaged import DamagedQueues
-from pocketmq.broker.store.errors import FormatError, VersionError
+from pocketmq.broker.store.errors import DamagedQueueError, FormatError, VersionError
 from pocketmq.broker.store.metadata import Metadata
 
 PLACE = Path("queues/T/1/0.log")
@@ -41,6 +41,17 @@ def test_a_damaged_queue_is_told_of_once_and_kept(
     assert len(damaged) == 0
     assert damaged.get("T", 1) is None
     assert DamagedQueues(Path("data"), metadata).known_before() == []
+
+
+def test_a_queue_with_a_damaged_record_may_be_opened_again(metadata: Metadata) -> None:
+    damaged = DamagedQueues(Path("data"), metadata)
+    damaged.note("T", 0, FormatError(PLACE, "a record is torn"), stays_in_service=True)
+    damaged.note("T", 1, FormatError(PLACE, "it is torn"))
+    with damaged.noted("T", 0):
+        pass
+    with pytest.raises(DamagedQueueError, match="queue 1 of T"), damaged.noted("T", 1):
+        pytest.fail("it was opened again")
+    assert len(damaged) == 2
 
 
 def test_the_remedy_is_that_of_the_cause(metadata: Metadata) -> None:
