@@ -265,7 +265,7 @@ def test_batches_are_written_again(frame: dict[str, Any]) -> None:
     entries = decode_batch(data)
     assert len(entries) > 1
     assert encode_batch(entries) == data
-    assert all(props.value_of(e.properties.decode(), props.UNIQ_KEY) for e in entries)
+    assert all(props.value_of(text.decode(), props.UNIQ_KEY) for _, _, text in entries)
 
 
 def test_the_recording_has_both_codecs_and_all_kinds() -> None:

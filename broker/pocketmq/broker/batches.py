@@ -9,9 +9,8 @@ from zlib import crc32
 
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import ENTRY, POSITION_MASK, physical_offset
-from pocketmq.broker.store.tags import encoded_tags_code
+from pocketmq.broker.store.tags import TAGS_MARK, encoded_tags_code
 from pocketmq.protocol import flags
-from pocketmq.protocol.batch import BatchEntry
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.protocol.records import MAGIC_V1, TOPIC_SIZE_V1_MAX
 
@@ -27,7 +26,7 @@ class StoredBatch(NamedTuple):
 
 
 def stored_batch(
-    batch: Sequence[BatchEntry],
+    batch: Sequence[tuple[int, bytes, bytes]],
     queue_log: QueueLog,
     *,
     topic: bytes,
@@ -55,6 +54,7 @@ def stored_batch(
     size_without = _head_struct(len(born_host), len(store_host)).size + len(topic_part) + 2
     queue_id, offset, position = queue_log.queue_id, queue_log.next_offset, queue_log.next_position
     log_base = physical_offset(queue_log.number, 0)
+    tags_mark = TAGS_MARK
     parts: list[bytes] = []
     entries: list[bytes] = []
     places: list[int] = []
@@ -67,7 +67,8 @@ def stored_batch(
             born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, body_size,
         )  # fmt: skip
         parts += (head, body, topic_part, pack_size(properties_size), properties)
-        entries.append(pack_entry(place, size, encoded_tags_code(properties)))
+        code = encoded_tags_code(properties) if tags_mark in properties else 0
+        entries.append(pack_entry(place, size, code))
         places.append(place)
         position += size
         offset += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from pocketmq.protocol.errors import ContentError
@@ -26,7 +27,7 @@ class BatchEntry(NamedTuple):
     properties: bytes
 
 
-def encode_batch(entries: Sequence[BatchEntry]) -> bytes:
+def encode_batch(entries: Sequence[tuple[int, bytes, bytes]]) -> bytes:
     """The body of a batch send."""
     parts: list[bytes] = []
     for flag, body, properties in entries:
@@ -40,13 +41,42 @@ def encode_batch(entries: Sequence[BatchEntry]) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(data: bytes) -> list[BatchEntry]:
-    """The messages of a batch send.
+def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    """The messages of a batch send: flag, body and properties of each, as in `BatchEntry`.
 
     Raises:
         ContentError: an entry is cut off or its lengths contradict each other.
     """
-    entries, position, end = [], 0, len(data)
+    entries = _decode_alike(data)
+    return _decode_one_by_one(data) if entries is None else entries
+
+
+def _decode_alike(data: bytes) -> list[tuple[int, bytes, bytes]] | None:
+    """The messages of a batch in which all have the same sizes, as many do, cut at once."""
+    if len(data) < ENTRY_OVERHEAD:
+        return None
+    total, _, _, _, body_size = _HEAD.unpack_from(data)
+    properties_size = total - ENTRY_OVERHEAD - body_size
+    if body_size < 0 or properties_size < 0 or len(data) % total:
+        return None
+    entries: list[tuple[int, bytes, bytes]] = []
+    for size, flag, size_of_body, body, size_of_properties, properties in _alike(
+        body_size, properties_size
+    ).iter_unpack(data):
+        if size != total or size_of_body != body_size or size_of_properties != properties_size:
+            return None
+        entries.append((flag, body, properties))
+    return entries
+
+
+@lru_cache(maxsize=64)
+def _alike(body_size: int, properties_size: int) -> struct.Struct:
+    return struct.Struct(f">i8xii{body_size}sH{properties_size}s")
+
+
+def _decode_one_by_one(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    entries: list[tuple[int, bytes, bytes]] = []
+    position, end = 0, len(data)
     while position < end:
         if end - position < ENTRY_OVERHEAD:
             raise ContentError(f"the batch ends inside the entry at byte {position}")
@@ -61,12 +91,7 @@ def decode_batch(data: bytes) -> list[BatchEntry]:
         entry_end = properties_at + properties_size
         if entry_end - position != total or entry_end > end:
             raise ContentError(f"the batch entry at byte {position} announces {total} bytes")
-        entries.append(
-            BatchEntry(
-                flag,
-                data[body_at : body_at + body_size],
-                data[properties_at:entry_end],
-            )
-        )
+        body = data[body_at : body_at + body_size]
+        entries.append((flag, body, data[properties_at:entry_end]))
         position = entry_end
     return entries

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import struct
+from typing import NoReturn
 
 from pocketmq.protocol.codecs import DECODERS, ENCODERS
 from pocketmq.protocol.command import Command
@@ -104,28 +105,26 @@ class FrameParser:
                 self._buffer, self._position = b"", 0  # an idle connection keeps no last chunk
             return None
         size, mark = _LENGTHS.unpack_from(buffer, start)
-        self._check(size, mark)
+        header_size = mark & _HEADER_SIZE_MASK
+        if not 4 + header_size <= size <= self.frame_size_max - PREFIX_SIZE:
+            self._refuse(size, header_size)
+        decode = DECODERS.get(mark >> 24 & 0xFF)
+        if decode is None:
+            raise FrameError(f"unknown header codec {mark >> 24 & 0xFF}")
         if available < 4 + size:
             if not self._missing:  # else it was looked at before
                 self._missing = 4 + size - available
                 self.begun_count += 1
             return None
-        header_start = start + 8
-        body_start = header_start + (mark & _HEADER_SIZE_MASK)
-        end = start + 4 + size
-        self._position = end
-        return DECODERS[mark >> 24 & 0xFF](buffer[header_start:body_start], buffer[body_start:end])
+        body_start = start + 8 + header_size
+        self._position = end = start + 4 + size
+        return decode(buffer[start + 8 : body_start], buffer[body_start:end])
 
-    def _check(self, size: int, mark: int) -> None:
+    def _refuse(self, size: int, header_size: int) -> NoReturn:
         if not 4 <= size <= self.frame_size_max - PREFIX_SIZE:
             raise FrameError(
                 f"a frame announces {size} bytes, allowed are 4 to "
                 f"{self.frame_size_max - PREFIX_SIZE}; "
                 f"is the peer speaking RocketMQ's remoting protocol?"
             )
-        if mark & _HEADER_SIZE_MASK > size - 4:
-            raise FrameError(
-                f"a frame of {size} bytes announces a header of {mark & _HEADER_SIZE_MASK}"
-            )
-        if mark >> 24 & 0xFF not in DECODERS:
-            raise FrameError(f"unknown header codec {mark >> 24 & 0xFF}")
+        raise FrameError(f"a frame of {size} bytes announces a header of {header_size}")

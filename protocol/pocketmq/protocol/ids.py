@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pocketmq.protocol.errors import UsageError
@@ -26,10 +27,11 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
     return f"{store_host.hex()}{physical_offset:016x}".upper()
 
 
-def offset_msg_ids(store_host: bytes, physical_offsets: Iterable[int]) -> list[str]:
-    """The ids of several messages on one broker."""
+def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
+    """The ids of several messages on one broker, separated by commas."""
+    places = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
     prefix = store_host.hex().upper()
-    return [f"{prefix}{offset:016X}" for offset in physical_offsets]
+    return prefix + places.hex(",", 8).upper().replace(",", f",{prefix}")
 
 
 def parse_offset_msg_id(text: str) -> StoredAt:

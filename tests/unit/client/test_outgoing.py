@@ -16,7 +16,7 @@ from pocketmq.client.outgoing import Packer
 from pocketmq.client.settings import InstanceSettings, ProducerSettings
 from pocketmq.protocol import flags
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import decode_batch
+from pocketmq.protocol.batch import BatchEntry, decode_batch
 from pocketmq.protocol.errors import IllegalNameError, MessageSizeError, UsageError
 from pocketmq.protocol.records import RECORD_SIZE_MIN
 from pocketmq.testing.clock import VirtualClock
@@ -101,7 +101,7 @@ def test_sizes_are_checked() -> None:
 def test_batches_are_split_by_size(sizes: list[int], size_max: int) -> None:
     messages = [Message("T", b"x" * size) for size in sizes]
     parts = list(packer(max_message_size=size_max).pack_batches(messages))
-    entries = [decode_batch(part.body) for part in parts]
+    entries = [[BatchEntry(*e) for e in decode_batch(part.body)] for part in parts]
     assert [len(e.body) for part in entries for e in part] == sizes
     assert [len(part) for part in entries] == [part.count for part in parts]
     ids = [i for part in parts for i in part.msg_id.split(",")]

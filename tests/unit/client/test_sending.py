@@ -489,7 +489,7 @@ async def test_a_batch(cluster: Cluster) -> None:
     assert result.count == 5
     assert result.msg_id == ",".join(m.unique_key or "" for m in messages)
     request = cluster.brokers["a"].last(BATCH)
-    assert [e.body for e in decode_batch(request.body)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [body for _, body, _ in decode_batch(request.body)] == [b"0", b"1", b"2", b"3", b"4"]
     assert request.read(SendMessageV2Request).batch is True
 
 

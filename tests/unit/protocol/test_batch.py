@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.protocol.strategies import BATCH_ENTRIES
 
-from pocketmq.protocol.batch import ENTRY_OVERHEAD, BatchEntry, decode_batch, encode_batch
+from pocketmq.protocol.batch import (
+    ENTRY_OVERHEAD,
+    BatchEntry,
+    _decode_one_by_one,
+    decode_batch,
+    encode_batch,
+)
 from pocketmq.protocol.errors import ContentError
 
 GOLDEN = bytes.fromhex(
@@ -23,6 +31,30 @@ def test_writes_and_reads_the_entry_of_the_real_client() -> None:
 @given(BATCH_ENTRIES)
 def test_round_trip(entries: list[BatchEntry]) -> None:
     assert decode_batch(encode_batch(entries)) == entries
+
+
+@given(
+    body=st.binary(max_size=20),
+    properties=st.binary(max_size=20),
+    count=st.integers(1, 5),
+    at=st.integers(0, 300),
+    value=st.integers(0, 255),
+)
+def test_entries_of_one_size_are_read_like_any_others(
+    body: bytes, properties: bytes, count: int, at: int, value: int
+) -> None:
+    entries = [BatchEntry(index, body, properties) for index in range(count)]
+    data = encode_batch(entries)
+    assert decode_batch(data) == entries
+    damaged = data[:at] + bytes((value,)) + data[at + 1 :]
+    assert outcome(decode_batch, damaged) == outcome(_decode_one_by_one, damaged)
+
+
+def outcome(decode: Callable[[bytes], list[tuple[int, bytes, bytes]]], data: bytes) -> object:
+    try:
+        return decode(data)
+    except ContentError as e:
+        return str(e)
 
 
 def test_no_entries() -> None:
@@ -47,7 +79,7 @@ def test_garbage_is_refused(garbage: bytes) -> None:
         entries = decode_batch(garbage)
     except ContentError:
         return
-    assert b"".join(e.body for e in entries) in garbage or len(entries) > 1
+    assert b"".join(body for _, body, _ in entries) in garbage or len(entries) > 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.hosts import encode_host
-from pocketmq.protocol.ids import offset_msg_id, parse_offset_msg_id, unique_key
+from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids, parse_offset_msg_id, unique_key
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ def test_the_ids_of_the_real_broker(host: str, text: str) -> None:
     assert stored_at.physical_offset == 0x123456789A
     assert stored_at.store_host.strip("[]").startswith(host)
     assert parse_offset_msg_id(text.lower()) == stored_at
+
+
+@given(st.ip_addresses().map(str), st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=9))
+def test_the_ids_of_several_messages(host: str, offsets: list[int]) -> None:
+    encoded = encode_host(host, 10911)
+    assert offset_msg_ids(encoded, offsets) == ",".join(offset_msg_id(encoded, o) for o in offsets)
 
 
 @given(st.ip_addresses().map(str), st.integers(0, 0xFFFF), st.integers(0, (1 << 63) - 1))

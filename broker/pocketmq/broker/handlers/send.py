@@ -109,7 +109,7 @@ class SendHandlers:
             command, request, connection, queue_log, request.sys_flag, properties,
             store.store_time(queue_log), checks.settings.store_host,
         )  # fmt: skip
-        code = props.tags_code(props.value_of(given, props.TAGS)) if props.TAGS in given else 0
+        code = props.tags_code(props.value_of(given, props.TAGS)) if "TAGS" in given else 0
         queue_log.append(record, code, Waiter(told, wants_flush(given)))
         store.touch(queue_log)
 
@@ -176,5 +176,5 @@ class SendHandlers:
         offset: int,
         error: OperatingError | None,
     ) -> None:
-        msg_ids = ",".join(offset_msg_ids(self._checks.settings.store_host, places))
+        msg_ids = offset_msg_ids(self._checks.settings.store_host, places)
         self._answers.answer(command, connection, error, msg_ids, queue_id, offset)

@@ -22,7 +22,6 @@ from pocketmq.broker.topics import TopicTable
 from pocketmq.broker.transactions.half import asks_for_transaction
 from pocketmq.protocol import flags, names
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_error
@@ -100,13 +99,11 @@ class SendChecks:
         self._topics, self._groups, self._store = topics, groups, store
         self.settings, self._chance = settings, chance
 
-    def _topic_of(self, request: SendMessageRequest) -> TopicConfig:
+    def _first_topic(self, request: SendMessageRequest) -> TopicConfig:
+        """A topic that is asked for by its first message."""
         name = request.topic
-        topic = self._topics.get(name)
         if name in names.SEND_FORBIDDEN_TOPICS:
             raise no_permission(f"Sending message to topic[{name}] is forbidden.")
-        if topic is not None:
-            return topic
         try:
             names.check_topic(name)
         except IllegalNameError as e:
@@ -134,19 +131,20 @@ class SendChecks:
             raise no_permission(
                 f"the broker takes no messages: its brokerPermission is {self.settings.permission}"
             )
-        topic = self._topic_of(request)
-        refusal = self._store.refusal
-        if refusal is not None:
-            raise unavailable(refusal)
-        queue_id = request.queue_id
+        name, queue_id, store = request.topic, request.queue_id, self._store
+        topic = self._topics.get(name)
+        if topic is None or name in names.SEND_FORBIDDEN_TOPICS:
+            topic = self._first_topic(request)
+        if store.failed_reason or store.disk.full_reason:
+            raise unavailable(store.refusal or "")
         if queue_id < 0:
             if not topic.write_queue_nums:
                 raise queue_illegal(queue_id, topic, "write", peer)
             queue_id = self._chance.randrange(topic.write_queue_nums)
-        elif queue_id >= topic.queue_nums_max:
+        elif queue_id >= topic.write_queue_nums and queue_id >= topic.queue_nums_max:
             raise queue_illegal(queue_id, topic, "write", peer)
         try:
-            return self._store.queue_log(request.topic, queue_id)
+            return store.queue_log(name, queue_id)
         except StoreError as e:
             raise unavailable(str(e)) from e
 
@@ -202,9 +200,11 @@ class SendChecks:
             )
         return True
 
-    def check_entries(self, body: bytes, entries: list[BatchEntry]) -> None:
+    def check_entries(self, body: bytes, entries: list[tuple[int, bytes, bytes]]) -> None:
         """Finds what is wrong with any message of a batch before the first of them is appended."""
         is_special = any(mark in body for mark in _LATER_MARKS)
+        if not is_special and body.isascii() and len(body) <= props.PROPERTIES_SIZE_MAX:
+            return  # then so are all properties
         for index, (_, _, properties) in enumerate(entries):
             if len(properties) > props.PROPERTIES_SIZE_MAX:
                 raise response_error(

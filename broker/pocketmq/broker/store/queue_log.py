@@ -6,7 +6,8 @@ import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.readable_log import ReadableLog
@@ -17,8 +18,9 @@ from pocketmq.broker.store.segment import (
     INDEX_MAGIC,
     LOG_MAGIC,
     LOG_SIZE_MAX,
+    POSITION_BITS,
+    POSITION_MASK,
     Segment,
-    physical_offset,
     segment_stem,
 )
 from pocketmq.protocol.errors import OperatingError
@@ -32,7 +34,7 @@ OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
 
 
-class Waiter(NamedTuple):
+class Waiter(msgspec.Struct, frozen=True, gc=False):
     """Who is to be told of an append, and whether only after a flush to the disk."""
 
     on_stored: OnStored
@@ -112,7 +114,7 @@ class QueueLog(ReadableLog):
     @property
     def next_physical_offset(self) -> int:
         """Where the next appended record will stand."""
-        return physical_offset(self.number, self.next_position)
+        return self.number << POSITION_BITS | self.next_position & POSITION_MASK
 
     @property
     def has_pending(self) -> bool:
@@ -124,7 +126,8 @@ class QueueLog(ReadableLog):
         size = len(record)
         position = self.next_position
         self._records.append(record)
-        self._entries.append(ENTRY.pack(physical_offset(self.number, position), size, tags_code))
+        place = self.number << POSITION_BITS | position & POSITION_MASK  # `physical_offset`
+        self._entries.append(ENTRY.pack(place, size, tags_code))
         self.next_position = position + size
         self.next_offset += 1
         if waiter is not None:

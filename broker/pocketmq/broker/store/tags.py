@@ -8,7 +8,9 @@ from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.records import SYS_FLAG_AT, body_size_at
 
-_MARK = props.TAGS.encode() + b"\x01"
+TAGS_MARK = props.TAGS.encode() + b"\x01"
+"""What is in all encoded properties with tags."""
+
 _INT, _LONG = struct.Struct(">I"), struct.Struct(">q")
 
 FIELD_TOPICS = frozenset(
@@ -22,7 +24,7 @@ def encoded_tags_code(properties: bytes) -> int:
 
     Appends and recovery use the same rule, so that an index made again equals the lost one.
     """
-    if _MARK not in properties:
+    if TAGS_MARK not in properties:
         return 0
     return props.tags_code(props.value_of(properties.decode("utf-8", "replace"), props.TAGS))
 
