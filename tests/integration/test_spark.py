@@ -385,6 +385,7 @@ def test_the_job_file_runs_by_itself(namesrv: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.interop
+@pytest.mark.timeout(900)  # Apache's servers and two JVMs more
 def test_a_plain_rocketmq_cluster_is_written_and_read(spark: Any, tmp_path: Path) -> None:
     if reason := maven.missing_tools():
         pytest.skip(reason)

@@ -18,7 +18,7 @@ NOT_SUPPORTED = 3
 TOPIC_NOT_EXIST = 17
 NO_MESSAGE = 208
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 30_000
 MESSAGES = 6
 """How many messages the topic holds before the first call, all of them consumed."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # A probe ends itself after its deadline; the longer timeout is for one that cannot even do that.
-DEADLINE_S = 150
+DEADLINE_S = 300
 GRACE_S = 30
 STDERR_SHOWN_MAX = 6000
 

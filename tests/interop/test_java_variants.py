@@ -15,7 +15,7 @@ from interop.scenarios import Document, NewName
 
 from pocketmq.client import Admin, Message, Producer, PullConsumer, PullStatus, ReceivedMessage
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 CODECS = ("JSON", "ROCKETMQ")
 IPV6_LOOPBACK = "::1"

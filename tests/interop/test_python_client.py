@@ -27,7 +27,7 @@ from pocketmq.client import (
     ReceivedMessage,
 )
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 RunProbe = Callable[..., Any]
 NewName = Callable[[str], str]

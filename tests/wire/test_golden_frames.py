@@ -107,6 +107,9 @@ STORED = {
     RequestCode.VIEW_MESSAGE_BY_ID,
     RequestCode.QUERY_MESSAGE,
 }
+NO_POP = b'"mqPopTable":{},'
+"""Of running consumers: nothing here consumes by POP."""
+
 NO_REFLECTION = {"ReqT", "bname", "lo", "ns", "nsd", "oway"}
 """Fields that the Java client adds to every request of a kind; no handler of ours asks for them."""
 
@@ -177,7 +180,7 @@ def test_typed_headers_hold_all_that_was_sent(frame: dict[str, Any]) -> None:
     command = read(frame)
     if frame["direction"] == "request":
         cls: type[Header] = REQUESTS[command.code]
-    elif command.fields:
+    elif command.fields and not frame["name"].endswith("_refused/response"):
         cls = ANSWERS[frame["request_code"]]
     else:
         return
@@ -199,7 +202,7 @@ def test_bodies_of_answers_are_written_again(frame: dict[str, Any]) -> None:
 
 def check_body(frame: dict[str, Any]) -> None:
     cls = BODIES[frame["request_code"], frame["direction"]]
-    data = read(frame).body
+    data = read(frame).body.replace(NO_POP, b"")
     body = cls.decode(data)
     again = body.encode(quote_keys=b'{"0":' in data)
     assert cls.decode(again) == body

@@ -20,7 +20,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 final class LitePull {
 
   private static final long POLL_TIMEOUT_MS = 200;
-  private static final long EXPECT_TIMEOUT_MS = 30_000;
+  private static final long EXPECT_TIMEOUT_MS = 60_000;
 
   private LitePull() {}
 

@@ -18,7 +18,7 @@ final class Queries {
 
   private static final int MESSAGES = 6;
   private static final int MAX = 32;
-  private static final long INDEXED_TIMEOUT_MS = 30_000;
+  private static final long INDEXED_TIMEOUT_MS = 60_000;
   private static final long HOUR_MS = 3_600_000;
 
   private Queries() {}
