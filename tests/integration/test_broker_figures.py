@@ -185,6 +185,23 @@ async def test_queues_count_from_the_start_of_the_broker(stage: Stage) -> None:
     assert (await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@0")).stats_day.sum == 1
 
 
+async def test_queues_count_on_when_their_log_was_closed_for_being_idle(
+    client: Client, clock: VirtualClock
+) -> None:
+    await client.create_topic()
+    await client.send()
+    await clock.advance(11)  # a sample
+    store = client.broker.store
+    await store.checkpoint()
+    known = store.known.get(TOPIC, 0)
+    assert known is not None
+    for _ in range(3):
+        await store.close_idle_logs()
+    assert store.is_at_rest(known)
+    await client.send()
+    assert (await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@0")).stats_day.sum == 2
+
+
 async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock) -> None:
     await client.create_topic()
     await client.send()

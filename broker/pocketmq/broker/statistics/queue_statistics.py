@@ -78,7 +78,7 @@ class QueueStatistics:
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
         for queue_log in self._store.open_logs() if moved else ():
             if queue_log.topic in moved:
-                self._puts.take(now_s, window, _key(queue_log), _put(queue_log))
+                self._puts.take(now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log))
         for (group, topic), pulled in self._progress.pulled.items():
             if self._moved(window, pulled.messages, group, topic):
                 for queue_id, queue in pulled.queues.items():
@@ -94,7 +94,7 @@ class QueueStatistics:
 
     def _forget(self) -> None:
         """Lets go of queues and topics that are gone."""
-        self._puts.keep({_key(queue_log) for queue_log in self._store.open_logs()})
+        self._puts.keep({(known.topic, known.queue_id) for known in self._store.known})
         self._pulls.keep(set(self._pulled_queues()))
         there = {*self._progress.pulled, *((topic,) for topic in self._store.puts)}
         self._seen = {key: n for key, n in self._seen.items() if key[1:] in there}
@@ -127,7 +127,9 @@ class QueueStatistics:
                 return None
             return self._view_pulls(name, (parts[2], topic, queue_id), queue, window)
         queue_log = self._store.find_log(topic, queue_id)
-        if queue_log is None or not _put(queue_log)[_MESSAGES]:
+        if queue_log is None:
+            return None
+        if _key(queue_log) not in self._puts and _end(queue_log) == _begin(queue_log):
             return None
         return self._view_puts(name, queue_log, window)
 
@@ -144,7 +146,9 @@ class QueueStatistics:
 
     def _view_puts(self, name: str, queue_log: QueueLog, window: Window) -> View | None:
         now_s = self._clock.monotonic()
-        growth = self._puts.growth(now_s, window, _key(queue_log), _put(queue_log))
+        growth = self._puts.growth(
+            now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log)
+        )
         if growth is None:
             return None
         messages, size = growth.amounts
@@ -164,9 +168,11 @@ def _key(queue_log: QueueLog) -> tuple[str, int]:
     return queue_log.topic, queue_log.queue_id
 
 
-def _put(queue_log: QueueLog) -> tuple[int, int]:
-    """Messages and bytes since the broker opened the log."""
-    return (
-        queue_log.end_offset - queue_log.opened_offset,
-        queue_log.end_position - queue_log.opened_position,
-    )
+def _end(queue_log: QueueLog) -> tuple[int, int]:
+    """Messages and bytes that the log ever had: the same after it was closed and opened again."""
+    return queue_log.end_offset, queue_log.end_position
+
+
+def _begin(queue_log: QueueLog) -> tuple[int, int]:
+    """What these were when the broker opened the log."""
+    return queue_log.opened_offset, queue_log.opened_position

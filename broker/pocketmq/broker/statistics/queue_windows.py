@@ -23,31 +23,47 @@ class QueueWindows(Generic[KeyT]):
     def __init__(self) -> None:
         self._histories: dict[KeyT, dict[Window, History]] = {}
 
-    def take(self, now_s: float, window: Window, key: KeyT, amounts: tuple[int, ...]) -> None:
+    def __contains__(self, key: KeyT) -> bool:
+        return key in self._histories
+
+    def take(
+        self,
+        now_s: float,
+        window: Window,
+        key: KeyT,
+        amounts: tuple[int, ...],
+        begin: tuple[int, ...] | None = None,
+    ) -> None:
         """Notes where a queue's counters stand, for one window.
 
         Args:
             now_s: seconds of a clock that never goes back.
             window: the one whose samples are due.
             key: of the queue.
-            amounts: what its counters stand at; they began at 0.
+            amounts: what its counters stand at.
+            begin: what they began at; without it, at 0.
         """
-        histories = self._of(now_s, key, len(amounts))
+        histories = self._of(now_s, key, begin or (0,) * len(amounts))
         if histories is not None:
             histories[window].take(now_s, amounts)
 
     def growth(
-        self, now_s: float, window: Window, key: KeyT, amounts: tuple[int, ...]
+        self,
+        now_s: float,
+        window: Window,
+        key: KeyT,
+        amounts: tuple[int, ...],
+        begin: tuple[int, ...] | None = None,
     ) -> Growth | None:
-        """What a queue did in a window; None if it has none."""
-        histories = self._of(now_s, key, len(amounts))
+        """What a queue did in a window; None if it has none. See `take`."""
+        histories = self._of(now_s, key, begin or (0,) * len(amounts))
         return None if histories is None else histories[window].growth(now_s, amounts)
 
-    def _of(self, now_s: float, key: KeyT, width: int) -> dict[Window, History] | None:
+    def _of(self, now_s: float, key: KeyT, begin: tuple[int, ...]) -> dict[Window, History] | None:
         histories = self._histories.get(key)
         if histories is None and len(self._histories) < QUEUES_MAX:
             histories = self._histories[key] = {
-                window: History(*window, now_s, (0,) * width) for window in (MINUTE, HOUR, DAY)
+                window: History(*window, now_s, begin) for window in (MINUTE, HOUR, DAY)
             }
         return histories
 
