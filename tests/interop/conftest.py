@@ -71,6 +71,15 @@ def apache(probe: JavaProbe, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield started
 
 
+@pytest.fixture(
+    scope="session", params=["here", pytest.param("apache", marks=pytest.mark.whole_interop)]
+)
+def either(request: pytest.FixtureRequest) -> Cluster:
+    """This project's cluster, and then Apache's: what both must answer alike."""
+    chosen: Cluster = request.getfixturevalue("cluster" if request.param == "here" else "apache")
+    return chosen
+
+
 @pytest.fixture(scope="session")
 def java(probe: JavaProbe, cluster: Cluster) -> RunProbe:
     """Run a probe command against the cluster: ``java("send", topic="T", forms="sync")``."""

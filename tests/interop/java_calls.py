@@ -26,8 +26,7 @@ MESSAGES = 6
 class Call(NamedTuple):
     """One call: what its result must fulfil, or the code it is refused with here.
 
-    ``there`` is how Apache's broker refuses what this one does not, ``is_there`` whether Apache's
-    answer to it is looked at at all.
+    ``is_there`` says whether Apache's broker must answer in the same way.
     """
 
     target: str

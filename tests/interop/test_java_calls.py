@@ -38,25 +38,21 @@ class Outcomes:
         return list(zip(has, self._left, strict=True))
 
 
-@pytest.fixture(
-    scope="module", params=["here", pytest.param("apache", marks=pytest.mark.whole_interop)]
-)
-def outcomes(
-    request: pytest.FixtureRequest, probe: JavaProbe, new_name: NewName
-) -> tuple[str, Outcomes]:
+@pytest.fixture(scope="module")
+def outcomes(either: Cluster, probe: JavaProbe, new_name: NewName) -> Outcomes:
     """All calls, on one of the clusters."""
-    cluster: Cluster = request.getfixturevalue("cluster" if request.param == "here" else "apache")
     name = new_name("calls")
     asked = json.dumps([call.asked() for call in ALL])
-    seen = probe.run("calls", namesrv=cluster.namesrv, topic=name, group=name, calls=asked)
-    return request.param, Outcomes(seen)
+    seen = probe.run("calls", namesrv=either.namesrv, topic=name, group=name, calls=asked)
+    return Outcomes(seen)
 
 
-def test_every_call_comes_to_what_it_must(outcomes: tuple[str, Outcomes]) -> None:
-    where, seen = outcomes
+def test_every_call_comes_to_what_it_must(
+    outcomes: Outcomes, either: Cluster, cluster: Cluster
+) -> None:
     wrong = []
-    for call, outcome in seen.of(ALL):
-        if where == "apache" and not call.is_there:
+    for call, outcome in outcomes.of(ALL):
+        if either is not cluster and not call.is_there:
             continue
         if problem := _problem(call, outcome):
             wrong.append(f"{_id(call)}: {problem}")
@@ -80,12 +76,11 @@ def _shown(outcome: Document) -> str:
     return str({k: v for k, v in named.items() if k not in ("target", "call")})[:600]
 
 
-def test_no_method_is_forgotten(outcomes: tuple[str, Outcomes]) -> None:
-    _, seen = outcomes
+def test_no_method_is_forgotten(outcomes: Outcomes) -> None:
     called = {(call.target, call.signature) for call in ALL}
     forgotten = [
         f"{target} {signature}"
-        for target, signatures in seen.methods.items()
+        for target, signatures in outcomes.methods.items()
         for signature in signatures
         if (target, signature) not in called and not _has_a_reason(target, signature)
     ]

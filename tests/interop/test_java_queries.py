@@ -1,8 +1,9 @@
-"""Apache's clients find messages on this cluster: by key, by id, by their place."""
+"""Apache's clients find messages by key, id and place, on this cluster and on Apache's."""
 
 from __future__ import annotations
 
 import pytest
+from interop.clusters import Cluster
 from interop.conftest import RunProbe
 from interop.scenarios import Document, NewName, play
 
@@ -15,9 +16,10 @@ TOPIC_NOT_EXIST = 17
 
 
 @pytest.fixture(scope="module")
-def seen(java: RunProbe, new_name: NewName) -> Document:
+def seen(java: RunProbe, new_name: NewName, either: Cluster) -> Document:
     """What the queries found."""
-    document: Document = play(java, new_name, "queries")["queries"]
+    played = play(java, new_name, "queries", namesrv=either.namesrv)
+    document: Document = played["queries"]
     return document
 
 
