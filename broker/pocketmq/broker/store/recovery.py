@@ -73,7 +73,7 @@ class Recovered(NamedTuple):
     cut_size: int
 
 
-def ends_at(directory: Path, checkpoint: Checkpoint) -> bool:
+def ends_at(directory: str, checkpoint: Checkpoint) -> bool:
     """Whether a log's files reach exactly to its checkpoint, as far as their sizes tell.
 
     Then there is nothing to check behind it. No file is opened for this.
@@ -152,14 +152,17 @@ def _find_segments(
     files: Files, directory: Path, number: int, vouched: Checkpoint
 ) -> tuple[list[Segment], int]:
     """The segments by their headers; bytes of one that a crash left without its header."""
-    if not directory.is_dir():
+    try:
+        names = set(os.listdir(directory))
+    except FileNotFoundError:
         return [], 0
     segments: list[Segment] = []
     cut_size = 0
-    paths = sorted(directory.glob("*.log"))
-    for path in paths:
+    logs = sorted(name for name in names if name.endswith(".log"))
+    for name in logs:
+        path = directory / name
         header = files.read(path, 0, HEADER_SIZE)
-        is_newest = path is paths[-1] and _begins_behind(path, vouched.position)
+        is_newest = name is logs[-1] and _begins_behind(path, vouched.position)
         if is_newest and is_unfinished(header):
             cut_size = _remove(files, path)
             break
@@ -169,10 +172,10 @@ def _find_segments(
                 path, f"it belongs to queue log {segment.log_number}, not to {number}"
             )
         segments.append(segment)
-    for suffix in ("idx", "keys", "merge"):
-        for path in directory.glob(f"*.{suffix}"):
-            if not path.with_suffix(".log").exists() or suffix == "merge":
-                files.delete(path)
+    for name in names:
+        stem, _, suffix = name.rpartition(".")
+        if suffix == "merge" or (suffix in ("idx", "keys") and f"{stem}.log" not in names):
+            files.delete(directory / name)
     return segments, cut_size
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -192,10 +193,10 @@ class MessageStore:
 
         The others are as after a clean stop: they are opened when they are asked for.
         """
-        last_ms = 0
+        last_ms, root = 0, str(self.queues_directory)
         for known in self.known:
-            checkpoint = known.checkpoint
-            if checkpoint is None or not ends_at(self.directory_of(known), checkpoint):
+            checkpoint, directory = known.checkpoint, f"{root}/{known.topic}/{known.queue_id}"
+            if checkpoint is None or not ends_at(directory, checkpoint):
                 queue_log = self._open_if_sound(known)
                 timestamp = queue_log.last_timestamp if queue_log else 0
             else:
@@ -209,11 +210,10 @@ class MessageStore:
 
     def _adopt_unknown_logs(self) -> None:
         """Logs that the metadata lost in a power cut are found again by their own headers."""
-        for directory in self.queues_directory.glob("*/*"):
-            topic, queue_id = directory.parent.name, directory.name
+        for topic, queue_id in self._directories():
             if not queue_id.isdecimal() or self.known.get(topic, int(queue_id)):
                 continue
-            for path in sorted(directory.glob("*.log")):
+            for path in sorted((self.queues_directory / topic / queue_id).glob("*.log")):
                 header = self.files.read(path, 0, HEADER_SIZE)
                 if not is_unfinished(header):
                     number = read_segment(path, header).log_number
@@ -222,6 +222,14 @@ class MessageStore:
                     self.adopted_topics.add(topic)
                     log.warning("found the messages of %s queue %s again", topic, queue_id)
                     break
+
+    def _directories(self) -> Iterator[tuple[str, str]]:
+        """The directories of topics and those in them, by their names."""
+        if self.queues_directory.is_dir():
+            with os.scandir(self.queues_directory) as topics:
+                for topic in topics:
+                    if topic.is_dir():
+                        yield from ((topic.name, name) for name in os.listdir(topic.path))
 
     def _check_metadata_is_there(self) -> None:
         """An empty meta.db beside messages is no new one: what it knew would be gone in silence.
