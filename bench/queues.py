@@ -289,7 +289,8 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
         async with broker(work, near) as started:
             result["start_s"] = round(started.start_s, 2)
             result["start_cpu_s"] = round(started.start_cpu_s, 2)
-            result["after_clean_stop"] = await idle(started, relay, given.seconds)
+            result |= (at_rest := await idle(started, relay, given.seconds))
+            result["idle_mb"] = at_rest["broker_mb"]
             result |= await questions(namesrv.address, topics)
             async with connected(started.address) as connection:
                 await requests(connection, queues, len(queues), send_request, BODY)
@@ -297,7 +298,8 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
         async with broker(work, near) as started:
             result["start_after_kill_s"] = round(started.start_s, 2)
             result["start_after_kill_cpu_s"] = round(started.start_cpu_s, 2)
-            result["after_kill"] = await idle(started, relay, given.seconds)
+            result["after_kill"] = after_kill = await idle(started, relay, given.seconds)
+            result["killed_mb"] = after_kill["broker_mb"]
             result["stop_after_kill_s"] = round(await started.end(signal.SIGTERM), 2)
         listening.close()
     return result

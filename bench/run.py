@@ -197,6 +197,20 @@ def timers() -> list[Line]:
     )
 
 
+def queues() -> list[Line]:
+    """A broker with 40,000 queues."""
+    console.print("40,000 queues …")
+    return _own(
+        "queues.py",
+        ("40,000 queues: start after a clean stop", "start_s", "s", 2, False),
+        ("the same after a kill, with a new message in each", "start_after_kill_s", "s", 20, False),
+        ("40,000 queues at rest, share of a core", "idle_cpu_percent", "%", 2, False),
+        ("40,000 queues at rest, broker memory", "idle_mb", "MB", 200, False),
+        ("40,000 queues after a kill, broker memory", "killed_mb", "MB", 200, False),
+        ("bytes sent to a name server in a period", "registration_bytes", "B", 1_000, False),
+    )
+
+
 def _own(script: str, *figures: tuple[str, str, str, int, bool]) -> list[Line]:
     """Figures of one of our own scripts: what, name there, unit, bar, whether it is a minimum."""
     done = subprocess.run(
@@ -292,6 +306,7 @@ def main() -> int:
         lines.append(idle(work, given.idle_seconds))
     lines += own_client()
     lines += timers()
+    lines += queues()
     lines += spark_ingest(given.spark_rows, given.spark_runs)
     write_results(lines, given)
     return 1 if any(line.holds == "NO" for line in lines) else 0

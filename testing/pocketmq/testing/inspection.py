@@ -187,7 +187,7 @@ class Inspection:
         """What else may explain it: topics, and messages that wait for their time."""
         counts: dict[str, int] = {}
         for broker in self._core.brokers():
-            for topic in sorted({topic for topic, _ in broker.store.all_logs()}):
+            for topic in sorted(broker.store.known.topics()):
                 bare = self._namespace.unwrap(topic)
                 if bare != topic if self._namespace else not topic.startswith(SYSTEM_PREFIXES):
                     counts[bare] = len(self.stored(bare))
