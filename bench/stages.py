@@ -1,9 +1,9 @@
-"""Times the stages of a send and a pull in one process, without sockets.
+"""Times the stages of a send, a pull and a client's work in one process, without sockets.
 
     python bench/stages.py [--profile]
 
-The figures are microseconds of one call, the best of several rounds; compare them only with another
-run on the same machine at the same time.
+The figures are microseconds of CPU time of one call or message, the best of several rounds; compare
+them only with another run on the same machine at the same time.
 """
 
 from __future__ import annotations
@@ -12,23 +12,40 @@ import argparse
 import asyncio
 import cProfile
 import pstats
+import random
 import tempfile
 import time
 import timeit
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import uvloop
 
 from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker.batches import stored_batch
+from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.statistics.put_times import PutTimes
+from pocketmq.broker.statistics.traffic import MINUTE, TrafficTable
+from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.message_keys import index_items
+from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.segment import ENTRY_SIZE
+from pocketmq.client.identity import UniqueKeys
+from pocketmq.client.outgoing import Packer
+from pocketmq.client.settings import InstanceSettings, ProducerSettings
 from pocketmq.protocol import frames
 from pocketmq.protocol import properties as props
+from pocketmq.protocol.batch import decode_batch, encode_batch
 from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.header import NoFields
+from pocketmq.protocol.message import Message
 from pocketmq.protocol.records import decode_records, encode_record
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PullMessageRequest
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
+from pocketmq.protocol.send_answers import send_answers
+from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.connection import Connection
 
 PROPERTIES = "UNIQ_KEY\x017F0000012A9F18B4AAC200000000000A\x02WAIT\x01true\x02TAGS\x01x\x02"
@@ -84,7 +101,8 @@ def send_request(queue_id: int) -> SendMessageV2Request:
 
 
 def row(name: str, call: Callable[[], Any], number: int = 20_000, share: int = 1) -> None:
-    best = min(timeit.repeat(call, number=number, repeat=5)) / number / share
+    times = timeit.repeat(call, timer=time.thread_time, number=number, repeat=5)
+    best = min(times) / number / share
     print(f"{name:44} {best * 1e6:8.2f} us")
 
 
@@ -110,20 +128,95 @@ def codec_stages() -> None:
         row(f"{codec.name}: command to typed send", partial(command.read, SendMessageV2Request))
         answer = Command(0, opaque=5, flag=1, header=response, codec=codec)
         row(f"{codec.name}: typed answer to frame", partial(frames.encode, answer))
-    properties = PROPERTIES.encode()
-    record = encode_record(
-        topic=b"Stages", queue_id=1, flag=0, queue_offset=1, physical_offset=5, sys_flag=0,
-        born_timestamp=1, born_host=HOST, store_timestamp=1, store_host=HOST, reconsume_times=0,
-        prepared_transaction_offset=0, body=BODY, properties=properties,
-    )  # fmt: skip
-    row("stored record: encode", lambda: encode_record(
-        topic=b"Stages", queue_id=1, flag=0, queue_offset=1, physical_offset=5, sys_flag=0,
-        born_timestamp=1, born_host=HOST, store_timestamp=1, store_host=HOST, reconsume_times=0,
-        prepared_transaction_offset=0, body=BODY, properties=properties,
-    ))  # fmt: skip
-    pulled = record * 32
-    row("stored record: decode, in a pull of 32", lambda: list(decode_records(pulled)), 500, 32)
+    answers = send_answers("DefaultRegion", True)
+    for codec in Codec:
+        row(f"{codec.name}: answer put together at once", partial(
+            answers[codec], 5, "A" * 32, 3, 12345, "B" * 32
+        ))  # fmt: skip
     row("properties: one value", lambda: props.value_of(PROPERTIES, props.TAGS))
+
+
+def record_at(queue_log: QueueLog) -> bytes:
+    return encode_record(
+        topic=b"Stages", queue_id=1, flag=0, queue_offset=queue_log.next_offset,
+        physical_offset=queue_log.next_physical_offset, sys_flag=0, born_timestamp=1,
+        born_host=HOST, store_timestamp=1, store_host=HOST, reconsume_times=0,
+        prepared_transaction_offset=0, body=BODY, properties=PROPERTIES.encode(),
+    )  # fmt: skip
+
+
+def store_stages(directory: Path) -> None:
+    files = Files()
+    queue_log = QueueLog(files, directory / "1", "Stages", 1, 5, 64 * 1024 * 1024)
+    record = record_at(queue_log)
+    waiter = Waiter(lambda _: None, False)
+    row("stored record: encode", partial(record_at, queue_log))
+
+    def append(count: int) -> None:
+        for _ in range(count):
+            queue_log.append(record, 0, waiter)
+        queue_log.commit(1)
+
+    row("queue log: append and commit", partial(append, 1), 5000)
+    row(f"queue log: the same of {TOGETHER} together", partial(append, TOGETHER), 2000, TOGETHER)
+    entries = [(0, BODY, PROPERTIES.encode())] * TOGETHER
+    batch = encode_batch(entries)
+    row(f"batch of {TOGETHER}: decode", partial(decode_batch, batch), 5000, TOGETHER)
+    row(f"batch of {TOGETHER}: encode records", partial(
+        stored_batch, entries, queue_log, topic=b"Stages", sys_flag=0, born_timestamp=1,
+        born_host=HOST, store_timestamp=1, store_host=HOST, reconsume_times=0,
+    ), 5000, TOGETHER)  # fmt: skip
+    row("queue log: read 32 messages", partial(queue_log.read, 0, 32, 1 << 20), 5000)
+    code = props.tags_code("x")
+    row("queue log: read with a tag that none has", partial(
+        queue_log.read, 0, 32, 1 << 20, {code}
+    ), 50)  # fmt: skip
+    data, index = queue_log.read_with_entries(0, 1000, 1 << 20)
+    count = len(index) // ENTRY_SIZE
+    row("key index: feed, a message", partial(index_items, data, index, 0), 20, count)
+    files.close()
+
+
+def waiting_stages() -> None:
+    clock = SystemClock()
+    traffic = TrafficTable[str](clock)
+    traffic["Stages"].messages = 1
+    row("statistics: sample a topic's minute", partial(traffic["Stages"].sample, 1.0, MINUTE))
+    times = PutTimes()
+    row("statistics: time of a turn", partial(times.add, 0.0001, 1))
+    polling = LongPolling(clock, 10)
+    queue_log = QueueLog(Files(), Path("unused"), "Stages", 1, 5, 1 << 20, [], 0, 1)
+    row("long polling: nobody waits", partial(polling.arrived, queue_log))
+
+    class Waits:
+        connection, topic_name, queue_id, offset, end_tick = None, "Stages", 1, 0, 0
+
+        def wake(self) -> bool:
+            return True
+
+        def expire(self) -> None:
+            pass
+
+    waits: Any = Waits()
+
+    def wake() -> None:
+        polling.hold(waits, 60_000)
+        polling.arrived(queue_log)
+
+    row("long polling: hold and wake", wake, 2000)
+
+
+def client_stages() -> None:
+    clock = SystemClock()
+    keys = UniqueKeys(clock.now_ms, random.Random(1))
+    packer = Packer("p", clock, keys, ProducerSettings(), InstanceSettings())
+    message = Message("Stages", BODY, tags="x")
+    row("client: message to request", partial(packer.pack, message))
+    request = Command(310, header=packer.pack(message).header, body=BODY, codec=Codec.MSGPACK)
+    row("client: request to frame (MSGPACK)", partial(frames.encode, request))
+    queue_log = QueueLog(Files(), Path("unused"), "Stages", 1, 5, 1 << 20)
+    pulled = record_at(queue_log) * 32
+    row("client: decode, in a pull of 32", lambda: list(decode_records(pulled)), 500, 32)
 
 
 async def broker_stages(profile: bool) -> None:
@@ -163,11 +256,11 @@ def measure(connection: Connection, name: str, chunks: list[bytes], messages: in
     best = float("inf")
     for _ in range(5):
         rounds = 200
-        started = time.perf_counter()
+        started = time.thread_time()
         for _ in range(rounds):
             for chunk in chunks:
                 connection.data_received(chunk)
-        best = min(best, (time.perf_counter() - started) / rounds / messages)
+        best = min(best, (time.thread_time() - started) / rounds / messages)
     print(f"{name:44} {best * 1e6:8.2f} us")
 
 
@@ -177,8 +270,12 @@ def main() -> None:
     arguments = parser.parse_args()
     row("empty header: encode", lambda: frames.encode(Command(0, header=NoFields())))
     codec_stages()
+    client_stages()
+    with tempfile.TemporaryDirectory() as directory:
+        store_stages(Path(directory))
 
     async def stages() -> None:
+        waiting_stages()
         await broker_stages(arguments.profile)
         await asyncio.sleep(0)
 
