@@ -28,7 +28,7 @@ async def test_a_late_tick_is_counted_and_told(
 ) -> None:
     cpu = iter((0.0, 0.4, 0.5))
     watch = LoopWatch(clock, lambda: next(cpu))
-    watch.began("retention")
+    watch.began_task("retention")
     watch.began(34)
     with caplog.at_level(logging.WARNING):
         await block(clock, 0.48)
@@ -52,10 +52,18 @@ async def test_what_began_before_the_last_tick_may_block_after_it(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = LoopWatch(clock)
-    watch.began("keys")
+    watch.began(310)
     await clock.advance(TICK_S)
     await block(clock, 1)
-    assert "begun last: keys" in caplog.text
+    assert "begun last: request 310" in caplog.text
+
+
+async def test_a_task_is_watched_for_one_tick(clock: VirtualClock) -> None:
+    watch = LoopWatch(clock)
+    watch.began_task("keys")
+    watch.began_task("statistics")
+    await clock.advance(TICK_S)
+    assert clock.pending_timers == 0
 
 
 async def test_an_idle_loop_is_not_asked(clock: VirtualClock) -> None:

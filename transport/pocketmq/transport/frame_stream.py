@@ -71,6 +71,7 @@ class FrameStream(asyncio.Protocol):
         self._chunks = chunks
         self._budget, self._slow_readers = budget, slow_readers
         self._reserved = 0  # which frame has room reserved, by the parser's count
+        self._begun_count = 0  # frames that did not come in one chunk
         self._holds = 0  # reasons for which nothing is read
         self._in_chunk = False
         self._parser = frames.FrameParser(limits.frame_size_max)
@@ -135,7 +136,7 @@ class FrameStream(asyncio.Protocol):
             while not self._holds:
                 command = next_command()
                 if command is None:
-                    if self._reserved or self._parser.missing_size > SMALL_FRAME_SIZE:
+                    if self._reserved or self._parser.begun_count != self._begun_count:
                         self._reserve_frame()
                     return
                 if command.flag & FLAG_RESPONSE:
@@ -151,6 +152,7 @@ class FrameStream(asyncio.Protocol):
     def _reserve_frame(self) -> None:
         """Sees to it that a large frame has room before the rest of it is read."""
         budget, parser = self._budget, self._parser
+        self._begun_count = parser.begun_count
         if budget is None or (parser.missing_size and parser.begun_count == self._reserved):
             return
         if self._reserved:

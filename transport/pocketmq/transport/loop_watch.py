@@ -45,24 +45,34 @@ class LoopWatch:
         self._clock, self._cpu_s = clock, cpu_s
         self.count = 0
         self.max_s = 0.0
-        self._last: int | str | None = None
-        self._told: int | str | None = None
+        self._last: int | None = None  # since the last tick
+        self._told: int | str | None = None  # before it
         self._timer: Timer | None = None
         self._due_s = self._cpu_at_s = 0.0
         self._quiet_until_s = clock.monotonic()
         self._untold = 0
 
-    def began(self, what: int | str) -> None:
-        """Notes what the loop does from now on: a request, by its code, or a task, by its name."""
-        self._last = what
+    def began(self, code: int) -> None:
+        """Notes that a request is handled from now on; the loop is watched for two ticks at least.
+
+        Args:
+            code: the request's.
+        """
+        self._last = code
         if self._timer is None:
+            self._arm()
+
+    def began_task(self, name: str) -> None:
+        """Notes that something is done by itself from now on; the loop is watched for a tick."""
+        if self._timer is None:
+            self._told = name
             self._arm()
 
     def watched(self, name: str, action: Callable[[], T]) -> Callable[[], T]:
         """The same action, which says that it has begun."""
 
         def watched_action() -> T:
-            self.began(name)
+            self.began_task(name)
             return action()
 
         return watched_action
