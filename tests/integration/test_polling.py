@@ -23,6 +23,7 @@ from pocketmq.client import (
     PushConsumer,
 )
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.hosts import split_address
 from pocketmq.testing.clock import VirtualClock
@@ -154,6 +155,7 @@ async def test_a_reset_of_the_queue_moves_the_consumer(
     await cluster.fill("a", 5)
     async with Admin(cluster.namesrv) as admin:
         queue = MessageQueue(TOPIC, "a", 0)
+        await admin.create_group(GroupConfig(group_name=GROUP))
         await admin.commit_offset(GROUP, queue, 99)
         async with LitePullConsumer(GROUP, cluster.namesrv, clock=clock) as consumer:
             consumer.subscribe(TOPIC)

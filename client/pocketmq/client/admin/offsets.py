@@ -54,7 +54,11 @@ class OffsetAdmin(AdminCalls):
             return await self._brokers(None, None)
 
     async def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores where a group that does not run continues."""
+        """Stores where a group that does not run continues.
+
+        Raises:
+            GroupMissingError: the broker has no such group.
+        """
         await self._offsets.commit(group, queue, offset)
 
     async def reset_offsets(
