@@ -22,7 +22,7 @@ OPENED = ("java.lang", "java.nio", "sun.nio.ch")
 
 @dataclass(frozen=True)
 class JavaProbe:
-    """A built probe; ``home`` takes the log files of Apache's client."""
+    """A built probe; ``home`` takes the files that Apache's client writes."""
 
     classpath: str
     home: Path
@@ -57,7 +57,7 @@ class JavaProbe:
             self.classpath,
             "pocketmq.interop.Probe",
         ]
-        return run_probe(program, command, options, deadline_s=deadline_s)
+        return run_probe(program, command, options, deadline_s=deadline_s, folder=self.home)
 
 
 def build_probe(home: Path, client_version: str = CLIENT_VERSION) -> JavaProbe:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 # A probe ends itself after its deadline; the longer timeout is for one that cannot even do that.
@@ -35,11 +36,12 @@ def run_probe(
     options: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
     deadline_s: int = DEADLINE_S,
+    folder: Path | None = None,
 ) -> Any:
     """Run one command of a probe and return its document.
 
     ``options`` become ``--name value`` (``read_queues=4`` is ``--read-queues 4``). After
-    ``deadline_s`` the probe ends itself.
+    ``deadline_s`` the probe ends itself. It runs in ``folder``: some commands write files there.
     Raises ProbeFailure.
     """
     arguments = [command, "--deadline-s", str(deadline_s)]
@@ -55,6 +57,7 @@ def run_probe(
             timeout=deadline_s + GRACE_S,
             check=False,
             env={**os.environ, **(environment or {})},
+            cwd=folder,
         )
     except subprocess.TimeoutExpired as error:
         raise ProbeFailure(arguments, None, f"silent for {deadline_s + GRACE_S} s") from error
