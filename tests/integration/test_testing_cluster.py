@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import socket
 import threading
@@ -88,7 +89,7 @@ async def test_a_listener_has_what_came_due_when_the_jump_returns() -> None:
             await cluster.clock.advance(days=1)
             assert inbox.bodies == [b"1", b"2", b"3"]
             stored = await cluster.published("Orders")
-            gaps = [b.store_timestamp - a.store_timestamp for a, b in zip(stored, stored[1:])]
+            gaps = [b.store_timestamp - a.store_timestamp for a, b in itertools.pairwise(stored)]
             assert gaps == [3_600_000, 3_600_000]  # it stood still but for the jumps
 
 
@@ -121,46 +122,47 @@ async def test_sixteen_retries_end_among_the_dead_letters(is_plain: bool) -> Non
 
 def test_transactions_are_checked_until_they_end() -> None:
     orders = Orders()
-    with LocalCluster(topics={"Orders": 1}) as cluster:
-        with cluster.transaction_producer("shop", listener=orders) as producer:
-            producer.send_in_transaction(Message("Orders", b"paid"))
-            cluster.clock.advance(seconds=65)
-            assert (orders.asked, cluster.published("Orders")) == (2, [])
-            cluster.clock.advance(minutes=5)
-            assert (orders.asked, cluster.published("Orders").bodies) == (3, [b"paid"])
+    with (
+        LocalCluster(topics={"Orders": 1}) as cluster,
+        cluster.transaction_producer("shop", listener=orders) as producer,
+    ):
+        producer.send_in_transaction(Message("Orders", b"paid"))
+        cluster.clock.advance(seconds=65)
+        assert (orders.asked, cluster.published("Orders")) == (2, [])
+        cluster.clock.advance(minutes=5)
+        assert (orders.asked, cluster.published("Orders").bodies) == (3, [b"paid"])
 
 
 def test_the_oldest_messages_go_when_they_have_been_kept_long_enough() -> None:
     settings = {"segmentSize": 65_536, "fileReservedTime": 24}
-    with LocalCluster(topics={"Orders": 1}, broker_settings=settings) as cluster:
-        with cluster.producer(compress_body_over_size=1 << 20) as producer:
-            for _ in range(4):
-                producer.send(Message("Orders", bytes(40_000)))
-            cluster.clock.advance(hours=23)
-            assert len(cluster.stored("Orders")) == 4
-            cluster.clock.advance(hours=2)
-            producer.send(Message("Orders", b"new"))
-            assert len(cluster.stored("Orders")) < 4
+    with (
+        LocalCluster(topics={"Orders": 1}, broker_settings=settings) as cluster,
+        cluster.producer(compress_body_over_size=1 << 20) as producer,
+    ):
+        for _ in range(4):
+            producer.send(Message("Orders", bytes(40_000)))
+        cluster.clock.advance(hours=23)
+        assert len(cluster.stored("Orders")) == 4
+        cluster.clock.advance(hours=2)
+        producer.send(Message("Orders", b"new"))
+        assert cluster.stored("Orders").bodies == [b"new"]
 
 
 async def test_the_queue_of_a_member_that_vanished_is_anothers_after_a_minute() -> None:
     first, second = Inbox(), Inbox()
-    async with LocalCluster(topics={"Orders": 1}) as cluster:
-        async with cluster.producer() as producer:
-            lost = cluster.push_consumer("billing", listener=first, orderly=True)
-            await lost.start()
-            lost.subscribe("Orders")
-            await producer.send(Message("Orders", b"1"))
+    async with LocalCluster(topics={"Orders": 1}) as cluster, cluster.producer() as producer:
+        lost = cluster.push_consumer("billing", listener=first, orderly=True)
+        await lost.start()
+        lost.subscribe("Orders")
+        await producer.send(Message("Orders", b"1"))
+        await cluster.drain("billing")
+        await lost.instance.close()  # without a word to the broker
+        async with cluster.push_consumer("billing", listener=second, orderly=True) as consumer:
+            consumer.subscribe("Orders")
+            await producer.send(Message("Orders", b"2"))
+            await cluster.clock.advance(seconds=61)
             await cluster.drain("billing")
-            await lost.instance.close()  # without a word to the broker
-            async with cluster.push_consumer(
-                "billing", listener=second, orderly=True
-            ) as consumer:
-                consumer.subscribe("Orders")
-                await producer.send(Message("Orders", b"2"))
-                await cluster.clock.advance(seconds=61)
-                await cluster.drain("billing")
-            await lost.close()
+        await lost.close()
     assert (first.bodies, second.bodies) == ([b"1"], [b"2"])
 
 
@@ -169,7 +171,9 @@ async def test_clients_of_the_application_live_through_a_jump() -> None:
     inbox = Inbox()
     async with LocalCluster(topics={"Orders": 1}) as cluster:
         async with (
-            PushConsumer("billing", cluster.namesrv, listener=inbox) as consumer,
+            PushConsumer(
+                "billing", cluster.namesrv, listener=inbox, persist_interval_ms=20
+            ) as consumer,
             Producer("shop", cluster.namesrv) as producer,
         ):
             consumer.subscribe("Orders")
@@ -178,7 +182,7 @@ async def test_clients_of_the_application_live_through_a_jump() -> None:
             await cluster.clock.advance(days=2)
             await producer.send(Message("Orders", b"2"))
             await cluster.drain("billing")
-            connections = [b.store.connections() for b in cluster._core.brokers()]
+            connections = [b.store.connections() for b in cluster.core.brokers()]
             assert connections == [2]  # none was closed
         assert inbox.bodies == [b"1", b"2"]
 
@@ -258,7 +262,7 @@ def test_data_that_was_given_stays(tmp_path: Path) -> None:
 
 def test_temporary_data_goes() -> None:
     with LocalCluster() as cluster:
-        directory = cluster._core.directory
+        directory = cluster.core.directory
         assert directory.is_dir()
     assert not directory.exists()
 
@@ -266,10 +270,10 @@ def test_temporary_data_goes() -> None:
 def test_what_is_taken_is_named(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with LocalCluster(data=data) as cluster:
-        with pytest.raises(ConfigError, match="in use by process .* another data="):
+        with pytest.raises(ConfigError, match=r"in use by process .* another data="):
             LocalCluster(data=data).start()
         port = int(cluster.namesrv.rpartition(":")[2])
-        with pytest.raises(ConfigError, match="change listenPort .*or stop what uses the port"):
+        with pytest.raises(ConfigError, match=r"change listenPort .*or stop what uses the port"):
             LocalCluster(namesrv_port=port).start()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -24,6 +24,10 @@ MEMBER_DEFAULTS: dict[str, Any] = {
 """What was handled is known soon; a test's messages may be older than its consumer."""
 
 
+PUSH_DEFAULTS: dict[str, Any] = {"close_timeout_ms": 2_000}
+"""A listener that hangs fails its test soon."""
+
+
 class Watched:
     """Functions of the application, and how many calls of them are under way.
 
@@ -76,7 +80,12 @@ class ClientSettings:
     def __init__(self, core: Core, namespace: str) -> None:
         self._core, self._namespace = core, namespace
         self.watched = Watched()
-        core.settling.add_work(lambda: self.watched.at_work)
+        core.settling.works.add(self.watched)
+
+    def close(self) -> None:
+        """Counts no calls any more, and lets their threads go. Idempotent."""
+        self._core.settling.works.discard(self.watched)
+        self.watched.close()
 
     def instance(self, given: dict[str, Any]) -> dict[str, Any]:
         """Of any client, unless it shares an instance."""
@@ -92,7 +101,7 @@ class ClientSettings:
     def push(self, listener: Listener | None, given: dict[str, Any]) -> dict[str, Any]:
         """Of a push consumer."""
         watched = None if listener is None else self.watched.watch(listener)
-        return {**self.member(given), "listener": watched}
+        return {**self.member({**PUSH_DEFAULTS, **given}), "listener": watched}
 
     def transactions(self, listener: TransactionListener, given: dict[str, Any]) -> dict[str, Any]:
         """Of a transactional producer."""

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pocketmq import client
 from pocketmq.client import TransactionListener, blocking
+from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.dispatch import Listener
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.namespaces import Namespace
@@ -30,6 +31,8 @@ from pocketmq.testing.inspection import Inspection
 from pocketmq.testing.loop_thread import LoopThread
 from pocketmq.testing.messages import Messages
 from pocketmq.testing.settings import ClusterSettings, cluster_settings, group_config, topic_config
+
+BlockingT = TypeVar("BlockingT", bound=Blocking[Any])
 
 TIMEOUT_S = 10.0
 """So long, in real time, is waited for what a test asks for."""
@@ -45,10 +48,11 @@ class _View:
 
     Attributes:
         namespace: the same.
+        core, thread: the same, for this package.
     """
 
     def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
-        self._core, self._thread = core, thread
+        self.core, self.thread = core, thread
         self._names = Namespace(namespace)
         self.namespace = namespace
         self._inspection = Inspection(core, self._names)
@@ -57,12 +61,12 @@ class _View:
     @property
     def namesrv(self) -> str:
         """Where the name server answers, ``host:port``: all that a client has to know."""
-        return self._core.namesrv
+        return self.core.namesrv
 
     @property
     def brokers(self) -> dict[str, str]:
         """Where the running brokers answer, by name."""
-        return {b.config.broker_name: b.address for b in self._thread.call(self._core.brokers)}
+        return {b.config.broker_name: b.address for b in self.thread.call(self.core.brokers)}
 
     @property
     def client_settings(self) -> dict[str, Any]:
@@ -74,19 +78,22 @@ class _View:
 
     def dead_letters(self, group: str) -> Messages:
         """What was given up for a group so far, oldest first."""
-        return self._thread.call(self._inspection.dead_letters, group)
+        return self.thread.call(self._inspection.dead_letters, group)
 
     def stored(self, topic: str) -> Messages:
         """What a topic holds at this moment, oldest first."""
-        return self._thread.call(self._inspection.stored, topic)
+        return self.thread.call(self._inspection.stored, topic)
+
+    def close_clients(self) -> None:
+        """Closes those that were made here and can be closed from outside. Idempotent."""
+        self.thread.call(self._clients.close)
 
     def _topic(self, name: str, queues: int | None, settings: Mapping[str, Any]) -> Any:
         wanted = dict(settings) if queues is None else {"queues": queues, **settings}
-        return self._core.put_topics([topic_config(self._names.wrap(name), wanted)])
+        return self.core.put([topic_config(self._names.wrap(name), wanted)], [])
 
-    def _group(self, name: str, settings: Mapping[str, Any]) -> None:
-        config = group_config(self._names.wrap(name), settings)
-        self._thread.call(self._core.put_groups, [config])
+    def _group(self, name: str, settings: Mapping[str, Any]) -> Any:
+        return self.core.put([], [group_config(self._names.wrap(name), settings)])
 
 
 class Cluster(_View):
@@ -99,10 +106,11 @@ class Cluster(_View):
     def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
         super().__init__(core, thread, namespace)
         self.clock = ClusterClock(core, thread)
+        self._open_clients: list[Blocking[Any]] = []
 
     def in_namespace(self, namespace: str) -> Cluster:
         """The same cluster, with names in a namespace."""
-        return Cluster(self._core, self._thread, namespace)
+        return Cluster(self.core, self.thread, namespace)
 
     def published(
         self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
@@ -118,7 +126,7 @@ class Cluster(_View):
             AssertionError: there are not as many in time; the text shows what there is.
         """
         check_blockable("published")
-        return self._thread.run(self._inspection.published(topic, count, timeout_s))
+        return self.thread.run(self._inspection.published(topic, count, timeout_s))
 
     def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """Waits until a group has handled everything; what waits for its time does not count.
@@ -127,46 +135,57 @@ class Cluster(_View):
             AssertionError: it has not in time; the text shows what is left.
         """
         check_blockable("drain")
-        self._thread.run(self._inspection.drain(group, timeout_s))
+        self.thread.run(self._inspection.drain(group, timeout_s))
 
     def create_topic(self, name: str, queues: int | None = None, **settings: Any) -> None:
         """Makes or changes a topic, see `settings.topic_config`; clients find it on return."""
-        self._thread.run(self._topic(name, queues, settings))
+        self.thread.run(self._topic(name, queues, settings))
 
     def create_group(self, name: str, **settings: Any) -> None:
         """Makes or changes a consumer group, with fields of `GroupConfig`."""
-        self._group(name, settings)
+        self.thread.run(self._group(name, settings))
+
+    def close_clients(self) -> None:
+        """Closes the clients that were made here and are open still. Idempotent."""
+        made, self._open_clients = self._open_clients, []
+        for one in made:
+            one.close()
+        super().close_clients()
+
+    def _made(self, made: BlockingT) -> BlockingT:
+        self._open_clients.append(made)
+        return made
 
     # -- clients ------------------------------------------------------------------------------
 
     def producer(self, group: str = "producers", **settings: Any) -> blocking.Producer:
         """A producer: use it in a ``with`` block."""
-        return blocking.Producer(group, **self._clients.instance(settings))
+        return self._made(blocking.Producer(group, **self._clients.instance(settings)))
 
     def transaction_producer(
         self, group: str, *, listener: TransactionListener, **settings: Any
     ) -> blocking.TransactionProducer:
         """A producer of transactional messages."""
         given = self._clients.transactions(listener, settings)
-        return blocking.TransactionProducer(group, **given)
+        return self._made(blocking.TransactionProducer(group, **given))
 
     def push_consumer(
         self, group: str, *, listener: Listener | None = None, **settings: Any
     ) -> blocking.PushConsumer:
         """A consumer with a listener, or to be iterated over."""
-        return blocking.PushConsumer(group, **self._clients.push(listener, settings))
+        return self._made(blocking.PushConsumer(group, **self._clients.push(listener, settings)))
 
     def lite_pull_consumer(self, group: str, **settings: Any) -> blocking.LitePullConsumer:
         """A consumer that polls."""
-        return blocking.LitePullConsumer(group, **self._clients.member(settings))
+        return self._made(blocking.LitePullConsumer(group, **self._clients.member(settings)))
 
     def pull_consumer(self, group: str, **settings: Any) -> blocking.PullConsumer:
         """A consumer that pulls from queues of its choice."""
-        return blocking.PullConsumer(group, **self._clients.instance(settings))
+        return self._made(blocking.PullConsumer(group, **self._clients.instance(settings)))
 
     def admin(self, **settings: Any) -> blocking.Admin:
         """An administrator; names are as they are, in no namespace."""
-        return blocking.Admin(**{**self._clients.instance(settings), "namespace": ""})
+        return self._made(blocking.Admin(**{**self._clients.instance(settings), "namespace": ""}))
 
 
 class AsyncCluster(_View):
@@ -182,25 +201,25 @@ class AsyncCluster(_View):
 
     def in_namespace(self, namespace: str) -> AsyncCluster:
         """The same cluster, with names in a namespace."""
-        return AsyncCluster(self._core, self._thread, namespace)
+        return AsyncCluster(self.core, self.thread, namespace)
 
     async def published(
         self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
     ) -> Messages:
         """As `Cluster.published`."""
-        return await self._thread.wait(self._inspection.published(topic, count, timeout_s))
+        return await self.thread.wait(self._inspection.published(topic, count, timeout_s))
 
     async def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """As `Cluster.drain`."""
-        await self._thread.wait(self._inspection.drain(group, timeout_s))
+        await self.thread.wait(self._inspection.drain(group, timeout_s))
 
     async def create_topic(self, name: str, queues: int | None = None, **settings: Any) -> None:
         """As `Cluster.create_topic`."""
-        await self._thread.wait(self._topic(name, queues, settings))
+        await self.thread.wait(self._topic(name, queues, settings))
 
     async def create_group(self, name: str, **settings: Any) -> None:
         """As `Cluster.create_group`."""
-        self._group(name, settings)
+        await self.thread.wait(self._group(name, settings))
 
     # -- clients ------------------------------------------------------------------------------
 

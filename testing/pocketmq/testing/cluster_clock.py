@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.testing.core import Core
 from pocketmq.testing.loop_thread import LoopThread
-from pocketmq.testing.travel_clock import TravelClock
 
 
 class _View:
@@ -20,13 +21,13 @@ class _View:
         """The cluster's wall-clock time: milliseconds since the epoch."""
         return self._core.clock.now_ms()
 
-    def _travel(self) -> TravelClock:
+    def _jump(self, seconds: float) -> Coroutine[Any, Any, None]:
         if self._core.travel is None:
             raise UsageError(
                 "this cluster has the machine's clock, which cannot be advanced: start it with "
                 "clock='offset' (the default) or clock='virtual'"
             )
-        return self._core.travel
+        return self._core.advance(seconds)
 
 
 class ClusterClock(_View):
@@ -52,7 +53,7 @@ class ClusterClock(_View):
         """
         check_blockable("clock.advance")
         jump_s = in_seconds(seconds, days, hours, minutes, milliseconds)
-        self._thread.run(self._travel().advance(jump_s))
+        self._thread.run(self._jump(jump_s))
 
 
 class AsyncClusterClock(_View):
@@ -69,7 +70,7 @@ class AsyncClusterClock(_View):
     ) -> None:
         """As `ClusterClock.advance`."""
         jump_s = in_seconds(seconds, days, hours, minutes, milliseconds)
-        await self._thread.wait(self._travel().advance(jump_s))
+        await self._thread.wait(self._jump(jump_s))
 
 
 def in_seconds(

@@ -33,6 +33,9 @@ from pocketmq.transport.clock import Clock, SystemClock
 
 log = logging.getLogger("pocketmq.testing")
 
+RETENTION_ROUNDS_MAX = 100
+"""Rounds of retention after a jump; each removes a bounded number of segments."""
+
 
 class BrokerPlace:
     """One broker of a cluster: running or not, it keeps its name, port and data.
@@ -151,9 +154,9 @@ class Core:
 
     async def _start_brokers(self) -> None:
         await asyncio.gather(*(place.start() for place in self.places.values()))
-        if topics := self.settings.topic_configs():
-            await self.put_topics(topics)
-        self.put_groups(self.settings.group_configs())
+        topics, groups = self.settings.topic_configs(), self.settings.group_configs()
+        if topics or groups:
+            await self.put(topics, groups)
 
     async def _stop_brokers(self) -> None:
         await asyncio.gather(*(place.stop() for place in self.places.values()))
@@ -184,26 +187,38 @@ class Core:
             known = ", ".join(self.places)
             raise UsageError(f"no broker is called {name!r}; this cluster has {known}") from None
 
+    async def advance(self, seconds: float) -> None:
+        """Sets the clock forward; what is too old after that is removed as well.
+
+        A segment goes when its successor is on the disk, and disks live in real time: retention
+        is therefore run again, with nothing to wait for.
+        """
+        assert self.travel is not None
+        await self.travel.advance(seconds)
+        for broker in self.brokers():
+            if seconds * 1000 < broker.config.clean_resource_interval:
+                continue
+            for _ in range(RETENTION_ROUNDS_MAX):
+                await broker.store.checkpoint()
+                if not await broker.retention.run():
+                    break
+
     # -- topics and groups --------------------------------------------------------------------
 
-    async def put_topics(self, configs: list[TopicConfig]) -> None:
-        """Makes or changes topics on all brokers; the name server knows them on return."""
+    async def put(self, topics: list[TopicConfig], groups: list[GroupConfig]) -> None:
+        """Makes or changes topics and groups on all brokers; the name server knows on return."""
         for broker in self.brokers():
-            broker.topics.put(*configs)
+            broker.topics.put(*topics)
+            broker.groups.put(*groups)
+            for group in groups:
+                if group.retry_queue_nums > 0:
+                    retry = names.retry_topic(group.group_name)
+                    broker.topics.create_for_group(retry, group.retry_queue_nums)
         await self.register()
 
     async def register(self) -> None:
         """Has all brokers tell the name server what they have now."""
         await asyncio.gather(*(broker.registration.register() for broker in self.brokers()))
-
-    def put_groups(self, configs: list[GroupConfig]) -> None:
-        """Makes or changes groups on all brokers."""
-        for broker in self.brokers():
-            broker.groups.put(*configs)
-            for config in configs:
-                if config.retry_queue_nums > 0:
-                    retry = names.retry_topic(config.group_name)
-                    broker.topics.create_for_group(retry, config.retry_queue_nums)
 
     def names(self) -> tuple[set[str], set[str]]:
         """The topics and the groups of all brokers."""
@@ -240,5 +255,3 @@ class Core:
         for place in self.places.values():
             shutil.rmtree(place.config.store_path_root_dir, ignore_errors=True)
         await self._start_brokers()
-
-

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pocketmq.broker import Broker
 from pocketmq.client.namespacing import take_out
+from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.names import dlq_topic, retry_topic
 from pocketmq.protocol.namespaces import Namespace
 from pocketmq.protocol.records import decode_records
@@ -41,14 +42,14 @@ class Lag(NamedTuple):
     end: int
 
     @property
-    def count(self) -> int:
+    def left(self) -> int:
         """Messages that are left."""
         return self.end - max(self.committed or 0, self.begin)
 
     def __str__(self) -> str:
         where = f"{self.topic} queue {self.queue_id} of {self.broker}"
         said = "nothing committed" if self.committed is None else f"committed {self.committed}"
-        return f"{where}: {counted(self.count)} left ({said}, end {self.end})"
+        return f"{where}: {counted(self.left)} left ({said}, end {self.end})"
 
 
 class Inspection:
@@ -148,7 +149,7 @@ class Inspection:
                         queue_log.min_offset,
                         queue_log.max_offset,
                     )
-                    if lag.count > 0:
+                    if lag.left > 0:
                         found.append(lag)
         return found
 
@@ -158,7 +159,7 @@ class Inspection:
             topics.update(members.subscriptions)
         return topics
 
-    def _left(self, lag: Lag) -> list[object]:
+    def _left(self, lag: Lag) -> list[ReceivedMessage]:
         return [
             message
             for message in self.stored(lag.topic)
@@ -187,7 +188,7 @@ class Inspection:
         """What else may explain it: topics, and messages that wait for their time."""
         counts: dict[str, int] = {}
         for broker in self._core.brokers():
-            for topic in sorted(broker.store.known.topics()):
+            for topic in sorted(topic.topic_name for topic in broker.topics):
                 bare = self._namespace.unwrap(topic)
                 if bare != topic if self._namespace else not topic.startswith(SYSTEM_PREFIXES):
                     counts[bare] = len(self.stored(bare))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable
+from typing import Protocol
 
 from pocketmq.testing.travel_clock import TravelClock, WatchedClock
 from pocketmq.transport.clock import SystemClock, within
@@ -34,6 +34,14 @@ ROUNDS_MAX = 1000
 """So many rounds traffic may, which never ends where another process sends all the time."""
 
 
+class Work(Protocol):
+    """Something that is under way somewhere, perhaps in threads."""
+
+    @property
+    def at_work(self) -> int:
+        """How often."""
+
+
 class Settling:
     """Waits until nothing moves: no bytes between the cluster and its clients, no listener at work.
 
@@ -42,13 +50,16 @@ class Settling:
 
     Args:
         machine: the clock of the wires.
+
+    Attributes:
+        works: calls of the application's code that are waited for.
     """
 
     def __init__(self, machine: WatchedClock) -> None:
         self._machine = machine
         self._travel: TravelClock | None = None
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
-        self._works: list[Callable[[], int]] = []
+        self.works: set[Work] = set()
         self._looks = -1
 
     def use(self, travel: TravelClock) -> None:
@@ -59,10 +70,6 @@ class Settling:
     def add_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Clients run on this loop."""
         self._loops.add(loop)
-
-    def add_work(self, at_work: Callable[[], int]) -> None:
-        """How many calls of the application's code are under way somewhere."""
-        self._works.append(at_work)
 
     async def wait(self) -> None:
         """Returns when it is quiet."""
@@ -96,7 +103,7 @@ class Settling:
         return True
 
     def _at_work(self) -> int:
-        return sum(at_work() for at_work in self._works)
+        return sum(work.at_work for work in self.works)
 
     async def _round(self) -> int:
         """Goes through all loops once; returns the looks before the last turns of the own one."""

@@ -35,7 +35,7 @@ class WatchedClock(SystemClock):
     def __init__(self) -> None:
         self.looks = 0
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
         self.looks += 1
         return SystemClock.monotonic()
@@ -44,9 +44,7 @@ class WatchedClock(SystemClock):
 class _Entry:
     __slots__ = ("args", "callback", "due_us")
 
-    def __init__(
-        self, due_us: int, callback: Callable[..., object], args: tuple[Any, ...]
-    ) -> None:
+    def __init__(self, due_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         self.due_us, self.args = due_us, args
         self.callback: Callable[..., object] | None = callback
 
@@ -228,7 +226,7 @@ class ClientClock(SystemClock):
         """Wall-clock time of the cluster: milliseconds since the epoch."""
         return self._travel.now_ms()
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         """Seconds of the machine."""
         return self._travel.machine.monotonic()
 
