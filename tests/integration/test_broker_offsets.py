@@ -9,7 +9,6 @@ import pytest
 import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage
 
-from pocketmq.broker.store.retention import Retention
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.records import decode_records
@@ -63,9 +62,11 @@ async def offset_of(client: Client, request: QueryConsumerOffsetRequest) -> int:
 async def lose_everything(client: Client, clock: VirtualClock) -> None:
     """Has retention remove every message."""
     store = client.broker.store
+    retention = client.broker.retention
+    retention.reserved_ms = 0
     await clock.advance(1)
     for _ in range(4):
-        await Retention(store, 0).run()
+        await retention.run()
         await store.checkpoint()
 
 

@@ -24,7 +24,6 @@ from integration.broker_parts import (
 )
 from unit.transport.peers import until
 
-from pocketmq.broker.store.retention import Retention
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     SQL92,
@@ -127,9 +126,11 @@ async def test_below_the_oldest_message_the_pull_is_sent_to_it(
 async def expire(client: Client, clock: VirtualClock) -> None:
     """Has retention remove everything that there is."""
     store = client.broker.store
+    retention = client.broker.retention
+    retention.reserved_ms = 0
     await clock.advance(1)
     for _ in range(4):  # a last segment goes once its successor is on the disk
-        await Retention(store, 0).run()
+        await retention.run()
         await store.checkpoint()
 
 

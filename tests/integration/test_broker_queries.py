@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, SEGMENT_SIZE, TOPIC, Client, Stage
+from integration.broker_parts import GROUP, SEGMENT_SIZE, TOPIC, Client, Stage, advance_until
 
 from pocketmq.broker.handlers import queries
-from pocketmq.broker.store.retention import Retention
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
@@ -145,9 +144,8 @@ async def test_indexed_messages_are_found_as_those_that_are_not(
     client = await stage.started_with_topic(segment_size=SEGMENT_SIZE)
     await fill(client)
     before = await bodies(client, "k7") + await bodies(client, "all")
-    await clock.advance(3)
     store = client.broker.store
-    assert list(store.directory.rglob("*.keys"))
+    await advance_until(clock, lambda: list(store.directory.rglob("*.keys")))
     assert await bodies(client, "k7") + await bodies(client, "all") == before
     assert len(await bodies(client, "all", max_num=64)) == 64
 
@@ -182,9 +180,11 @@ async def test_what_retention_took_and_what_was_deleted_is_not_found(
     await fill(client)
     await clock.advance(3)
     store = client.broker.store
-    await Retention(store, 0).run()
+    retention = client.broker.retention
+    retention.reserved_ms = 0
+    await retention.run()
     await store.checkpoint()
-    await Retention(store, 0).run()
+    await retention.run()
     await store.checkpoint()
     assert await client.refusal(by_key("k1")) == NOT_FOUND
     await client.send(b"new", properties=properties("U", "k1"))
