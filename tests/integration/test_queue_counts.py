@@ -131,6 +131,7 @@ async def test_shrinking_names_what_nobody_gets_any_more(
     brokers: BrokerStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await brokers.started_with_topic(queues=4)
+    client.make_group()
     for queue_id in (1, 2, 3, 3, 3):
         await client.send(queue_id=queue_id)
     for queue_id, offset in ((2, 1), (3, 1)):
