@@ -33,11 +33,14 @@ func admins(given options) (any, error) {
 	if _, err := s.member("consumer", &inbox{}); err != nil {
 		return nil, err
 	}
-	topics, err := s.operator.FetchAllTopicList(nothing)
+	err = patiently("all topics", func() error {
+		topics, err := s.operator.FetchAllTopicList(nothing)
+		seen.Listed = err == nil && slices.Contains(topics.TopicList, s.topic)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	seen.Listed = slices.Contains(topics.TopicList, s.topic)
 	groups, err := s.operator.GetAllSubscriptionGroup(nothing, s.broker, callTimeout)
 	if err != nil {
 		return nil, err
@@ -50,8 +53,10 @@ func admins(given options) (any, error) {
 	if seen.Changed, err = s.changeTopic(other, 5); err != nil {
 		return nil, err
 	}
-	err = s.operator.DeleteTopic(nothing, admin.WithTopicDelete(other),
-		admin.WithBrokerAddrDelete(s.broker), admin.WithNameSrvAddr([]string{s.namesrv}))
+	err = patiently("delete topic "+other, func() error {
+		return s.operator.DeleteTopic(nothing, admin.WithTopicDelete(other),
+			admin.WithBrokerAddrDelete(s.broker), admin.WithNameSrvAddr([]string{s.namesrv}))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	mqerrors "github.com/apache/rocketmq-client-go/v2/errors"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 )
 
@@ -21,6 +23,20 @@ func await(what string, holds func() bool) error {
 		}
 	}
 	return nil
+}
+
+// patiently asks again what timed out: the client's admin waits for 3 or 5 s, whatever it is told,
+// and on a loaded machine that is not always enough.
+func patiently(what string, ask func() error) error {
+	var answer error
+	err := await(what, func() bool {
+		answer = ask()
+		return !errors.Is(answer, mqerrors.ErrRequestTimeout)
+	})
+	if err != nil {
+		return err
+	}
+	return answer
 }
 
 // A delivery is one message that a listener got, and of how many in one call.

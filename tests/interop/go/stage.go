@@ -95,12 +95,14 @@ func (s *stage) closeLater(end func() error) {
 
 // createTopic creates a topic and waits until the name server knows it.
 func (s *stage) createTopic(topic string, queueCount int) error {
-	err := s.operator.CreateTopic(nothing,
-		admin.WithTopicCreate(topic),
-		admin.WithBrokerAddrCreate(s.broker),
-		admin.WithReadQueueNums(queueCount),
-		admin.WithWriteQueueNums(queueCount),
-	)
+	err := patiently("create topic "+topic, func() error {
+		return s.operator.CreateTopic(nothing,
+			admin.WithTopicCreate(topic),
+			admin.WithBrokerAddrCreate(s.broker),
+			admin.WithReadQueueNums(queueCount),
+			admin.WithWriteQueueNums(queueCount),
+		)
+	})
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
