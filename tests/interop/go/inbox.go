@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	waitMax  = 60 * time.Second
+	waitMax  = 120 * time.Second
 	lookWait = 20 * time.Millisecond
 )
 
