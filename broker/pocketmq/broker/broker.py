@@ -88,6 +88,7 @@ class Broker:
         address: what clients are told, ``host:port``.
         vip_port: where it listens besides; None without a VIP channel.
         handlers: what it answers, by request code.
+        server: its sockets and connections.
 
     Raises:
         DirectoryInUseError, DirectoryError, FormatError, OwnerError: on entry, see `store.errors`.
@@ -186,7 +187,7 @@ class Broker:
 
         self.handlers: dict[int, Handler] = {}
         handlers = self.handlers
-        server = Server(
+        self.server = server = Server(
             clock,
             handlers,
             limits=Limits(

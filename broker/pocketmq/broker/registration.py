@@ -300,6 +300,11 @@ class Registration:
             if isinstance(result, BaseException):
                 log.info("cannot unregister from name server %s: %s", server, result)
 
+    def disconnect(self, reason: str) -> None:
+        """Hangs up on all name servers; they are looked for again as when they had gone."""
+        for server in self._servers:
+            self._pool.drop(server, reason)
+
     async def close(self) -> None:
         """Closes the connections."""
         self._is_leaving = True

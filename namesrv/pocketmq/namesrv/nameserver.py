@@ -34,19 +34,20 @@ class NameServer:
     Args:
         config: its settings; a copy is taken, because they can be changed by request.
         clock: stamps registrations and finds the silent ones.
+
+    Attributes:
+        handlers: what it answers, by request code.
+        routes: what brokers told it.
     """
 
     def __init__(self, config: NamesrvConfig | None = None, clock: Clock | None = None) -> None:
         self._config = msgspec.structs.replace(config or NamesrvConfig())
         self._clock = clock or SystemClock()
-        self._routes = RouteTable()
+        self.routes = RouteTable()
         path = self._config.kv_config_path
         self._kv = KVConfig(Path(path).expanduser() if path else None)
-        self._server = Server(
-            self._clock,
-            handler_table(self._routes, self._kv, self._config, self._clock),
-            on_close=self._connection_closed,
-        )
+        self.handlers = handler_table(self.routes, self._kv, self._config, self._clock)
+        self._server = Server(self._clock, self.handlers, on_close=self._connection_closed)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -101,14 +102,14 @@ class NameServer:
             ) from e
 
     def _connection_closed(self, connection: Connection) -> None:
-        for key in self._routes.connection_closed(connection):
+        for key in self.routes.connection_closed(connection):
             log.info("broker %s is gone: its connection is closed", key.address)
 
     def _scan_period_s(self) -> float:
         return self._config.scan_not_active_broker_interval / 1000
 
     def _drop_silent(self) -> None:
-        for key, channel in self._routes.expire(self._clock.now_ms()).items():
+        for key, channel in self.routes.expire(self._clock.now_ms()).items():
             log.warning("broker %s of %s was silent for too long", key.address, key.cluster)
             if isinstance(channel, Connection):
                 channel.close("no registration in time")

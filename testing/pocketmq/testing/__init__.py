@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster
+    from pocketmq.testing.faults import Fault, FaultWarning
     from pocketmq.testing.messages import Messages
 
-__all__ = ["AsyncCluster", "Cluster", "LocalCluster", "Messages"]
+__all__ = ["AsyncCluster", "Cluster", "Fault", "FaultWarning", "LocalCluster", "Messages"]
 
 _MODULES = {
     "AsyncCluster": "cluster",
     "Cluster": "cluster",
+    "Fault": "faults",
+    "FaultWarning": "faults",
     "LocalCluster": "cluster",
     "Messages": "messages",
 }

@@ -15,6 +15,7 @@ servers have a thread and an event loop of their own either way.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from pocketmq.protocol.namespaces import Namespace
 from pocketmq.testing.clients import ClientSettings
 from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
 from pocketmq.testing.core import Core
+from pocketmq.testing.faults import Faults, FaultWarning
 from pocketmq.testing.inspection import Inspection
 from pocketmq.testing.loop_thread import LoopThread
 from pocketmq.testing.messages import Messages
@@ -48,6 +50,7 @@ class _View:
 
     Attributes:
         namespace: the same.
+        faults: what goes wrong in it on order.
         core, thread: the same, for this package.
     """
 
@@ -56,6 +59,7 @@ class _View:
         self._names = Namespace(namespace)
         self.namespace = namespace
         self._inspection = Inspection(core, self._names)
+        self.faults = Faults(core, thread, self._names)
         self._clients = thread.call(ClientSettings, core, namespace)
 
     @property
@@ -285,8 +289,10 @@ class LocalCluster:
         """Stops the cluster, and removes its data unless their directory was given. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            unused = thread.call(self._core.take_unused_faults)
             thread.run(self._core.stop())
             thread.stop()
+            warn_of_unused(unused)
 
     def __enter__(self) -> Cluster:
         return self.start()
@@ -301,3 +307,14 @@ class LocalCluster:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await asyncio.to_thread(self.close)
+
+
+def warn_of_unused(faults: list[str]) -> None:
+    """Warns of faults that were ordered and never fired."""
+    for text in faults:
+        warnings.warn(
+            f"the fault {text} never fired: nothing was asked that fits its conditions; compare "
+            "them with what `fired` shows of a fault without conditions",
+            FaultWarning,
+            stacklevel=3,
+        )

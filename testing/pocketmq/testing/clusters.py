@@ -11,7 +11,7 @@ import msgspec
 from typing_extensions import Self
 
 from pocketmq.protocol.namespaces import Namespace
-from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster
+from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster, warn_of_unused
 from pocketmq.testing.settings import ClusterSettings, cluster_settings
 
 CLUSTERS_MAX = 4
@@ -67,12 +67,15 @@ class Corner:
         """
         self.cluster.close_clients()
         core, thread = self._kept.cluster.core, self._kept.cluster.thread
+        unused = thread.call(core.take_unused_faults)
+        thread.run(core.heal())
         topics, groups = thread.call(core.names)
         made = topics - self._before[0], groups - self._before[1]
         thread.run(core.remove(*made))
         is_plain = any(self._names.unwrap(name) == name for names in made for name in names)
         if is_plain and self._before == self._kept.first_names and thread.call(core.waiting):
             thread.run(core.begin_anew())
+        warn_of_unused(unused)
 
 
 class Clusters:

@@ -9,8 +9,10 @@ import asyncio
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +23,7 @@ from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.testing.fault_points import FaultyFiles
 from pocketmq.testing.settings import (
     ClusterSettings,
     broker_config,
@@ -30,6 +33,9 @@ from pocketmq.testing.settings import (
 from pocketmq.testing.settling import Settling
 from pocketmq.testing.travel_clock import ClientClock, TravelClock, WatchedClock
 from pocketmq.transport.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from pocketmq.testing.faults import FaultTable
 
 log = logging.getLogger("pocketmq.testing")
 
@@ -44,11 +50,18 @@ class BrokerPlace:
         config: its settings; the port is the bound one from the first start on.
         clock: its time.
         seed: of its choices.
+
+    Attributes:
+        broker: while it runs.
+        files: its disk.
+        on_started: called after each start.
     """
 
     def __init__(self, config: BrokerConfig, clock: Clock, seed: int | None) -> None:
         self.config, self._clock, self._seed = config, clock, seed
+        self.files = FaultyFiles()
         self.broker: Broker | None = None
+        self.on_started: Callable[[BrokerPlace], object] | None = None
 
     @property
     def name(self) -> str:
@@ -64,7 +77,7 @@ class BrokerPlace:
         if self.broker is not None:
             return self.broker
         config = self.config
-        broker = Broker(config, self._clock, seed=self._seed)
+        broker = Broker(config, self._clock, files=self.files, seed=self._seed)
         try:
             await broker.__aenter__()
         except DirectoryInUseError as e:
@@ -81,7 +94,18 @@ class BrokerPlace:
         self.broker = broker
         port = int(broker.address.rpartition(":")[2])
         self.config = msgspec.structs.replace(config, listen_port=port)
+        if self.on_started is not None:
+            self.on_started(self)
         return broker
+
+    async def kill(self) -> None:
+        """Ends it as if its process was killed: all see broken connections, nobody is told."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            for connection in list(broker.server.connections):
+                connection.abort("the broker was killed")
+            await broker.registration.close()  # so that it cannot say goodbye
+            await broker.close()
 
     async def stop(self) -> None:
         """Stops it as a TERM does, if it runs."""
@@ -101,6 +125,7 @@ class Core:
         travel: the clock that can be advanced; None with ``clock="system"``.
         client_clock: the clock that clients of this cluster should have.
         settling: knows when nothing moves.
+        faults: once some were ordered.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -116,6 +141,7 @@ class Core:
             self.client_clock = ClientClock(self.travel, self.settling.add_loop)
             self.settling.use(self.travel)
         self.places: dict[str, BrokerPlace] = {}
+        self.faults: FaultTable | None = None
         self._stack = AsyncExitStack()
 
     @property
@@ -241,6 +267,17 @@ class Core:
                 broker.offsets.remove_group(group)
         if topics:
             await self.register()
+
+    def take_unused_faults(self) -> list[str]:
+        """Faults that never fired since the last call; all faults are ended."""
+        for place in self.places.values():
+            place.files.is_full = False
+        return [] if self.faults is None else self.faults.take_unused()
+
+    async def heal(self) -> None:
+        """Starts the brokers again that were killed."""
+        for place in self.places.values():
+            await place.start()
 
     def waiting(self) -> int:
         """Messages that wait for their time, and transactions that are open."""

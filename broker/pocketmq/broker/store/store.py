@@ -101,6 +101,7 @@ class MessageStore:
         files: Files | None = None,
     ) -> None:
         self.directory, self.settings, self.clock = directory, settings, clock
+        self._machine = clock.machine
         self.files = files or Files(settings.open_files_max)
         try:
             self.files.make_directory(directory)
@@ -435,7 +436,7 @@ class MessageStore:
     def touch(self, queue_log: QueueLog) -> None:
         """Has a log, to which something was appended, committed at the end of this turn."""
         if not self._dirty:
-            self._turn_begin_s = self.clock.monotonic()
+            self._turn_begin_s = self._machine.monotonic()
         self._dirty[queue_log] = None
         if not self._commit_due and not self.in_chunk:
             self._schedule()
@@ -505,7 +506,7 @@ class MessageStore:
                 told += len(waiters)
             grown.append(queue_log)
         if told:
-            self.put_times.add(self.clock.monotonic() - begin_s, told)
+            self.put_times.add(self._machine.monotonic() - begin_s, told)
         for queue_log in grown:
             self.on_appended(queue_log)
 
@@ -519,7 +520,7 @@ class MessageStore:
         of_topic.size += size
 
     def _flushed(self, begin_s: float, count: int, _: StoreError | None) -> None:
-        self.put_times.add(self.clock.monotonic() - begin_s, count)
+        self.put_times.add(self._machine.monotonic() - begin_s, count)
 
     def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
         reason = f"writing to {queue_log.directory} failed: {error.strerror or error}"
