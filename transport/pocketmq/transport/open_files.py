@@ -10,6 +10,9 @@ import resource
 
 log = logging.getLogger("pocketmq.transport")
 
+FEW_CONNECTIONS = 1024
+"""With fewer than this somebody may well be turned away, so that it is told by default."""
+
 SPARE_FILES = 128
 """Handles for everything else: libraries, the database, logs, threads that flush."""
 
@@ -33,7 +36,8 @@ def room_for_connections(wanted: int, other_files: int) -> int:
     if not _is_below(soft, needed):
         return wanted
     room = max(soft - other_files - SPARE_FILES, 1)
-    log.warning(
+    log.log(
+        logging.WARNING if room < FEW_CONNECTIONS else logging.INFO,
         "at most %d connections instead of %d: the system allows this process %d open files "
         "(ulimit -n), of which the store takes %d",
         room,
