@@ -27,7 +27,7 @@ from pocketmq.broker.store.disk import DiskGuard, DiskUse
 from pocketmq.protocol import names
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.batch import BatchEntry, encode_batch
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.command import Codec, Command
 from pocketmq.protocol.flags import TRANSACTION_PREPARED
 from pocketmq.protocol.hosts import split_address
 from pocketmq.protocol.ids import parse_offset_msg_id
@@ -89,6 +89,18 @@ async def test_what_the_broker_adds_is_set_anew_and_pop_marks_go(client: Client)
     (message,) = (await client.pull()).messages
     assert message.properties.pop("UNIQ_KEY")
     assert message.properties == {"k": "v"} | ADDED
+
+
+async def test_the_answer_to_a_first_send_says_that_this_is_pocketmq(
+    stage: Stage, client: Client
+) -> None:
+    other = stage.client(client.broker)
+    connection = await other.pool.get(client.broker.address)
+    answers = []
+    for codec in (Codec.JSON, Codec.MSGPACK, Codec.MSGPACK):
+        assert connection.codec is codec
+        answers.append(await other.send())
+    assert [answer.queue_offset for answer in answers] == [0, 1, 2]
 
 
 async def test_long_names_mean_the_same(client: Client) -> None:
