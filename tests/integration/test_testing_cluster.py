@@ -240,6 +240,15 @@ def test_namespaces_do_not_see_each_other() -> None:
         assert whole.published("Orders") == []
 
 
+async def test_many_sends_at_once_are_not_taken_for_late() -> None:
+    """The broker refuses as busy what waited too long: by one clock, before and after a jump."""
+    async with LocalCluster(topics={"Orders": 2}) as cluster, cluster.producer() as producer:
+        for _ in range(2):
+            await asyncio.gather(*(producer.send(Message("Orders", b"x")) for _ in range(300)))
+            await cluster.clock.advance(days=1)
+        assert len(await cluster.published("Orders", 600)) == 600
+
+
 def test_several_brokers() -> None:
     with LocalCluster(brokers=3, topics={"Orders": 2}) as cluster:
         assert list(cluster.brokers) == ["broker-a", "broker-b", "broker-c"]

@@ -124,7 +124,13 @@ def stored_but(code: int, remark: str) -> Action:
 
 
 class _OtherAnswer:
-    """A connection that says another code where its handler says success."""
+    """A connection that says another code where its handler says success.
+
+    Attributes:
+        greeting_due: has the handler use `respond`, not a frame that is ready-made for success.
+    """
+
+    greeting_due = True
 
     def __init__(self, connection: Connection, code: int, remark: str) -> None:
         self._connection, self._code, self._remark = connection, code, remark
