@@ -7,6 +7,7 @@ import itertools
 import logging
 import socket
 import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -242,11 +243,22 @@ def test_namespaces_do_not_see_each_other() -> None:
 
 async def test_many_sends_at_once_are_not_taken_for_late() -> None:
     """The broker refuses as busy what waited too long: by one clock, before and after a jump."""
-    async with LocalCluster(topics={"Orders": 2}) as cluster, cluster.producer() as producer:
+    watchful = {"brokerFastFailureEnable": True, "waitTimeMillsInSendQueue": 60_000}
+    async with (
+        LocalCluster(topics={"Orders": 2}, broker_settings=watchful) as cluster,
+        AsyncExitStack() as stack,
+    ):
+        producers = [  # more than those whose sends are stored one after the other
+            await stack.enter_async_context(
+                cluster.producer(f"p{number}", retry_times_when_send_failed=0)
+            )
+            for number in range(8)
+        ]
         for _ in range(2):
-            await asyncio.gather(*(producer.send(Message("Orders", b"x")) for _ in range(300)))
+            sends = (p.send(Message("Orders", b"x")) for _ in range(40) for p in producers)
+            await asyncio.gather(*sends)
             await cluster.clock.advance(days=1)
-        assert len(await cluster.published("Orders", 600)) == 600
+        assert len(await cluster.published("Orders", 640)) == 640
 
 
 def test_several_brokers() -> None:

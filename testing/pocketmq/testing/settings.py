@@ -30,8 +30,9 @@ BROKER_DEFAULTS: dict[str, Any] = {
     "disk_space_clean_forcibly_ratio": 100.0,
     "clean_resource_interval": 600_000,
     "default_topic_queue_nums": 4,
+    "broker_fast_failure_enable": False,
 }
-"""A test does not depend on how full the machine is, and a jump over days stops seldom to clean."""
+"""A test depends neither on how full nor how busy the machine is; a jump seldom stops to clean."""
 
 NAMESRV_DEFAULTS: dict[str, Any] = {
     "bind_address": LOCALHOST,
