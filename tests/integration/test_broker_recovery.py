@@ -193,3 +193,27 @@ async def test_offsets_that_found_no_room_are_saved_when_there_is_some(
     database.execute("PRAGMA max_page_count=100000")
     await clock.advance(6)
     assert len(broker.store.metadata.consumer_offsets()) == 1600
+
+
+async def test_a_topic_that_was_expanded_has_all_its_queues_when_that_was_lost(
+    stage: Stage,
+) -> None:
+    """The power went when neither the new queue counts nor the new queue were in meta.db."""
+    client = await stage.started_with_topic(queues=2)
+    await client.send(b"first")
+    await client.broker.close()
+    path = stage.directory / "store" / "meta.db"
+    before = path.read_bytes()
+    client = await stage.start()
+    await client.create_topic(read=6, write=6)
+    await client.send(b"in the new queue", queue_id=5)
+    await client.broker.close()
+    assert b"clean_stopyes" in before
+    path.write_bytes(before.replace(b"clean_stopyes", b"clean_stopno "))
+    for _ in range(2):  # also when the next stop comes at once
+        client = await stage.start()
+        topic = client.broker.topics.get(TOPIC)
+        assert topic is not None
+        assert (topic.read_queue_nums, topic.write_queue_nums) == (6, 6)
+        assert [m.body for m in await client.everything(queue_id=5)] == [b"in the new queue"]
+        await client.broker.close()

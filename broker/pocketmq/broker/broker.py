@@ -154,6 +154,8 @@ class Broker:
             store.metadata, clock, auto_create=config.auto_create_subscription_group
         )
         self.offsets = ConsumerOffsets(store.metadata)
+        if not store.was_clean:
+            self.offsets.bring_back(store.end_offset)
         stack.callback(self.offsets.save)
         self.order_locks = OrderLocks(store.metadata, clock)
         self.progress = PullProgress(clock)
@@ -309,10 +311,21 @@ class Broker:
         """Topics whose messages were found again after the metadata was lost."""
         nums_min = self.config.default_topic_queue_nums
         for name in sorted(self.store.adopted_topics):
-            if name not in self.topics:
-                nums = max(nums_min, *(queue_id + 1 for queue_id in self.store.queue_ids(name)))
+            nums = max(self.store.queue_ids(name), default=-1) + 1
+            topic = self.topics.get(name)
+            if topic is None:
+                nums = max(nums_min, nums)
                 log.warning("topic %s is made again with %d queues", name, nums)
                 self.topics.create_for_group(name, nums)
+            elif nums > topic.read_queue_nums:
+                log.warning("topic %s has %d queues again", name, nums)
+                write_nums = max(nums, topic.write_queue_nums)
+                self.topics.put(
+                    msgspec.structs.replace(
+                        topic, read_queue_nums=nums, write_queue_nums=write_nums
+                    )
+                )
+        self.store.forget_adopted()
 
     def _follow(self, config: BrokerConfig) -> None:
         """Takes over changed settings; handlers and periodic tasks do so by themselves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.topics import QUEUE_NUMS_MAX
@@ -84,12 +84,37 @@ class ConsumerOffsets:
             WriteFailedError: nothing was changed.
         """
         self._metadata.save_consumer_offsets(
-            [(group, topic, queue_id, offset) for queue_id, offset in offsets.items()]
+            [(group, topic, queue_id, offset) for queue_id, offset in offsets.items()],
+            durably=True,
         )
         self._offsets.setdefault((group, topic), {}).update(offsets)
         for queue_id, offset in offsets.items():
             self.resets[group, topic, queue_id] = offset
             self._unsaved.discard((group, topic, queue_id))
+
+    def bring_back(self, end_of: Callable[[str, int], int | None]) -> None:
+        """Puts groups that stand behind the end of their queue to it, for good at once.
+
+        After a crash that took the last messages of a queue a group may have had them all. It must
+        not skip those that come in their place.
+
+        Args:
+            end_of: behind the last message of a topic's queue; None if nobody knows.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        rows = [
+            (group, topic, queue_id, end)
+            for group, topic, queues in self
+            for queue_id, offset in queues.items()
+            if (end := end_of(topic, queue_id)) is not None and offset > end
+        ]
+        self._metadata.save_consumer_offsets(rows, durably=True)
+        for group, topic, queue_id, end in rows:
+            log.warning("group %s goes back to the end of %s queue %d, %d: what it had consumed "
+                        "behind it was lost", group, topic, queue_id, end)  # fmt: skip
+            self._offsets[group, topic][queue_id] = end
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Where a group that pulls now was put meanwhile; that is told once."""
@@ -104,7 +129,8 @@ class ConsumerOffsets:
         offsets = self._offsets.get((source, topic))
         if offsets:
             self._metadata.save_consumer_offsets(
-                [(target, topic, queue_id, offset) for queue_id, offset in offsets.items()]
+                [(target, topic, queue_id, offset) for queue_id, offset in offsets.items()],
+                durably=True,
             )
             self._offsets.setdefault((target, topic), {}).update(offsets)
             self._unsaved -= {(target, topic, queue_id) for queue_id in offsets}

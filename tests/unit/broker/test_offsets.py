@@ -149,3 +149,13 @@ def test_a_group_is_put_where_another_stands(offsets: ConsumerOffsets, metadata:
     assert ("h", "T", 0, 5) in metadata.consumer_offsets()
     offsets.remove_group("h")
     assert sorted((g, t) for g, t, _ in offsets) == [("g", "T"), ("g", "U")]
+
+
+def test_groups_behind_the_end_of_a_queue_go_back_for_good(metadata: Metadata) -> None:
+    offsets = ConsumerOffsets(metadata)
+    for queue_id, offset in enumerate((7, 5, 9)):
+        offsets.commit("g", "T", queue_id, offset)
+    offsets.save()
+    offsets.bring_back(lambda _, queue_id: (6, 5, None)[queue_id])
+    for again in (offsets, ConsumerOffsets(metadata)):
+        assert [again.get("g", "T", queue_id) for queue_id in range(3)] == [6, 5, 9]

@@ -65,9 +65,24 @@ class Schedule:
 
     def start(self) -> None:
         """Begins to deliver what waits from earlier runs; later messages see to themselves."""
+        self._bring_back()
         for queue_id in self._store.queue_ids(names.SCHEDULE_TOPIC):
             self._delivery(queue_id)
         self.timers.delivery.open()
+
+    def _bring_back(self) -> None:
+        """Progress behind the end of a log, which lost messages, is not that of those to come."""
+        ends = dict(self._saved)
+        for queue_id, offset in self._saved.items():
+            end = self._store.end_offset(names.SCHEDULE_TOPIC, queue_id)
+            if end is not None and end < offset:
+                ends[queue_id] = end
+        if ends != self._saved:
+            self._save(ends, durably=True)
+
+    def _save(self, offsets: dict[int, int], *, durably: bool = False) -> None:
+        self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode(), durably=durably)
+        self._saved = offsets
 
     def use_levels(self, levels: DelayLevels) -> None:
         """Goes on with other delays; what waits already keeps the time that it was given."""
@@ -191,8 +206,7 @@ class Schedule:
             queue_id: delivery.progress.advance() for queue_id, delivery in self._deliveries.items()
         }
         if offsets != self._saved:
-            self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode())
-            self._saved = offsets
+            self._save(offsets)
         self.timers.delivery.save()
 
     async def close(self) -> None:

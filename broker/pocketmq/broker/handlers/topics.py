@@ -216,9 +216,9 @@ class TopicHandlers:
         self._check_not_system(request.topic)
         if not names.is_topic(request.topic):  # a path must never get as far as the store
             return Command(ResponseCode.SUCCESS)
+        self._store.delete_topic(request.topic)  # for good, at once; the rest is in memory
         self._topics.remove(request.topic)
         self._offsets.remove_topic(request.topic)
         self._progress.remove_topic(request.topic)
         self._polling.release_topic(request.topic)
-        self._store.delete_topic(request.topic)
         return Command(ResponseCode.SUCCESS)

@@ -73,6 +73,10 @@ class LogTable:
         """The queues of a topic that were written to."""
         return sorted(self._topics.get(topic, ()))
 
+    def numbers(self, topic: str) -> list[int]:
+        """The numbers of a topic's logs."""
+        return [known.number for known in self._topics.get(topic, {}).values()]
+
     def topics(self) -> list[str]:
         """The topics that were written to."""
         return list(self._topics)

@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS order_locks (
     client_id TEXT NOT NULL,
     PRIMARY KEY (group_name, topic, broker_name, queue_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS deleted_logs (number INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS timer_pages (page INTEGER PRIMARY KEY, bits BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
@@ -138,9 +139,10 @@ class Metadata:
         rows = self._rows("SELECT value FROM state WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
 
-    def set_state(self, key: str, value: str) -> None:
-        """Keeps one value of the broker's own."""
-        self._write("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+    def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
+        """Keeps one value of the broker's own; `durably`: it is on the disk on return."""
+        statement = "INSERT OR REPLACE INTO state VALUES (?, ?)"
+        self._transaction([(statement, [(key, value)])], durably=durably)
 
     def remove_state(self, key: str) -> None:
         """Forgets one value of the broker's own."""
@@ -190,16 +192,40 @@ class Metadata:
                 f"another queue's: were they copied from elsewhere? Move them away",
             ) from e
 
-    def remove_queue_logs(self, topic: str) -> None:
-        """Forgets a topic's logs; their numbers are not used again."""
-        self._write("DELETE FROM queue_logs WHERE topic = ?", (topic,))
-
     def save_checkpoints(self, checkpoints: Iterable[tuple[int, Checkpoint]]) -> None:
         """Keeps up to where logs are on the disk."""
-        self._transaction(
+        self._many(
             "UPDATE queue_logs SET position = ?, offset = ?, timestamp = ? WHERE number = ?",
             [(*checkpoint, number) for number, checkpoint in checkpoints],
         )
+
+    def delete_topic(self, name: str, numbers: Iterable[int]) -> None:
+        """Forgets a topic, every group's offsets in it, and its logs: on the disk on return.
+
+        Were it not, a power cut could leave logs of a later topic of that name beside the entries
+        of the earlier one's. The numbers are not used again, and noted as deleted until
+        `forget_deleted_logs`: their files may still be there.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._transaction(
+            [
+                ("DELETE FROM topics WHERE name = ?", [(name,)]),
+                ("DELETE FROM consumer_offsets WHERE topic = ?", [(name,)]),
+                ("DELETE FROM queue_logs WHERE topic = ?", [(name,)]),
+                ("INSERT OR IGNORE INTO deleted_logs VALUES (?)", [(n,) for n in numbers]),
+            ],
+            durably=True,
+        )
+
+    def deleted_logs(self) -> set[int]:
+        """The numbers of deleted logs whose files may still be there."""
+        return {number for (number,) in self._db.execute("SELECT number FROM deleted_logs")}
+
+    def forget_deleted_logs(self, numbers: Iterable[int]) -> None:
+        """The files of these deleted logs are gone for good."""
+        self._many("DELETE FROM deleted_logs WHERE number = ?", [(n,) for n in numbers])
 
     # -- topics and groups --------------------------------------------------------------------
 
@@ -209,7 +235,7 @@ class Metadata:
 
     def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
         """Keeps topic settings."""
-        self._transaction("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
+        self._many("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
 
     def remove_topic(self, name: str) -> None:
         """Forgets a topic's settings and every group's offsets in it."""
@@ -222,7 +248,7 @@ class Metadata:
 
     def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
         """Keeps group settings."""
-        self._transaction("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
+        self._many("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
 
     def remove_group(self, name: str) -> None:
         """Forgets a group's settings."""
@@ -234,9 +260,16 @@ class Metadata:
         """(group, topic, queue id, offset) of every commit."""
         return self._rows("SELECT group_name, topic, queue_id, offset FROM consumer_offsets")
 
-    def save_consumer_offsets(self, rows: Iterable[tuple[str, str, int, int]]) -> None:
-        """Keeps (group, topic, queue id, offset) rows."""
-        self._transaction("INSERT OR REPLACE INTO consumer_offsets VALUES (?, ?, ?, ?)", list(rows))
+    def save_consumer_offsets(
+        self, rows: Iterable[tuple[str, str, int, int]], *, durably: bool = False
+    ) -> None:
+        """Keeps (group, topic, queue id, offset) rows; `durably`: they are on the disk on return.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        statement = "INSERT OR REPLACE INTO consumer_offsets VALUES (?, ?, ?, ?)"
+        self._transaction([(statement, list(rows))], durably=durably)
 
     def remove_consumer_offsets(self, group: str) -> None:
         """Forgets where a group stands."""
@@ -252,11 +285,11 @@ class Metadata:
 
     def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
         """Keeps (group, topic, broker name, queue id, client id) rows."""
-        self._transaction("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
+        self._many("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
 
     def remove_order_locks(self, rows: Iterable[tuple[str, str, str, int]]) -> None:
         """Forgets who had (group, topic, broker name, queue id)."""
-        self._transaction(
+        self._many(
             "DELETE FROM order_locks "
             "WHERE group_name = ? AND topic = ? AND broker_name = ? AND queue_id = ?",
             list(rows),
@@ -270,7 +303,7 @@ class Metadata:
 
     def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Keeps (page, bits) rows."""
-        self._transaction("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
+        self._many("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
 
     def remove_timer_pages(self, start: int, end: int) -> None:
         """Forgets the pages from one to before another."""
@@ -303,12 +336,30 @@ class Metadata:
         except sqlite3.DatabaseError as e:
             raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
 
-    def _transaction(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        if not rows:
+    def _many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        """Changes some rows, all or none.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._transaction([(statement, rows)])
+
+    def _transaction(self, changes: list[tuple[str, list[Any]]], *, durably: bool = False) -> None:
+        """Runs each statement for each of its rows, all or none.
+
+        A transaction is on the disk some time later, but not before those that precede it.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        if not any(rows for _, rows in changes):
             return
         try:
+            if durably:
+                self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("BEGIN")
-            self._db.executemany(statement, rows)
+            for statement, rows in changes:
+                self._db.executemany(statement, rows)
             self._db.execute("COMMIT")
         except BaseException as e:
             if self._db.in_transaction:
@@ -316,3 +367,6 @@ class Metadata:
             if isinstance(e, sqlite3.DatabaseError):
                 raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
             raise
+        finally:
+            if durably:
+                self._db.execute("PRAGMA synchronous=NORMAL")

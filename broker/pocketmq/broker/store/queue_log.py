@@ -326,14 +326,11 @@ class QueueLog(ReadableLog):
         self._files.delete(segment.keys_path)
         return size
 
-    def delete(self) -> None:
-        """Removes all files; the log must not be used any more."""
+    def forget(self) -> list[Waiter]:
+        """Its files are about to be removed, it must not be used any more; who is to be told."""
         self._is_torn = False
-        self.roll_back()
-        for segment in self.segments:
-            self._files.delete(segment.log_path)
-            self._files.delete(segment.index_path)
-            self._files.delete(segment.keys_path)
+        waiting = self.roll_back()
         self.segments.clear()
         self._active = None
         self._index_tail = bytearray()
+        return waiting

@@ -123,11 +123,14 @@ def open_queue_log(
             disk, or a segment is missing.
     """
     vouched = checkpoint or Checkpoint()
-    segments, cut_size = _find_segments(files, directory, number, vouched)
+    is_known = checkpoint is not None
+    segments, cut_size = _find_segments(files, directory, number, vouched, is_known=is_known)
     end = vouched
     if segments:
-        end, more = _recover_segments(files, segments, vouched, is_known=checkpoint is not None)
+        end, more = _recover_segments(files, segments, vouched, is_known=is_known)
         cut_size += more
+        if is_known:
+            _write_again(files, segments, vouched, end)
     elif vouched.position:
         raise FormatError(
             directory,
@@ -149,7 +152,7 @@ def open_queue_log(
 
 
 def _find_segments(
-    files: Files, directory: Path, number: int, vouched: Checkpoint
+    files: Files, directory: Path, number: int, vouched: Checkpoint, *, is_known: bool
 ) -> tuple[list[Segment], int]:
     """The segments by their headers; bytes of one that a crash left without its header."""
     try:
@@ -159,12 +162,12 @@ def _find_segments(
     segments: list[Segment] = []
     cut_size = 0
     logs = sorted(name for name in names if name.endswith(".log"))
-    for name in logs:
+    for index, name in enumerate(logs):
         path = directory / name
         header = files.read(path, 0, HEADER_SIZE)
-        is_newest = name is logs[-1] and _begins_behind(path, vouched.position)
-        if is_newest and is_unfinished(header):
-            cut_size = _remove(files, path)
+        is_new = (is_known or name is logs[-1]) and _begins_behind(path, vouched.position)
+        if is_unfinished(header) and is_new:
+            cut_size = remove_segments(files, [directory / later for later in logs[index:]])
             break
         segment = read_segment(path, header)
         if segment.log_number != number:
@@ -177,6 +180,18 @@ def _find_segments(
         if suffix == "merge" or (suffix in ("idx", "keys") and f"{stem}.log" not in names):
             files.delete(directory / name)
     return segments, cut_size
+
+
+def remove_segments(files: Files, paths: list[Path]) -> int:
+    """Takes segments, by their `.log` files, out of a log; returns the bytes that they held.
+
+    Those that hold anything are kept under another name. They are gone for good on return: the log
+    goes on where they began, and they must not come back in its middle.
+    """
+    size = sum(_remove(files, path) for path in paths)
+    for directory in {path.parent for path in paths}:
+        files.sync_directory(directory)
+    return size
 
 
 def _begins_behind(path: Path, position: int) -> bool:
@@ -218,14 +233,32 @@ def _recover_segments(
                 if not is_known:
                     raise _missing(segments[index - 1], end.position, segment)
                 # Power was lost while only the system's memory held what is between the two.
-                for later in segments[index:]:
-                    cut_size += _remove(files, later.log_path)
+                cut_size += remove_segments(files, [s.log_path for s in segments[index:]])
                 del segments[index:]
                 break
             end = Checkpoint(segment.base_position, segment.base_offset, end.timestamp)
         end, cut = _recover_segment(files, segment, end)
         cut_size += cut
     return end, cut_size
+
+
+def _write_again(
+    files: Files, segments: list[Segment], vouched: Checkpoint, end: Checkpoint
+) -> None:
+    """Writes what no checkpoint vouches for once more, as it stands.
+
+    If it is there because a process was killed after a flush had failed, then the system shows it
+    and takes it for clean: no later flush would bring it to the disk.
+    """
+    ends = [follower.base_position for follower in segments[1:]] + [end.position]
+    for segment, end_position in zip(segments, ends, strict=True):
+        is_new = segment.base_position >= vouched.position
+        at = 0 if is_new else vouched.position - segment.base_position + HEADER_SIZE
+        size = end_position - segment.base_position + HEADER_SIZE
+        while at < size:
+            data = files.read(segment.log_path, at, min(READ_SIZE, size - at))
+            files.write(segment.log_path, at, data)
+            at += len(data)
 
 
 def _missing(segment: Segment, position: int, follower: Segment) -> FormatError:

@@ -16,6 +16,7 @@ import msgspec
 from pocketmq.broker.statistics.put_times import PutTimes
 from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
 from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
+from pocketmq.broker.store.deletions import Deletions, number_in
 from pocketmq.broker.store.disk import DiskGuard
 from pocketmq.broker.store.errors import (
     DamagedQueueError,
@@ -33,12 +34,9 @@ from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.open_logs import OpenLogs
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
+from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log, remove_segments
 from pocketmq.broker.store.segment import (
-    HEADER_SIZE,
-    is_unfinished,
     log_number_of,
-    read_segment,
 )
 from pocketmq.broker.store.unsure_times import UnsureTimes
 from pocketmq.broker.store.verification import Verifier
@@ -56,6 +54,7 @@ COMMIT_CHUNKS_MAX = 256
 """So many chunks are committed without waiting for the rest of the turn: they are in memory."""
 
 _CLEAN = "clean_stop"
+_ADOPTED = "adopted_topics"
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -88,6 +87,10 @@ class MessageStore:
         settings: how data is kept.
         clock: for store times.
         files: the disk; tests give one that fails.
+
+    Attributes:
+        adopted_topics: topics of which the metadata had lost at least a queue, and so perhaps the
+            settings too; until `forget_adopted`.
 
     Raises:
         DirectoryInUseError, DirectoryError, FormatError: see `store.errors`.
@@ -135,6 +138,7 @@ class MessageStore:
         self.known = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
+        self._deletions = Deletions(self.files, self.metadata, self.queues_directory)
         self._dirty: dict[QueueLog, None] = {}
         self._unsynced: dict[QueueLog, None] = {}
         self._commit_due = False
@@ -171,6 +175,8 @@ class MessageStore:
         return self.directory / "queues"
 
     def _recover(self) -> None:
+        self.adopted_topics.update(msgspec.json.decode(self.metadata.state(_ADOPTED) or "[]"))
+        self._deletions.finish()
         for row in self.metadata.queue_logs():
             self.known.enter(row.topic, row.queue_id, row.number, row.checkpoint)
         # Without a mark the metadata is new: then there must be no logs yet, or it was lost.
@@ -178,7 +184,7 @@ class MessageStore:
         self.was_clean = mark == "yes" or (mark is None and not self.queues_directory.exists())
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
-            self._adopt_unknown_logs()
+            self._adopt_unknown_logs(is_lost=mark is None)
             self._forget_deleted()
             self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
         for place in self.damaged.known_before():
@@ -209,20 +215,40 @@ class MessageStore:
         """Where the segments of a log are."""
         return self.queues_directory / known.topic / str(known.queue_id)
 
-    def _adopt_unknown_logs(self) -> None:
-        """Logs that the metadata lost in a power cut are found again by their own headers."""
+    def _adopt_unknown_logs(self, *, is_lost: bool) -> None:
+        """Logs that the metadata lost in a power cut are found again by their own headers.
+
+        Of one that it lost with everything else nobody knows how much was on the disk. One that
+        alone is unknown is new, and a crash may have taken any of it that was not flushed.
+        """
+        checkpoint = None if is_lost else Checkpoint()
+        found: list[tuple[str, int, int]] = []
         for topic, queue_id in self._directories():
             if not queue_id.isdecimal() or self.known.get(topic, int(queue_id)):
                 continue
-            for path in sorted((self.queues_directory / topic / queue_id).glob("*.log")):
-                header = self.files.read(path, 0, HEADER_SIZE)
-                if not is_unfinished(header):
-                    number = read_segment(path, header).log_number
-                    self.metadata.adopt_queue_log(number, topic, int(queue_id))
-                    self.known.enter(topic, int(queue_id), number, None)
-                    self.adopted_topics.add(topic)
-                    log.warning("found the messages of %s queue %s again", topic, queue_id)
-                    break
+            directory = self.queues_directory / topic / queue_id
+            number = number_in(self.files, directory)
+            if number is None:  # what was begun when the crash came holds nothing
+                remove_segments(self.files, sorted(directory.glob("*.log")))
+            else:
+                found.append((topic, int(queue_id), number))
+                self.adopted_topics.add(topic)
+        if found:
+            self._save_adopted()  # first: a crash must not leave the logs known and this not
+        for topic, found_id, number in found:
+            self.metadata.adopt_queue_log(number, topic, found_id)
+            self.known.enter(topic, found_id, number, checkpoint)
+            log.warning("found the messages of %s queue %d again", topic, found_id)
+
+    def _save_adopted(self) -> None:
+        text = msgspec.json.encode(sorted(self.adopted_topics)).decode()
+        self.metadata.set_state(_ADOPTED, text)
+
+    def forget_adopted(self) -> None:
+        """The settings of `adopted_topics` were mended."""
+        if self.adopted_topics:
+            self.adopted_topics.clear()
+            self._save_adopted()
 
     def _directories(self) -> Iterator[tuple[str, str]]:
         """The directories of topics and those in them, by their names."""
@@ -313,6 +339,8 @@ class MessageStore:
             return queue_log
         known = self.known.get(topic, queue_id)
         if known is None:
+            # files of an earlier topic of that name may be left
+            self._deletions.make_room(self.queues_directory / topic / str(queue_id))
             number = self.metadata.add_queue_log(topic, queue_id)
             known = self.known.enter(topic, queue_id, number, Checkpoint())
         try:
@@ -379,24 +407,47 @@ class MessageStore:
         queue_log = self.find_log(known.topic, known.queue_id)
         return b"" if queue_log is None else queue_log.read_record(offset)
 
+    def end_offset(self, topic: str, queue_id: int) -> int | None:
+        """Behind the last message of a queue, 0 if it never had one; None if it is damaged."""
+        known = self.known.get(topic, queue_id)
+        if known is None:
+            return 0
+        queue_log = self._open_logs.find((topic, queue_id))
+        if queue_log is not None:
+            return queue_log.end_offset
+        if self.damaged.get(topic, queue_id) is not None or known.checkpoint is None:
+            return None
+        return known.checkpoint.offset  # else it would have been opened at the start
+
     def delete_topic(self, topic: str) -> None:
-        """Removes a topic's logs and settings."""
-        directory = self.queues_directory / topic
-        for known in self.known.remove_topic(topic):
+        """Removes a topic's logs and settings, for good on return.
+
+        Files that cannot be removed now are removed by the next start.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        numbers = self.known.numbers(topic)
+        self._deletions.note(topic, numbers)
+        removed = self.known.remove_topic(topic)
+        for known in removed:
             queue_log = self._open_logs.pop((topic, known.queue_id))
             if queue_log is not None:
                 self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
-                self._tell(queue_log.roll_back(), StoreError(f"topic {topic} was deleted"))
-                queue_log.delete()
-            # Also what is damaged, or was set aside: the topic must be deletable whatever it holds.
-            self.files.delete_directory(directory / str(known.queue_id))
-        if directory.is_dir() and not any(directory.iterdir()):
-            self.files.remove_directory(directory)
+                self._tell(queue_log.forget(), StoreError(f"topic {topic} was deleted"))
         self.puts.pop(topic, None)
         self.damaged.forget_topic(topic)
-        self.metadata.remove_queue_logs(topic)
-        self.metadata.remove_topic(topic)
+        try:
+            directory = self.queues_directory / topic
+            for known in removed:
+                # Also what is damaged, or was set aside: all that the topic holds.
+                self.files.delete_directory(directory / str(known.queue_id))
+            if directory.is_dir() and not any(directory.iterdir()):
+                self.files.remove_directory(directory)
+            self._deletions.done(numbers)
+        except (OSError, StoreError) as e:
+            log.error("the next start removes the files of %s, which is deleted: %s", topic, e)
 
     # -- appending ----------------------------------------------------------------------------
 

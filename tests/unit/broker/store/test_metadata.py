@@ -73,7 +73,10 @@ def test_removing_a_topic_takes_its_offsets_along(metadata: Metadata) -> None:
 
 def test_log_numbers_are_never_given_twice(metadata: Metadata) -> None:
     first = metadata.add_queue_log("T", 0)
-    metadata.remove_queue_logs("T")
+    metadata.delete_topic("T", [first])
+    assert metadata.deleted_logs() == {first}
+    metadata.forget_deleted_logs([first])
+    assert metadata.deleted_logs() == set()
     assert metadata.add_queue_log("T", 0) == first + 1
     metadata.adopt_queue_log(40, "U", 0)
     assert metadata.add_queue_log("U", 1) == 41

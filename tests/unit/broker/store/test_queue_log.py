@@ -225,11 +225,9 @@ def test_the_oldest_segment_goes_when_the_next_is_on_the_disk(queue_log: QueueLo
     assert [m.queue_offset for m in messages(queue_log)] == [1]
 
 
-def test_a_deleted_log_leaves_no_files(queue_log: QueueLog, files: FailingFiles) -> None:
-    add(queue_log, bytes(900))
+def test_who_waits_for_a_log_that_is_deleted_is_to_be_told(queue_log: QueueLog) -> None:
     add(queue_log, bytes(900))
     outcome = Outcome()
     queue_log.append(record_of(queue_log, b"x"), 0, Waiter(outcome.tell, True))
-    queue_log.delete()
-    assert list(queue_log.directory.iterdir()) == []
+    assert [waiter.on_stored for waiter in queue_log.forget()] == [outcome.tell]
     assert not queue_log.has_pending

@@ -24,6 +24,22 @@ NOTHING = Checkpoint()
 V6_HOST = bytes(15) + b"\1" + (10911).to_bytes(4, "big")
 
 
+class NotedFiles(Files):
+    """Notes what is written, and which directories are brought to the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple[object, ...]] = []
+
+    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+        super().write(path, position, data)
+        self.done.append(("write", path, position, bytes(data)))
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        self.done.append(("directory", path))
+
+
 @pytest.fixture
 def files() -> Iterator[Files]:
     files = Files()
@@ -248,6 +264,38 @@ def test_a_segment_that_was_just_begun_holds_nothing(
     recovered.queue_log.write_index()
     assert bodies(recovered.queue_log) == [900, 900]
     assert_sound(root)
+
+
+def test_several_segments_that_were_just_begun_are_taken_out_for_good(root: Path) -> None:
+    """The older of them is without its header, the newer one has it."""
+    files = NotedFiles()
+    written(files, root, 900, 900, 900)
+    logs(root)[1].write_bytes(bytes(1000))
+    files.done.clear()
+    recovered = reopen(files, root)
+    assert bodies(recovered.queue_log) == [900]
+    assert len(logs(root)) == 1
+    # Their removal is on the disk: they must not come back when the log has grown over them.
+    assert ("directory", directory_of(root)) in files.done
+    files.close()
+
+
+def test_what_no_checkpoint_vouches_for_is_written_again(root: Path) -> None:
+    """After a failed flush the system shows it, but no later flush would bring it to the disk."""
+    files = NotedFiles()
+    queue_log = written(files, root, 100, 200)
+    checkpoint = checkpoint_of(queue_log)
+    add(queue_log, b"C" * 300)
+    add(queue_log, b"D" * 400)
+    content = [path.read_bytes() for path in logs(root)]
+    files.done.clear()
+    assert bodies(reopen(files, root, checkpoint).queue_log) == [100, 200, 300, 400]
+    written_again = [entry[1:] for entry in files.done if entry[0] == "write"]
+    at = checkpoint.position + HEADER_SIZE
+    assert (logs(root)[0], at, content[0][at:]) in written_again
+    assert (logs(root)[1], 0, content[1]) in written_again
+    assert [path.read_bytes() for path in logs(root)] == content
+    files.close()
 
 
 def test_an_index_without_a_log_is_removed(files: Files, root: Path) -> None:
