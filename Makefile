@@ -34,7 +34,7 @@ interop: $(STAMP)
 	$(BIN)/python -m pytest tests/interop tests/integration/test_spark.py -m interop --whole-interop
 
 crash: $(STAMP)
-	$(BIN)/python -m pytest tests/crash --crash-rounds=25
+	$(BIN)/python -m pytest tests/crash --crash-rounds=25 --crash-points=all
 
 churn: $(STAMP)
 	$(BIN)/python -m pytest tests/integration/test_churn.py --churn-rounds=50

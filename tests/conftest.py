@@ -23,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-rounds", type=int, default=2, help="how often each crash test kills a broker"
     )
     parser.addoption(
+        "--crash-points", default="16", help="crashes of a simulated disk, or all of them"
+    )
+    parser.addoption(
         "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
     )
     parser.addoption(

@@ -10,3 +10,10 @@ def rounds(request: pytest.FixtureRequest) -> int:
     """How often a broker is killed in one test."""
     count: int = request.config.option.crash_rounds
     return count
+
+
+@pytest.fixture
+def crash_points(request: pytest.FixtureRequest) -> int | None:
+    """How many crashes of a simulated disk are tried; None for all."""
+    count: str = request.config.option.crash_points
+    return None if count == "all" else int(count)
