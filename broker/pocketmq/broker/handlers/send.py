@@ -137,7 +137,7 @@ class SendHandlers:
                 "a batch can go neither to a retry topic nor to one named with over 127 characters",
             )
         entries = decode_batch(command.body)
-        self._checks.check_entries(command.body, entries)
+        self._checks.check_entries(entries)
         queue_log = self._checks.log_for(request, connection.remote_address)
         given = request.properties or ""
         if is_special(given):

@@ -200,11 +200,12 @@ class SendChecks:
             )
         return True
 
-    def check_entries(self, body: bytes, entries: list[tuple[int, bytes, bytes]]) -> None:
+    def check_entries(self, entries: list[tuple[int, bytes, bytes]]) -> None:
         """Finds what is wrong with any message of a batch before the first of them is appended."""
-        is_special = any(mark in body for mark in _LATER_MARKS)
-        if not is_special and body.isascii() and len(body) <= props.PROPERTIES_SIZE_MAX:
-            return  # then so are all properties
+        together = b"".join([properties for _, _, properties in entries])
+        is_special = [mark for mark in _LATER_MARKS if mark in together]
+        if together.isascii() and not is_special and len(together) <= props.PROPERTIES_SIZE_MAX:
+            return
         for index, (_, _, properties) in enumerate(entries):
             if len(properties) > props.PROPERTIES_SIZE_MAX:
                 raise response_error(
