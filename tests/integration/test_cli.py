@@ -229,6 +229,24 @@ def test_a_signal_stops_a_cluster_cleanly(tmp_path: Path, number: signal.Signals
     assert errors == ""
 
 
+def test_data_in_memory_goes_with_the_cluster(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        (*COMMAND, "up", "--memory", "--namesrv-port", "0", "--broker-port", "0"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert process.stdout is not None
+    directory = Path(process.stdout.readline().strip().rpartition("data=")[2])
+    assert (directory / "broker-a").is_dir()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, errors) == (0, "")
+    assert not directory.exists()
+    assert list(tmp_path.iterdir()) == []
+    refused = pocketmq("up", "--memory", "--data", str(tmp_path))
+    assert refused.returncode != 0
+    assert "exclude each other" in refused.stderr
+
+
 def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     with pocketmq_cluster(tmp_path) as running:
         ok("send", "CliStore", "--namesrv", running.namesrv, stdin="one\ntwo\nthree")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +28,12 @@ HEALTH_TIMEOUT_MS = 3000
 
 def up(
     brokers: Annotated[int, typer.Option(help="How many brokers: broker-a, broker-b, …")] = 1,
-    data: Annotated[Path, typer.Option(help="Directory of the data.")] = Path("pocketmq-data"),
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of the data; pocketmq-data by default.")
+    ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Keep the data in a temporary directory that goes.")
+    ] = False,
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server; 0: any.")] = 9876,
     broker_port: Annotated[
         int, typer.Option(help="Port of broker-a, the next ones 1000 apart; 0: any.")
@@ -41,8 +48,14 @@ def up(
     set_up_logging(verbose)
     if flush not in ("async", "sync"):
         raise ConfigError(f"--flush is {flush!r}: it must be async or sync")
-    options = ClusterOptions(brokers, data, namesrv_port, broker_port, host, flush == "sync")
-    run(_up(options))
+    if memory and data is not None:
+        raise ConfigError(f"--memory and --data {data} exclude each other: leave one of them out")
+    with ExitStack() as stack:
+        if memory:
+            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-")))
+        kept = data or Path("pocketmq-data")
+        options = ClusterOptions(brokers, kept, namesrv_port, broker_port, host, flush == "sync")
+        run(_up(options))
 
 
 async def _up(options: ClusterOptions) -> None:
