@@ -129,6 +129,7 @@ class Cluster(_View):
         Raises:
             AssertionError: there are not as many in time; the text shows what there is.
         """
+        __tracebackhide__ = True
         check_blockable("published")
         return self.thread.run(self._inspection.published(topic, count, timeout_s))
 
@@ -138,6 +139,7 @@ class Cluster(_View):
         Raises:
             AssertionError: it has not in time; the text shows what is left.
         """
+        __tracebackhide__ = True
         check_blockable("drain")
         self.thread.run(self._inspection.drain(group, timeout_s))
 
@@ -211,10 +213,12 @@ class AsyncCluster(_View):
         self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
     ) -> Messages:
         """As `Cluster.published`."""
+        __tracebackhide__ = True
         return await self.thread.wait(self._inspection.published(topic, count, timeout_s))
 
     async def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """As `Cluster.drain`."""
+        __tracebackhide__ = True
         await self.thread.wait(self._inspection.drain(group, timeout_s))
 
     async def create_topic(self, name: str, queues: int | None = None, **settings: Any) -> None:

@@ -30,17 +30,28 @@ class LoopThread:
         self._loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine there and blocks until it is done."""
+        """Runs a coroutine there and blocks until it is done.
+
+        Of a failed assertion the caller sees its own line and the text, not the ways of threads.
+        """
+        __tracebackhide__ = True
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except AssertionError as e:
+            raise e.with_traceback(None) from None
         except BaseException:
             future.cancel()
             raise
 
     async def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine there while the caller's loop goes on."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+        """As `run`, while the caller's loop goes on."""
+        __tracebackhide__ = True
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            return await asyncio.wrap_future(future)
+        except AssertionError as e:
+            raise e.with_traceback(None) from None
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
         """Calls a function there and blocks for its result; it must not wait for anything."""
