@@ -97,12 +97,14 @@ class Book:
         entries: by (topic, body).
         commits: by queue, of one group.
         marks: see `Mark`.
+        lost_power: whether there was a power cut before.
     """
 
     is_sync: bool
     entries: dict[tuple[str, bytes], Entry] = field(default_factory=dict)
     commits: dict[Queue, list[Commit]] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
+    lost_power: bool = False
 
     def add(self, entry: Entry) -> Entry:
         assert (entry.topic, entry.body) not in self.entries
@@ -266,6 +268,7 @@ class Book:
         }
         self.marks = [m for m in self.marks if m.end <= crash.position]
         if not crash.is_kill:
+            self.lost_power = True
             self._rebase()
 
     def _rebase(self) -> None:

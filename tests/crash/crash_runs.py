@@ -291,7 +291,7 @@ class Explorer:
             process.loop.run(_finish(workload, process, book, before, crash))
             process.stop()
         problems = check_directory(process.data).problems
-        if not crash.is_kill:
+        if book.lost_power or not crash.is_kill:
             # Nobody brings key files to the disk: what is damaged is found when it is read.
             problems = [problem for problem in problems if ".keys: " not in problem]
         raise_for(problems, "the check of the directory")

@@ -44,10 +44,10 @@ def answer_before_flush(patch: pytest.MonkeyPatch) -> None:
     """SYNC_FLUSH answers at once."""
     flush: Any = Flusher.flush
 
-    def hasty(self: Flusher, queue_log: QueueLog, callbacks: list[Any]) -> None:
+    def hasty(self: Flusher, queue_log: QueueLog, callbacks: list[Any], size: int = 0) -> None:
         for callback in callbacks:
             callback(None)
-        flush(self, queue_log, [])
+        flush(self, queue_log, [], size)
 
     patch.setattr(Flusher, "flush", hasty)
 

@@ -194,6 +194,14 @@ def remove_segments(files: Files, paths: list[Path]) -> int:
     return size
 
 
+def remove_unfinished(files: Files, directory: Path) -> None:
+    """Removes what is left of a queue that was just begun when a crash came, and holds nothing."""
+    if directory.is_dir():
+        remove_segments(files, sorted(directory.glob("*.log")))
+        if all(path.suffix in (".idx", ".keys", ".merge") for path in directory.iterdir()):
+            files.delete_directory(directory)
+
+
 def _begins_behind(path: Path, position: int) -> bool:
     return path.stem.isdecimal() and int(path.stem) >= position
 

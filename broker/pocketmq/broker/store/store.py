@@ -34,7 +34,7 @@ from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.open_logs import OpenLogs
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log, remove_segments
+from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log, remove_unfinished
 from pocketmq.broker.store.segment import (
     log_number_of,
 )
@@ -228,8 +228,8 @@ class MessageStore:
                 continue
             directory = self.queues_directory / topic / queue_id
             number = number_in(self.files, directory)
-            if number is None:  # what was begun when the crash came holds nothing
-                remove_segments(self.files, sorted(directory.glob("*.log")))
+            if number is None:
+                remove_unfinished(self.files, directory)
             else:
                 found.append((topic, int(queue_id), number))
                 self.adopted_topics.add(topic)

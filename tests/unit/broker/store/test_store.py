@@ -387,6 +387,24 @@ async def test_lost_metadata_is_made_again_from_the_logs(
     await store.close()
 
 
+async def test_a_queue_that_was_just_begun_when_the_power_went_is_cleared_away(
+    data: Path, clock: VirtualClock
+) -> None:
+    store = open_store(data, clock)
+    put(store, b"x")
+    abandon(store)
+    directory = queue_directory(data, queue_id=3)
+    directory.mkdir()
+    (directory / "00000000000000000000.idx").write_bytes(bytes(64))
+    (directory / "00000000000000000000.log").write_bytes(bytes(64))
+    queue_directory(data, queue_id=4).mkdir()
+    store = open_store(data, clock)
+    assert store.queue_ids(TOPIC) == [0]
+    await store.close()
+    assert not directory.exists()
+    assert_sound(data)
+
+
 async def test_directories_that_are_no_queues_are_left_alone(
     data: Path, clock: VirtualClock
 ) -> None:
