@@ -316,12 +316,16 @@ class QueueLog(ReadableLog):
         return len(self.segments) > 1 and self.segments[1].base_position <= self.synced_base
 
     def drop_oldest_segment(self) -> int:
-        """Removes the oldest segment; returns its bytes. The offsets of the others stay."""
+        """Removes the oldest segment; returns its bytes. The offsets of the others stay.
+
+        Raises:
+            OSError: it is still there, and none behind it may go before it: that would be a gap.
+        """
         assert self.has_spare_segment
         segment = self.segments[0]
         size = self.segments[1].base_position - segment.base_position
-        del self.segments[0]
         self._files.delete(segment.log_path)
+        del self.segments[0]
         self._files.delete(segment.index_path)
         self._files.delete(segment.keys_path)
         return size

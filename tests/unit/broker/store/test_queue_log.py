@@ -225,6 +225,25 @@ def test_the_oldest_segment_goes_when_the_next_is_on_the_disk(queue_log: QueueLo
     assert [m.queue_offset for m in messages(queue_log)] == [1]
 
 
+def stuck(path: Path) -> None:
+    raise OSError(f"{path} is stuck")
+
+
+def test_a_segment_that_cannot_be_removed_stays_the_oldest(
+    queue_log: QueueLog, files: FailingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(queue_log, bytes(900))
+    add(queue_log, bytes(900))
+    queue_log.synced_base = queue_log.segments[-1].base_position
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "delete", stuck)
+        with pytest.raises(OSError, match="stuck"):
+            queue_log.drop_oldest_segment()
+    assert queue_log.min_offset == 0
+    queue_log.drop_oldest_segment()
+    assert queue_log.min_offset == 1
+
+
 def test_who_waits_for_a_log_that_is_deleted_is_to_be_told(queue_log: QueueLog) -> None:
     add(queue_log, bytes(900))
     outcome = Outcome()
