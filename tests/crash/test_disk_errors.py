@@ -12,6 +12,9 @@ from crash.simulated_disk import Fault
 from crash.test_crash_points import FLUSHES
 
 STEPS = 25
+LONG_STEPS = 60
+"""There is a checkpoint among them."""
+
 UNDER_WAY_MAX = 30
 FIRST_OF_START = 300
 """Points of a start and what follows."""
@@ -64,9 +67,9 @@ def test_a_failed_flush_is_never_taken_for_one_that_succeeded(
     """The system shows what it could not write, calls it clean, and no later flush writes it."""
     for number in range(rounds // 2):
         explorer = Explorer(tmp_path / str(number), seed + number, is_sync=flush == "SYNC_FLUSH")
-        kinds = explorer.record(STEPS).disk.kinds
+        kinds = explorer.record(LONG_STEPS).disk.kinds
         syncs = [at for at, kind in enumerate(kinds) if kind == "sync"]
-        run = explorer.record(STEPS, {chance.choice(syncs): Fault(errno.EIO)})
+        run = explorer.record(LONG_STEPS, {chance.choice(syncs): Fault(errno.EIO)})
         assert run.disk.failed_syncs == 1
         explorer.crash(run, len(run.disk.journal), "everything")
         # Killed, it finds in the system's memory what the disk has not, and goes on behind it.

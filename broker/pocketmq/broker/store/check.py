@@ -180,7 +180,8 @@ def _check_metadata(
             problem = f"it ends at position {extent.end.position}, and {position} was on the disk"
             out.append(Finding(queue, problem, f"restore its files, or {repair}"))
     if metadata.state("clean_stop") == "yes":
-        for topic, queue_id in sorted(extents.keys() - known):
+        held = {place for place, extent in extents.items() if extent is not None}
+        for topic, queue_id in sorted(held - known):
             queue = directory / "queues" / topic / str(queue_id)
             out.append(Finding(queue, "meta.db does not know it", repair))
     return out
