@@ -219,10 +219,10 @@ async def test_settings_limit_timers(stage: Stage, clock: SetClock) -> None:
     assert len(bodies(client.broker)) == waiting + 2, "what waits is delivered anyway"
 
 
-async def test_timers_of_days_come_in_order_over_restarts_and_kills(
+async def test_timers_of_hours_come_in_order_over_restarts_and_kills(
     stage: Stage, clock: SetClock, tmp_path: Path, chance: random.Random
 ) -> None:
-    """Two days of 300 timers: a clean restart repeats nothing, a kill loses nothing."""
+    """Ten hours of 300 timers: a clean restart repeats nothing, a kill loses nothing."""
     settings = QUIET | {"file_reserved_time": 24 * 365}
     client = await stage.started_with_topic(queues=1, **settings)
     due: dict[bytes, int] = {}
@@ -231,7 +231,7 @@ async def test_timers_of_days_come_in_order_over_restarts_and_kills(
     async def send_some(count: int) -> None:
         for _ in range(count):
             body = b"%d" % len(due)
-            due[body] = clock.now_ms() + round(10 ** chance.uniform(1, 8.23))
+            due[body] = clock.now_ms() + round(10 ** chance.uniform(1, 7.55))
             await send_timer(client, body, due[body])
 
     for number in range(5):
@@ -244,7 +244,7 @@ async def test_timers_of_days_come_in_order_over_restarts_and_kills(
             client.broker.schedule.save()
             await clock.advance(10 ** chance.uniform(2, 4))  # done, but not written down
             copies.append((copy_of(tmp_path / "store", f"killed-{number}"), len(due)))
-    await clock.advance(2 * DAY_S)
+    await clock.advance(10 * 3600)
     found = in_log(client.broker)
     assert sorted(m.body for m in found) == sorted(due), "each of them, once"
     stopped = {m.body for m in found if m.store_timestamp != due[m.body]}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 
 import pytest
 
@@ -28,7 +30,6 @@ async def test_a_late_tick_is_counted_and_told(
 ) -> None:
     cpu = iter((0.0, 0.4, 0.5))
     watch = LoopWatch(clock, lambda: next(cpu))
-    watch.began_task("retention")
     watch.began(34)
     with caplog.at_level(logging.WARNING):
         await block(clock, 0.48)
@@ -56,14 +57,6 @@ async def test_what_began_before_the_last_tick_may_block_after_it(
     await clock.advance(TICK_S)
     await block(clock, 1)
     assert "begun last: request 310" in caplog.text
-
-
-async def test_a_task_is_watched_for_one_tick(clock: VirtualClock) -> None:
-    watch = LoopWatch(clock)
-    watch.began_task("keys")
-    watch.began_task("statistics")
-    await clock.advance(TICK_S)
-    assert clock.pending_timers == 0
 
 
 async def test_an_idle_loop_is_not_asked(clock: VirtualClock) -> None:
@@ -96,11 +89,52 @@ async def test_many_blockages_are_told_of_together(
     assert "and 3 times since this was last told" in caplog.text
 
 
-async def test_an_action_says_that_it_has_begun(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+async def test_an_action_is_measured(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    watch = LoopWatch(clock)
+    assert watch.watched("cleaning", lambda: clock.block(1))() is None
+    assert (watch.count, watch.max_s) == (1, 1)
+    assert "begun last: cleaning" in caplog.text
+    assert clock.pending_timers == 0
+
+
+async def test_a_coroutine_is_measured_between_its_waits(clock: VirtualClock) -> None:
+    watch = LoopWatch(clock)
+
+    async def action() -> str:
+        clock.block(0.02)
+        await clock.sleep(60)
+        clock.block(0.04)
+        await clock.sleep(0)
+        clock.block(0.06)
+        return "done"
+
+    waiting = watch.watched("keys", action)()
+    assert isinstance(waiting, Awaitable)
+    task = asyncio.ensure_future(waiting)
+    await clock.advance(61)
+    assert await task == "done"
+    assert watch.count == 1
+    assert watch.max_s == pytest.approx(0.06)
+
+
+async def test_a_measured_coroutine_is_told_of_its_cancellation_and_tells_of_errors(
+    clock: VirtualClock,
 ) -> None:
     watch = LoopWatch(clock)
-    action = watch.watched("cleaning", lambda: clock.block(1))
-    action()
-    await clock.advance(0)
-    assert "begun last: cleaning" in caplog.text
+    told = []
+
+    async def action() -> None:
+        try:
+            await clock.sleep(60)
+        except asyncio.CancelledError as e:
+            told.append(e)
+            raise ValueError("at the end") from e
+
+    waiting = watch.watched("keys", action)()
+    assert isinstance(waiting, Awaitable)
+    task = asyncio.ensure_future(waiting)
+    await clock.advance(1)
+    task.cancel()
+    with pytest.raises(ValueError, match="at the end"):
+        await task
+    assert len(told) == 1

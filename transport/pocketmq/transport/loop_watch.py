@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import TypeVar
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from pocketmq.transport.clock import Clock, Timer
-
-T = TypeVar("T")
+from pocketmq.transport.tasks import Action
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -29,7 +31,8 @@ LOG_PERIOD_S = 1.0
 class LoopWatch:
     """Measures by a timer how long the loop is blocked.
 
-    The timer runs only while something happens: whoever makes the loop work says so with `began`.
+    The timer runs only while requests come, which are told of by `began`. What the broker does by
+    itself is measured step by step instead (`watched`).
 
     Args:
         clock: whose timer it is.
@@ -46,7 +49,7 @@ class LoopWatch:
         self.count = 0
         self.max_s = 0.0
         self._last: int | None = None  # since the last tick
-        self._told: int | str | None = None  # before it
+        self._told: int | None = None  # before it
         self._timer: Timer | None = None
         self._due_s = self._cpu_at_s = 0.0
         self._quiet_until_s = clock.monotonic()
@@ -62,20 +65,53 @@ class LoopWatch:
         if self._timer is None:
             self._arm()
 
-    def began_task(self, name: str) -> None:
-        """Notes that something is done by itself from now on; the loop is watched for a tick."""
-        if self._timer is None:
-            self._told = name
-            self._arm()
+    def watched(self, name: str, action: Action) -> Action:
+        """The same action, whose time between any two turns of the loop is measured.
 
-    def watched(self, name: str, action: Callable[[], T]) -> Callable[[], T]:
-        """The same action, which says that it has begun."""
+        So an idle broker, which does little but such things, needs no ticks.
 
-        def watched_action() -> T:
-            self.began_task(name)
-            return action()
+        Args:
+            name: what it is called when it blocks the loop.
+            action: a plain or a coroutine function.
+        """
+
+        def watched_action() -> Awaitable[object] | object:
+            with self._measured(name):
+                result = action()
+            return self._stepped(name, result) if isinstance(result, Awaitable) else result
 
         return watched_action
+
+    async def _stepped(self, name: str, waiting: Awaitable[object]) -> object:
+        return await self._by_steps(name, waiting)
+
+    @types.coroutine
+    def _by_steps(self, name: str, waiting: Awaitable[object]) -> Generator[Any, Any, object]:
+        steps = waiting.__await__()
+        error: asyncio.CancelledError | None = None
+        try:
+            while True:
+                with self._measured(name):
+                    step = next(steps) if error is None else steps.throw(error)
+                error = None
+                try:
+                    yield step
+                except GeneratorExit:
+                    steps.close()
+                    raise
+                except asyncio.CancelledError as e:
+                    error = e
+        except StopIteration as end:
+            return end.value
+
+    @contextmanager
+    def _measured(self, name: str) -> Iterator[None]:
+        begun_s, cpu_s = self._clock.monotonic(), self._cpu_s()
+        try:
+            yield
+        finally:
+            now_s = self._clock.monotonic()
+            self._took(now_s, now_s - begun_s, cpu_s, name)
 
     def close(self) -> None:
         """Ends the watch."""
@@ -89,29 +125,29 @@ class LoopWatch:
 
     def _tick(self) -> None:
         now_s = self._clock.monotonic()
-        late_s = now_s - self._due_s
-        if late_s > self.max_s:
-            self.max_s = late_s
-        if late_s > BLOCKED_S:
-            self._blocked(now_s, late_s)
+        what = self._last if self._last is not None else self._told
+        self._took(now_s, now_s - self._due_s, self._cpu_at_s, f"request {what}")
         self._timer = None
         if self._last is not None:
             self._told, self._last = self._last, None
             self._arm()
 
-    def _blocked(self, now_s: float, late_s: float) -> None:
+    def _took(self, now_s: float, late_s: float, cpu_at_s: float, what: str) -> None:
+        if late_s > self.max_s:
+            self.max_s = late_s
+        if late_s <= BLOCKED_S:
+            return
         self.count += 1
         if now_s < self._quiet_until_s:
             self._untold += 1
             return
         self._quiet_until_s = now_s + LOG_PERIOD_S
-        what = self._last if self._last is not None else self._told
         others = f", and {self._untold} times since this was last told" if self._untold else ""
         self._untold = 0
         log.warning(
             "the event loop was blocked for %.0f ms, of which it worked %.0f ms; begun last: %s%s",
             late_s * 1000,
-            (self._cpu_s() - self._cpu_at_s) * 1000,
-            f"request {what}" if isinstance(what, int) else what,
+            (self._cpu_s() - cpu_at_s) * 1000,
+            what,
             others,
         )
