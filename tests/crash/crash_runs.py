@@ -290,6 +290,10 @@ class Explorer:
             )
             process.loop.run(_finish(workload, process, book, before, crash))
             process.stop()
+        deleted = process.data / "deleted"
+        assert not deleted.exists() or not any(deleted.iterdir()), (
+            "files of deleted topics are left"
+        )
         problems = check_directory(process.data).problems
         if book.lost_power or not crash.is_kill:
             # Nobody brings key files to the disk: what is damaged is found when it is read.

@@ -248,7 +248,7 @@ class SimulatedDisk(Files):
         elif op.kind == "unlink":
             self._inodes.pop(op.path, None)
         elif op.kind == "rename":
-            self._inodes[op.data.decode()] = self._inodes.pop(op.path)
+            _move(self._inodes, op.path, op.data.decode())
 
     def _new_inode(self) -> int:
         self._inode_count += 1
@@ -399,6 +399,16 @@ class SimulatedDisk(Files):
         super().replace(source, target)
         self._log("rename", source, data=self._name(target).encode())
 
+    def move_directory(self, source: Path, target: Path) -> None:
+        if self.is_off:
+            return
+        self._check("rename", source)
+        super().move_directory(source, target)
+        self._log("rename", source, data=self._name(target).encode())
+
+    def delete_unopened(self, path: Path) -> None:
+        self.delete(path)
+
     # -- SQLite -------------------------------------------------------------------------------
 
     def database(self, path: Path) -> sqlite3.Connection:
@@ -473,8 +483,7 @@ class SimulatedDisk(Files):
             elif op.kind == "mkdir":
                 names[op.path] = 0
             elif op.kind == "rename":
-                if op.path in names:
-                    names[op.data.decode()] = names.pop(op.path)
+                _move(names, op.path, op.data.decode())
             else:
                 names.pop(op.path, None)
                 if op.kind == "rmdir":  # a later one of that name is another
@@ -536,6 +545,13 @@ class SimulatedDisk(Files):
         size = loss.log(min(low, newest.position), newest.position)
         if size:
             path.with_name(f"{path.name}-wal").write_bytes(log[:size])
+
+
+def _move(names: dict[str, int], source: str, target: str) -> None:
+    """Gives what has a name, and all that is below it, another one."""
+    below = f"{source}/"
+    for name in [name for name in names if name == source or name.startswith(below)]:
+        names[target + name[len(source) :]] = names.pop(name)
 
 
 def _is_reachable(name: str, names: dict[str, int]) -> bool:

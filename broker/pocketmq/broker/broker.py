@@ -248,6 +248,7 @@ class Broker:
             await registration.register()
             self.topics.on_change = registration.want
             tasks.spawn(registration.run_wanted(), "register-wanted")
+        self.store.remove_deleted()
         housekeeping: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
             ("register", lambda c: c.register_name_server_period, registration.register_if_changed),
             ("checkpoint", lambda c: c.flush_interval_commit_log, self.store.checkpoint),

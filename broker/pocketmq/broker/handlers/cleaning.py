@@ -7,12 +7,16 @@ import logging
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.turns import by_turns
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.brokers import ResetMasterFlushOffsetRequest
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")
+
+DELETED_PER_TURN = 1
+"""Topics that are deleted between two turns of the loop: each waits for the disk."""
 
 
 class CleaningHandlers:
@@ -50,10 +54,13 @@ class CleaningHandlers:
         log.info("%s had expired segments removed: %d", connection.remote_address, removed)
         return Command(ResponseCode.SUCCESS)
 
-    def remove_unused_topics(self, _: Command, connection: Connection) -> Command:
+    async def remove_unused_topics(self, _: Command, connection: Connection) -> Command:
         """316: the logs of topics that the broker does not know."""
         unused = {topic for topic in self._store.known.topics() if topic not in self._topics}
-        for topic in sorted(unused - self._system_names):
+        left = sorted(unused - self._system_names)
+        async for topic in by_turns(self._store.clock, left, DELETED_PER_TURN):
+            if topic in self._topics:  # meanwhile
+                continue
             log.warning("%s had the messages of %s removed, which is no topic any more",
                         connection.remote_address, topic)  # fmt: skip
             self._store.delete_topic(topic)

@@ -1,13 +1,28 @@
-"""Deleted logs: first the metadata forgets them, for good, then their files go."""
+"""Deleted logs: first the metadata forgets them, for good, then their files go.
+
+To remove the files of thousands of queues takes seconds, so a topic's directory is moved away by
+one rename, and a thread removes what is in it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
+from pocketmq.broker.store.errors import StoreError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.segment import HEADER_SIZE, is_unfinished, read_segment
+
+log = logging.getLogger("pocketmq.store")
+
+REMOVED_AT_ONCE = 32
+"""Files and directories that the thread removes before others have their turn in it."""
 
 
 class Deletions:
@@ -17,11 +32,15 @@ class Deletions:
         files: the disk.
         metadata: where the numbers of such logs are kept.
         root: the directory of all queues.
+        away: where the directories of deleted topics are moved to; whatever is there goes.
     """
 
-    def __init__(self, files: Files, metadata: Metadata, root: Path) -> None:
-        self._files, self._metadata, self._root = files, metadata, root
+    def __init__(self, files: Files, metadata: Metadata, root: Path, away: Path) -> None:
+        self._files, self._metadata, self._root, self._away = files, metadata, root, away
         self._numbers = metadata.deleted_logs()
+        left = sorted(away.iterdir()) if away.is_dir() else []
+        self._moved: deque[tuple[Path, set[int]]] = deque((path, set()) for path in left)
+        self._removal: asyncio.Task[None] | None = None
 
     def note(self, topic: str, numbers: Iterable[int]) -> None:
         """Has the metadata forget a topic and its logs.
@@ -54,6 +73,57 @@ class Deletions:
             if number is None or number in self._numbers:
                 self._files.delete_directory(directory)
 
+    def move_away(self, topic: str, numbers: Iterable[int]) -> None:
+        """Moves the directory of a topic that was noted to where `remove_moved` finds it.
+
+        Raises:
+            OSError: the next start removes its files.
+        """
+        numbers, directory = set(numbers), self._root / topic
+        if not numbers:
+            return
+        target = self._away / str(min(numbers))
+        if directory.is_dir():
+            self._files.make_directory(self._away)
+            while target.exists():
+                target = target.with_name(f"{target.name}.more")
+            self._files.move_directory(directory, target)
+        self._moved.append((target, numbers))
+
+    def remove_moved(self) -> None:
+        """Has the files of what was moved away removed, unless that is under way."""
+        if self._moved and self._removal is None:
+            self._removal = asyncio.get_running_loop().create_task(
+                self._remove_moved(), name="remove deleted topics"
+            )
+
+    async def _remove_moved(self) -> None:
+        run = self._files.freeing.run
+        try:
+            while self._moved:
+                path, numbers = self._moved.popleft()
+                try:
+                    if numbers:
+                        await run(self._sync_root)  # from now on the start looks into `away` only
+                        self._forget(numbers)
+                    while path.is_dir():
+                        await run(remove_some, self._files, path, REMOVED_AT_ONCE)
+                except (OSError, StoreError) as e:
+                    log.error("the next start removes %s, which was deleted: %s", path, e)
+        finally:
+            self._removal = None
+
+    async def wait(self) -> None:
+        """Returns when everything that was moved away is removed."""
+        if self._removal is not None:
+            await self._removal
+
+    async def stop(self) -> None:
+        """Leaves what is not yet removed to the next start."""
+        if self._removal is not None:
+            self._removal.cancel()
+            await asyncio.wait((self._removal,))
+
     def done(self, numbers: Iterable[int]) -> None:
         """The files of these logs were removed: sees to it that they cannot come back.
 
@@ -63,10 +133,38 @@ class Deletions:
         numbers = set(numbers)
         if not numbers:
             return
+        self._sync_root()
+        self._forget(numbers)
+
+    def _sync_root(self) -> None:
         if self._root.is_dir():
             self._files.sync_directory(self._root)
+
+    def _forget(self, numbers: set[int]) -> None:
         self._metadata.forget_deleted_logs(numbers)
         self._numbers -= numbers
+
+
+def remove_some(files: Files, directory: Path, count: int) -> int:
+    """Removes up to so many of a directory's files and directories, in the end itself.
+
+    Returns:
+        how many more may be removed.
+    """
+    with os.scandir(directory) as entries:
+        some = list(islice(entries, count))
+    for entry in some:
+        if not count:
+            return 0
+        if entry.is_dir(follow_symlinks=False):
+            count = remove_some(files, Path(entry.path), count)
+        else:
+            files.delete_unopened(Path(entry.path))
+            count -= 1
+    if not count:
+        return 0
+    files.remove_directory(directory)
+    return count - 1
 
 
 def number_in(files: Files, directory: Path) -> int | None:

@@ -11,7 +11,7 @@ import sqlite3
 from collections import OrderedDict
 from pathlib import Path
 
-from pocketmq.broker.store.freeing import Freeing
+from pocketmq.broker.store.freeing import Freeing, remove_file
 
 OPEN_FILES_MAX = 1024
 """Handles kept open; the least recently used one is closed for the next."""
@@ -130,6 +130,10 @@ class Files:
             if handle is not None:
                 self.freeing.take(handle)
 
+    def delete_unopened(self, path: Path) -> None:
+        """Removes a file that has no handle here, and frees its space. From any thread."""
+        remove_file(path)
+
     def delete_directory(self, path: Path) -> None:
         """Removes a directory of files, if it is there."""
         if path.is_dir():
@@ -138,7 +142,7 @@ class Files:
             self.remove_directory(path)
 
     def remove_directory(self, path: Path) -> None:
-        """Removes an empty directory."""
+        """Removes an empty directory. May be called from any thread."""
         path.rmdir()
 
     def set_aside(self, path: Path) -> Path:
@@ -151,6 +155,13 @@ class Files:
         self._close(str(source))
         self._close(str(target))
         source.replace(target)
+
+    def move_directory(self, source: Path, target: Path) -> None:
+        """Gives a directory another place, and closes the files in it."""
+        inside = f"{source}/"
+        for key in [key for key in self._handles if key.startswith(inside)]:
+            self._close(key)
+        source.rename(target)
 
     def exists(self, path: Path) -> bool:
         """Whether there is such a file."""

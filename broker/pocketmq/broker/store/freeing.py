@@ -9,7 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger("pocketmq.store")
 
@@ -32,9 +37,16 @@ class Freeing:
         if os.fstat(handle).st_size < FREED_ELSEWHERE_SIZE_MIN:
             os.close(handle)
             return
+        self._last = self._started().submit(_free, handle)
+
+    async def run(self, action: Callable[..., T], *args: object) -> T:
+        """What an action returns that removes files, in the same thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._started(), action, *args)
+
+    def _started(self) -> ThreadPoolExecutor:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "pocketmq-free")
-        self._last = self._thread.submit(_free, handle)
+        return self._thread
 
     async def wait(self) -> None:
         """Returns when everything that was taken before is freed."""
@@ -46,6 +58,15 @@ class Freeing:
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
+
+
+def remove_file(path: Path) -> None:
+    """Removes a file and frees what it held, before it returns. May be called from any thread."""
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        path.unlink()
+    finally:
+        _free(handle)
 
 
 def _free(handle: int) -> None:

@@ -138,7 +138,9 @@ class MessageStore:
         self.known = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
-        self._deletions = Deletions(self.files, self.metadata, self.queues_directory)
+        self._deletions = Deletions(
+            self.files, self.metadata, self.queues_directory, directory / "deleted"
+        )
         self._dirty: dict[QueueLog, None] = {}
         self._unsynced: dict[QueueLog, None] = {}
         self._commit_due = False
@@ -422,7 +424,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Removes a topic's logs and settings, for good on return.
 
-        Files that cannot be removed now are removed by the next start.
+        Its files are moved away, and removed in a thread or by the next run.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -439,15 +441,19 @@ class MessageStore:
         self.puts.pop(topic, None)
         self.damaged.forget_topic(topic)
         try:
-            directory = self.queues_directory / topic
-            for known in removed:
-                # Also what is damaged, or was set aside: all that the topic holds.
-                self.files.delete_directory(directory / str(known.queue_id))
-            if directory.is_dir() and not any(directory.iterdir()):
-                self.files.remove_directory(directory)
-            self._deletions.done(numbers)
-        except (OSError, StoreError) as e:
+            # Also what is damaged, or was set aside: all that the topic holds.
+            self._deletions.move_away(topic, numbers)
+        except OSError as e:
             log.error("the next start removes the files of %s, which is deleted: %s", topic, e)
+        self.remove_deleted()
+
+    def remove_deleted(self) -> None:
+        """Has the files of deleted topics removed, also what the last run did not come to."""
+        self._deletions.remove_moved()
+
+    async def deleted_files_gone(self) -> None:
+        """Returns when no files of deleted topics are left that can be removed."""
+        await self._deletions.wait()
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -652,6 +658,7 @@ class MessageStore:
         """Commits, brings everything to the disk and marks the stop as clean."""
         try:
             await self.drain()
+            await self._deletions.stop()
             await self._finish()
         except WriteFailedError as e:
             log.error("the stop is not clean: %s", e)

@@ -114,3 +114,13 @@ async def test_a_damaged_key_file_is_found(
     (path,) = segment_files(tmp_path / "data", "keys")
     damage(path, HEADER_SIZE + RUN_HEADER_SIZE)
     assert "block 0 of a run is damaged; delete the file" in problem(tmp_path / "data")
+
+
+async def test_the_empty_directory_of_a_queue_is_no_queue(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    store = open_store(tmp_path / "data", clock)
+    put(store, b"a")
+    await store.close()
+    queue_directory(tmp_path / "data", "New", 3).mkdir(parents=True)
+    assert check_directory(tmp_path / "data").problems == []

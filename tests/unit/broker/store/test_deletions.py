@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,21 @@ from unit.broker.store.stores import (
     queue_directory,
 )
 
+from pocketmq.broker.store.deletions import REMOVED_AT_ONCE, remove_some
 from pocketmq.broker.store.errors import WriteFailedError
+from pocketmq.broker.store.files import Files
 from pocketmq.testing.clock import VirtualClock
 
 
 class StubbornFiles(FailingFiles):
-    """A disk on which no file can be removed, on order."""
+    """A disk on which no directory can be moved, on order."""
 
     is_stubborn = True
 
-    def delete(self, path: Path) -> None:
+    def move_directory(self, source: Path, target: Path) -> None:
         if self.is_stubborn:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        super().delete(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(source))
+        super().move_directory(source, target)
 
 
 async def test_files_that_come_back_after_a_deletion_are_removed(
@@ -70,6 +73,101 @@ async def test_a_topic_is_deleted_though_its_files_cannot_be(
     assert bodies(store) == [b"new"]
     await store.close()
     assert_sound(tmp_path / "data")
+
+
+class GatedFiles(FailingFiles):
+    """A disk on which removals wait in their thread for a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+
+    def delete_unopened(self, path: Path) -> None:
+        assert self.gate.wait(60), "nobody opened the gate"
+        super().delete_unopened(path)
+
+
+async def test_a_deleted_topic_is_made_again_while_its_files_are_still_removed(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    files = GatedFiles()
+    store = open_store(tmp_path / "data", clock, files=files)
+    for queue_id in range(REMOVED_AT_ONCE):
+        put(store, b"old", queue_id=queue_id)
+    store.delete_topic(TOPIC)
+    assert not queue_directory(tmp_path / "data").parent.exists()
+    assert files.open_count == 0
+    put(store, b"new")
+    assert bodies(store) == [b"new"]
+    store.delete_topic(TOPIC)
+    put(store, b"newer")
+    assert len(deleted(tmp_path / "data")) == 2
+    files.gate.set()
+    await store.deleted_files_gone()
+    assert deleted(tmp_path / "data") == []
+    assert store.metadata.deleted_logs() == set()
+    assert bodies(store) == [b"newer"]
+    await store.close()
+    assert_sound(tmp_path / "data")
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_the_next_run_removes_what_this_one_has_not(
+    tmp_path: Path, clock: VirtualClock, *, is_clean: bool
+) -> None:
+    files = GatedFiles()
+    store = open_store(tmp_path / "data", clock, files=files)
+    put(store, b"old")
+    store.delete_topic(TOPIC)
+    if not is_clean:
+        left = copy_of(tmp_path / "data", "left")
+    await store.close()
+    if is_clean:
+        left = tmp_path / "data"
+        assert_sound(left)
+    store = open_store(left, clock)
+    assert store.queue_ids(TOPIC) == []
+    assert len(deleted(left)) == 1
+    put(store, b"new")
+    store.remove_deleted()
+    await store.deleted_files_gone()
+    assert deleted(left) == []
+    assert bodies(store) == [b"new"]
+    await store.close()
+    assert_sound(left)
+
+
+async def test_a_directory_that_cannot_be_moved_is_removed_by_the_next_start(
+    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path / "data", clock)
+    put(store, b"old")
+    (tmp_path / "data" / "deleted").touch()  # where the folder belongs
+    store.delete_topic(TOPIC)
+    assert "the next start removes the files of" in caplog.text
+    await store.close()
+    store = open_store(tmp_path / "data", clock)
+    assert not queue_directory(tmp_path / "data").exists()
+    assert store.metadata.deleted_logs() == set()
+    await store.close()
+
+
+def test_so_many_files_are_removed_at_once_and_no_more(tmp_path: Path) -> None:
+    for name in ("0/a", "0/b", "1/a", "1/b"):
+        path = tmp_path / "topic" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    files, topic = Files(), tmp_path / "topic"
+    counts = [7]
+    while topic.exists():
+        remove_some(files, topic, 3)
+        counts.append(len(list(tmp_path.rglob("*"))))
+    assert counts == [7, 4, 1, 0]
+
+
+def deleted(directory: Path) -> list[str]:
+    """What is still to be removed."""
+    return sorted(os.listdir(directory / "deleted"))
 
 
 def test_a_deletion_that_cannot_be_written_down_changes_nothing(
