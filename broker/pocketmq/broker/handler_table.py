@@ -156,7 +156,7 @@ def _of_administration(broker: Broker) -> tuple[Family, ...]:
     broker.settings.follow(follow)
     return (
         TopicHandlers(name, system_names, topics, offsets, store, progress, broker.polling),
-        GroupHandlers(topics, groups, offsets, progress),
+        GroupHandlers(topics, groups, offsets, progress, broker.clock),
         ConsumptionHandlers(
             name, broker.address, topics, groups, offsets, broker.consumers, store, progress,
             broker.clock,

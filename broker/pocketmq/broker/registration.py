@@ -17,6 +17,7 @@ import msgspec
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.turns import encoded_by_turns
 from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
 from pocketmq.protocol.bodies.topics import (
@@ -124,13 +125,14 @@ class Registration:
             partial=is_partial or None,
         )
 
-    def _body(self, topics: Iterable[TopicConfig]) -> bytes:
-        return RegisterBrokerBody(
+    async def _body(self, topics: Iterable[TopicConfig]) -> bytes:
+        body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table={t.topic_name: self._registered(t) for t in topics},
                 data_version=self._topics.version,
             )
-        ).encode()
+        )
+        return await encoded_by_turns(self._clock, body)
 
     def _registered(self, topic: TopicConfig) -> TopicConfig:
         """The topic with no more permission than the broker has (brokerPermission)."""
@@ -250,7 +252,7 @@ class Registration:
     ) -> None:
         self._known.pop(server, None)
         request, version = self._request(is_partial=is_partial), self._topics.version
-        await self._ask(server, connection, request, self._body(topics))
+        await self._ask(server, connection, request, await self._body(topics))
         self._known[server] = _Known(connection, version)
 
     async def _ask(

@@ -7,6 +7,7 @@ bodies with such maps cannot go through a standard encoder. See wire.md §4.1.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -31,6 +32,33 @@ def encode(value: Any, *, quote_keys: bool = False) -> bytes:
     parts: list[bytes] = []
     _write(value, parts, quote_keys)
     return b"".join(parts)
+
+
+def pieces(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
+    """What `encode` returns piece by piece, for bodies that are too large for one go.
+
+    Structs within structs, and their maps, come entry by entry; all else is a piece of its own.
+    """
+    if isinstance(value, msgspec.Struct):
+        pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        items = [(_dumps(name), getattr(value, attribute)) for name, attribute in sorted(pairs)]
+        inner = pieces
+    elif isinstance(value, dict):
+        items, inner = _sorted_items(value, quote_keys), _whole
+    else:
+        yield encode(value, quote_keys=quote_keys)
+        return
+    between = b"{"
+    for key, item in items:
+        if item is not None:
+            yield b"%b%b:" % (between, key)
+            yield from inner(item, quote_keys=quote_keys)
+            between = b","
+    yield b"{}" if between == b"{" else b"}"
+
+
+def _whole(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
+    yield encode(value, quote_keys=quote_keys)
 
 
 def _write(value: Any, parts: list[bytes], quote_keys: bool) -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from pocketmq.broker.turns import by_turns
+from pocketmq.broker.turns import PIECES_PER_TURN, by_turns, encoded_by_turns
+from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pocketmq.testing.clock import VirtualClock, settle
 
 
@@ -25,3 +26,15 @@ async def test_others_have_their_turns_in_between(clock: VirtualClock) -> None:
 async def test_a_few_are_gone_over_at_once(clock: VirtualClock) -> None:
     items = by_turns(clock, "abc", 3)
     assert [item async for item in items] == ["a", "b", "c"]
+
+
+async def test_a_large_body_is_encoded_while_others_have_their_turns(clock: VirtualClock) -> None:
+    configs = [TopicConfig(topic_name=f"Topic-{n}") for n in range(PIECES_PER_TURN)]
+    body = TopicConfigTable(topic_config_table={c.topic_name: c for c in configs})
+    encoding = asyncio.ensure_future(encoded_by_turns(clock, body))
+    turns = 0
+    while not encoding.done():
+        await settle(1)
+        turns += 1
+    assert turns > 2
+    assert encoding.result() == body.encode()

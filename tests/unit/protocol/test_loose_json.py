@@ -165,3 +165,15 @@ def test_garbage_is_read_or_refused(garbage: bytes) -> None:
     for read in (loose_json.standard, lambda data: loose_json.decode(data, Table)):
         with contextlib.suppress(ContentError):
             read(garbage)
+
+
+class Nested(msgspec.Struct, rename="camel", kw_only=True):
+    tables: Table | None = None
+    many: dict[str, Any] = {}
+    other: list[int] | None = None
+
+
+@given(st.builds(Nested, many=st.dictionaries(TEXTS, VALUES), tables=st.none() | st.just(Table())))
+def test_pieces_are_the_same_text(value: Nested) -> None:
+    assert b"".join(loose_json.pieces(value)) == loose_json.encode(value)
+    assert [*loose_json.pieces(QueueKey(broker_name="b", queue_id=1, topic="t"))]

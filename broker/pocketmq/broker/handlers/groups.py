@@ -10,6 +10,7 @@ from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
+from pocketmq.broker.turns import encoded_by_turns
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
 from pocketmq.protocol.bodies.groups import GroupConfigList, GroupForbidden
@@ -22,6 +23,7 @@ from pocketmq.protocol.requests.topics import (
     DeleteGroupRequest,
     GroupConfigRequest,
 )
+from pocketmq.transport.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 _INT_MAX = (1 << 31) - 1
@@ -33,6 +35,7 @@ class GroupHandlers:
     Args:
         topics, groups, offsets: of the broker.
         progress: what groups have pulled.
+        clock: for the turns of others.
     """
 
     def __init__(
@@ -41,9 +44,10 @@ class GroupHandlers:
         groups: GroupTable,
         offsets: ConsumerOffsets,
         progress: PullProgress,
+        clock: Clock,
     ) -> None:
         self._topics, self._groups = topics, groups
-        self._offsets, self._progress = offsets, progress
+        self._offsets, self._progress, self._clock = offsets, progress, clock
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -90,7 +94,7 @@ class GroupHandlers:
                 msgspec.structs.replace(topic, read_queue_nums=read_nums, write_queue_nums=nums)
             )
 
-    def all_configs(self, command: Command, _: Connection) -> Command:
+    async def all_configs(self, command: Command, _: Connection) -> Command:
         """201, in pages if they are asked for (`SubscriptionGroupManager#subGroupTable`)."""
         request = command.read(AllGroupConfigRequest)
         configs = list(self._groups)
@@ -108,7 +112,7 @@ class GroupHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=AllGroupConfigResponse(total_group_num=total),
-            body=body.encode(),
+            body=await encoded_by_turns(self._clock, body),
         )
 
     def config(self, command: Command, _: Connection) -> Command:

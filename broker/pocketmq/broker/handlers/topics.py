@@ -12,7 +12,7 @@ from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import QUEUE_NUMS_MAX, TopicTable
-from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns
+from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns, encoded_by_turns
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.topics import (
     QueueKey,
@@ -153,16 +153,16 @@ class TopicHandlers:
         if topic in self._system_names or topic.startswith(names.SYSTEM_PREFIX):
             raise _invalid(f"The topic[{topic}] is conflict with system topic.")
 
-    def all_configs(self, _: Command, __: Connection) -> Command:
-        """21."""
+    async def all_configs(self, _: Command, __: Connection) -> Command:
+        """21: all as they were when they were asked for."""
         table = TopicConfigTable(
             topic_config_table={t.topic_name: t for t in self._topics},
             data_version=self._topics.version,
         )
         return Command(
             ResponseCode.SUCCESS,
-            header=AllTopicConfigResponse(total_topic_num=len(self._topics)),
-            body=table.encode(),
+            header=AllTopicConfigResponse(total_topic_num=len(table.topic_config_table)),
+            body=await encoded_by_turns(self._store.clock, table),
         )
 
     def system_topics(self, _: Command, __: Connection) -> Command:
@@ -206,7 +206,8 @@ class TopicHandlers:
             offset_table=table, topic_put_tps=self._store.puts.per_second(request.topic)
         )
         damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
-        return Command(ResponseCode.SUCCESS, remark=damaged or None, body=body.encode())
+        encoded = await encoded_by_turns(self._store.clock, body)
+        return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 
     def delete(self, command: Command, _: Connection) -> Command:
         """215; deleting what is not there, or cannot be, is no error."""

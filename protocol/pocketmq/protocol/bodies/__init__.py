@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +18,10 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
     def encode(self, *, quote_keys: bool = False) -> bytes:
         """The body as RocketMQ writes it; with `quote_keys`, as standard JSON."""
         return loose_json.encode(self, quote_keys=quote_keys)
+
+    def pieces(self) -> Iterator[bytes]:
+        """What `encode` returns, piece by piece; see `loose_json.pieces`."""
+        return loose_json.pieces(self)
 
     @classmethod
     def decode(cls: type[BodyT], data: bytes) -> BodyT:
