@@ -183,8 +183,7 @@ def _check_metadata(
         held = {place for place, extent in extents.items() if extent is not None}
         for topic, queue_id in sorted(held - known):
             queue = directory / "queues" / topic / str(queue_id)
-            if any(queue.glob("*.log")):  # a crash may leave a new queue's directory empty
-                out.append(Finding(queue, "meta.db does not know it", repair))
+            out.append(Finding(queue, "meta.db does not know it", repair))
     return out
 
 
