@@ -337,8 +337,7 @@ async def test_how_often_silent_brokers_are_looked_for_can_be_changed(
     async with connected(server) as broker:
         await peer.ask(UpdateNamesrvConfigRequest(), b"scanNotActiveBrokerInterval=60000")
         await clock.advance(6)  # the last scan by the old interval
-        await broker.register()
-        await peer.ask(UpdateNamesrvConfigRequest(), b"brokerExpiredTimeout=1000")
+        await broker.register(heartbeat_timeout_millis=1000)
         await clock.advance(30)
         assert await peer.brokers() != {}, "silent for too long, but nobody has looked"
         await clock.advance(30)
