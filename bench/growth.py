@@ -187,7 +187,7 @@ def family_of(process: psutil.Process) -> list[psutil.Process]:
 
 def cpu_s(process: psutil.Process) -> float:
     """CPU seconds that the process and what it started have used."""
-    return sum(t.user + t.system for t in (p.cpu_times() for p in family_of(process)))
+    return float(sum(t.user + t.system for t in (p.cpu_times() for p in family_of(process))))
 
 
 def memory_mb(process: psutil.Process) -> float:

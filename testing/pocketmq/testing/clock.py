@@ -8,29 +8,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from pocketmq.testing.alarm import Alarm
+
 START_MS = 1_700_000_000_000
 """Where a virtual clock begins unless told otherwise: a date in November 2023."""
 
 SETTLE_TURNS = 50
 """Turns of the event loop that are given to woken tasks before time moves on."""
-
-
-class _Entry:
-    __slots__ = ("args", "callback", "due")
-
-    def __init__(self, due: float, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.due, self.args = due, args
-        self.callback: Callable[..., object] | None = callback
-
-    def cancel(self) -> None:
-        """Makes sure that the callback is not called any more."""
-        self.callback = None
-
-    def fire(self) -> None:
-        """Calls the callback, unless it was cancelled; once."""
-        callback, self.callback = self.callback, None
-        if callback is not None:
-            callback(*self.args)
 
 
 class VirtualClock:
@@ -43,7 +27,7 @@ class VirtualClock:
     def __init__(self, start_ms: int = START_MS) -> None:
         self._start_ms = start_ms
         self._elapsed_s = 0.0
-        self._timers: list[tuple[float, int, _Entry]] = []
+        self._timers: list[tuple[float, int, Alarm[float]]] = []
         self._sequence = itertools.count()
 
     def now_ms(self) -> int:
@@ -63,9 +47,11 @@ class VirtualClock:
         finally:
             timer.cancel()
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> _Entry:
+    def call_later(
+        self, seconds: float, callback: Callable[..., object], *args: Any
+    ) -> Alarm[float]:
         """Calls the callback when the clock was advanced by so many seconds."""
-        entry = _Entry(self._elapsed_s + max(0.0, seconds), callback, args)
+        entry = Alarm(self._elapsed_s + max(0.0, seconds), callback, args)
         if seconds <= 0:  # due now: waiting for an `advance` would make it later
             asyncio.get_running_loop().call_soon(entry.fire)
         else:

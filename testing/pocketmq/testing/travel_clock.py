@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pocketmq.protocol.errors import UsageError
+from pocketmq.testing.alarm import Alarm
 from pocketmq.transport.clock import SystemClock, Timer
 
 US = 1_000_000
@@ -39,24 +40,6 @@ class WatchedClock(SystemClock):
         """Seconds of a clock that never goes back."""
         self.looks += 1
         return SystemClock.monotonic()
-
-
-class _Entry:
-    __slots__ = ("args", "callback", "due_us")
-
-    def __init__(self, due_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.due_us, self.args = due_us, args
-        self.callback: Callable[..., object] | None = callback
-
-    def cancel(self) -> None:
-        """Makes sure that the callback is not called any more."""
-        self.callback = None
-
-    def fire(self) -> None:
-        """Calls the callback, unless it was cancelled; once."""
-        callback, self.callback = self.callback, None
-        if callback is not None:
-            callback(*self.args)
 
 
 class TravelClock:
@@ -90,7 +73,7 @@ class TravelClock:
         self._start_us = 1000 * (self.machine.now_ms() if start_ms is None else start_ms)
         self._began_s = SystemClock.monotonic()
         self._ahead_us = 0
-        self._timers: list[tuple[int, int, _Entry]] = []
+        self._timers: list[tuple[int, int, Alarm[int]]] = []
         self._sequence = itertools.count()
         self._alarm: Timer | None = None
         self._alarm_us = 0
@@ -119,12 +102,12 @@ class TravelClock:
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls the callback when so many seconds have passed, or were jumped over."""
-        entry = _Entry(self._now_us() + max(0, round(seconds * US)), callback, args)
+        entry = Alarm(self._now_us() + max(0, round(seconds * US)), callback, args)
         if seconds <= 0:
             self.looks += 1
             asyncio.get_running_loop().call_soon(entry.fire)
         else:
-            heapq.heappush(self._timers, (entry.due_us, next(self._sequence), entry))
+            heapq.heappush(self._timers, (entry.due, next(self._sequence), entry))
             self._set_alarm()
         return entry
 
