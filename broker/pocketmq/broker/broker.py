@@ -311,7 +311,7 @@ class Broker:
     def _restore_topics(self) -> None:
         """Topics whose messages were found again after the metadata was lost."""
         nums_min = self.config.default_topic_queue_nums
-        for name in sorted(self.store.adopted_topics):
+        for name in sorted(self.store.adoption.topics):
             nums = max(self.store.queue_ids(name), default=-1) + 1
             topic = self.topics.get(name)
             if topic is None:
@@ -326,7 +326,7 @@ class Broker:
                         topic, read_queue_nums=nums, write_queue_nums=write_nums
                     )
                 )
-        self.store.forget_adopted()
+        self.store.adoption.forget()
 
     def _follow(self, config: BrokerConfig) -> None:
         """Takes over changed settings; handlers and periodic tasks do so by themselves."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,8 +14,9 @@ import msgspec
 
 from pocketmq.broker.statistics.put_times import PutTimes
 from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
+from pocketmq.broker.store.adoption import Adoption
 from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
-from pocketmq.broker.store.deletions import Deletions, number_in
+from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk import DiskGuard
 from pocketmq.broker.store.errors import (
     DamagedQueueError,
@@ -34,10 +34,8 @@ from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.open_logs import OpenLogs
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log, remove_unfinished
-from pocketmq.broker.store.segment import (
-    log_number_of,
-)
+from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
+from pocketmq.broker.store.segment import log_number_of
 from pocketmq.broker.store.unsure_times import UnsureTimes
 from pocketmq.broker.store.verification import Verifier
 from pocketmq.transport.clock import Clock
@@ -54,7 +52,6 @@ COMMIT_CHUNKS_MAX = 256
 """So many chunks are committed without waiting for the rest of the turn: they are in memory."""
 
 _CLEAN = "clean_stop"
-_ADOPTED = "adopted_topics"
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -87,10 +84,6 @@ class MessageStore:
         settings: how data is kept.
         clock: for store times.
         files: the disk; tests give one that fails.
-
-    Attributes:
-        adopted_topics: topics of which the metadata had lost at least a queue, and so perhaps the
-            settings too; until `forget_adopted`.
 
     Raises:
         DirectoryInUseError, DirectoryError, FormatError: see `store.errors`.
@@ -126,7 +119,6 @@ class MessageStore:
         self.damaged = DamagedQueues(directory, self.metadata)
         self.verified = Verifier(self.damaged).verified
         self.unsure_times = UnsureTimes(self.metadata)
-        self.adopted_topics: set[str] = set()
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
@@ -151,6 +143,7 @@ class MessageStore:
         self.connections: Callable[[], int] = lambda: 0
         self._checkpointing = asyncio.Lock()
         try:
+            self.adoption = Adoption(self.files, self.metadata, self.queues_directory)
             self._recover()
         except BaseException as e:
             self._flusher.close()
@@ -177,7 +170,6 @@ class MessageStore:
         return self.directory / "queues"
 
     def _recover(self) -> None:
-        self.adopted_topics.update(msgspec.json.decode(self.metadata.state(_ADOPTED) or "[]"))
         self._deletions.finish()
         for row in self.metadata.queue_logs():
             self.known.enter(row.topic, row.queue_id, row.number, row.checkpoint)
@@ -186,7 +178,7 @@ class MessageStore:
         self.was_clean = mark == "yes" or (mark is None and not self.queues_directory.exists())
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
-            self._adopt_unknown_logs(is_lost=mark is None)
+            self.adoption.adopt(self.known, is_lost=mark is None)
             self._forget_deleted()
             self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
         for place in self.damaged.known_before():
@@ -216,49 +208,6 @@ class MessageStore:
     def directory_of(self, known: KnownLog) -> Path:
         """Where the segments of a log are."""
         return self.queues_directory / known.topic / str(known.queue_id)
-
-    def _adopt_unknown_logs(self, *, is_lost: bool) -> None:
-        """Logs that the metadata lost in a power cut are found again by their own headers.
-
-        Of one that it lost with everything else nobody knows how much was on the disk. One that
-        alone is unknown is new, and a crash may have taken any of it that was not flushed.
-        """
-        checkpoint = None if is_lost else Checkpoint()
-        found: list[tuple[str, int, int]] = []
-        for topic, queue_id in self._directories():
-            if not queue_id.isdecimal() or self.known.get(topic, int(queue_id)):
-                continue
-            directory = self.queues_directory / topic / queue_id
-            number = number_in(self.files, directory)
-            if number is None:
-                remove_unfinished(self.files, directory)
-            else:
-                found.append((topic, int(queue_id), number))
-                self.adopted_topics.add(topic)
-        if found:
-            self._save_adopted()  # first: a crash must not leave the logs known and this not
-        for topic, found_id, number in found:
-            self.metadata.adopt_queue_log(number, topic, found_id)
-            self.known.enter(topic, found_id, number, checkpoint)
-            log.warning("found the messages of %s queue %d again", topic, found_id)
-
-    def _save_adopted(self) -> None:
-        text = msgspec.json.encode(sorted(self.adopted_topics)).decode()
-        self.metadata.set_state(_ADOPTED, text)
-
-    def forget_adopted(self) -> None:
-        """The settings of `adopted_topics` were mended."""
-        if self.adopted_topics:
-            self.adopted_topics.clear()
-            self._save_adopted()
-
-    def _directories(self) -> Iterator[tuple[str, str]]:
-        """The directories of topics and those in them, by their names."""
-        if self.queues_directory.is_dir():
-            with os.scandir(self.queues_directory) as topics:
-                for topic in topics:
-                    if topic.is_dir():
-                        yield from ((topic.name, name) for name in os.listdir(topic.path))
 
     def _check_metadata_is_there(self) -> None:
         """An empty meta.db beside messages is no new one: what it knew would be gone in silence.

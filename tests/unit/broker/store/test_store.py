@@ -372,17 +372,17 @@ async def test_lost_metadata_is_made_again_from_the_logs(
     await store.close() if was_stopped else abandon(store)
     lose_metadata(data)
     store = open_store(data, clock)
-    assert store.adopted_topics == {TOPIC, "Other"}
+    assert store.adoption.topics == {TOPIC, "Other"}
     assert log_numbers(store) == numbers
     assert bodies(store) == [b"a" * 100] * 20
     assert next(decode_records(store.read_physical(offset))).body == b"b"
     put(store, b"new", queue_id=9)
     assert store.queue_log(TOPIC, 9).number not in numbers.values()
     store = await reopened(store)
-    assert store.adopted_topics == {TOPIC, "Other"}  # nobody has mended their settings yet
-    store.forget_adopted()
+    assert store.adoption.topics == {TOPIC, "Other"}  # nobody has mended their settings yet
+    store.adoption.forget()
     store = await reopened(store)
-    assert store.adopted_topics == set()
+    assert store.adoption.topics == set()
     assert bodies(store, queue_id=9) == [b"new"]
     await store.close()
 
