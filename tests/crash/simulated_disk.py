@@ -593,6 +593,15 @@ class SimulatedDatabase(sqlite3.Connection):
         self._disk.note_transaction(self._path, is_synced=is_checkpoint or self._is_full)
         return cursor
 
+    def close(self) -> None:
+        """As SQLite does, moves what its log file holds to the database, and removes it."""
+        if self._disk.is_off:
+            super().close()
+            return
+        self._disk.keep_log(self._path)
+        super().close()
+        self._disk.note_transaction(self._path, is_synced=True)
+
     def executescript(self, sql: str) -> sqlite3.Cursor:
         self._fail_if_due()
         cursor = super().executescript(sql)
