@@ -354,10 +354,13 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
     elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
         return start, 0
+    is_longer = is_sound and files.size(segment.index_path) > _index_size(segment, start)
     end = rebuild_index(files, segment, start)
     if end.position < vouched_position:
         raise _damaged(segment, end)
-    if not is_sound and vouched_position > segment.base_position:
+    if (not is_sound and vouched_position > segment.base_position) or (
+        is_longer and end.position == vouched_position
+    ):
         files.sync(segment.index_path)  # the checkpoint vouches for it, too
     cut_size = size - end.position
     if cut_size:

@@ -25,7 +25,7 @@ V6_HOST = bytes(15) + b"\1" + (10911).to_bytes(4, "big")
 
 
 class NotedFiles(Files):
-    """Notes what is written, and which directories are brought to the disk."""
+    """Notes what is written, and what is brought to the disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +34,10 @@ class NotedFiles(Files):
     def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
         super().write(path, position, data)
         self.done.append(("write", path, position, bytes(data)))
+
+    def sync(self, path: Path) -> None:
+        super().sync(path)
+        self.done.append(("sync", path))
 
     def sync_directory(self, path: Path) -> None:
         super().sync_directory(path)
@@ -350,13 +354,17 @@ def test_an_index_is_made_again_from_its_log(
     assert_sound(root)
 
 
-def test_a_surplus_of_index_entries_is_cut(files: Files, root: Path) -> None:
+def test_a_surplus_of_index_entries_is_cut_for_good(root: Path) -> None:
+    """No checkpoint would bring this index to the disk if the log goes on in a new segment."""
+    files = NotedFiles()
     checkpoint = checkpoint_of(written(files, root, 400))
     path = directory_of(root) / "00000000000000000000.idx"
     with path.open("ab") as file:
         file.write(b"surplus" * 10)
     assert bodies(reopen(files, root, checkpoint).queue_log) == [400]
+    assert ("sync", path) in files.done
     assert_sound(root)
+    files.close()
 
 
 @pytest.mark.parametrize("index", [0, 1])
