@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from integration.broker_parts import GROUP, TOPIC, Client, Stage, send_request
+from unit.broker.store.disks import refuse_changes
 
+from pocketmq.broker.store.errors import FormatError
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
 from pocketmq.protocol.bodies.topics import (
@@ -311,6 +313,23 @@ async def test_a_deleted_topic_leaves_nothing(client: Client) -> None:
     assert (await client.ask(query)).read(OffsetResponse).offset == 0
     assert (await client.send(b"anew", queue_id=1)).queue_offset == 0
     assert (await client.pull(topic="TopicTest2")).bodies == [b"kept"]
+
+
+async def test_a_deleted_topic_is_gone_though_not_all_of_it_can_be_written(client: Client) -> None:
+    """The logs go first; what cannot be written afterwards must not keep the topic."""
+    await client.create_topic()
+    await client.send(b"gone")
+    store = client.broker.store
+    store.damaged.note(TOPIC, 3, FormatError(Path("3.log"), "it is torn"))
+    held = await client.hold(1)
+    refuse_changes(store.metadata, "state")
+    _, remark = await client.refusal(DeleteTopicRequest(topic=TOPIC))
+    assert "disk is full" in remark
+    assert TOPIC not in client.broker.topics
+    assert len(store.damaged) == 0
+    assert not (store.queues_directory / TOPIC).exists()
+    assert (await held).code == 19
+    await client.ask(DeleteTopicRequest(topic=TOPIC))
 
 
 async def test_deleting_what_is_not_there_is_no_error(client: Client) -> None:

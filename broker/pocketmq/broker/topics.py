@@ -78,9 +78,17 @@ class TopicTable:
         if name not in self._topics:
             return False
         self._metadata.remove_topic(name)
-        del self._topics[name]
-        self.renew_version()
+        self.forget(name)
         return True
+
+    def forget(self, name: str) -> None:
+        """Forgets a topic that the metadata has forgotten already, with its logs.
+
+        Raises:
+            WriteFailedError: it is forgotten, but the new version is not kept.
+        """
+        if self._topics.pop(name, None) is not None:
+            self.renew_version()
 
     def renew_version(self) -> None:
         """Has the name servers take all topics anew, though perhaps none has changed."""
@@ -97,8 +105,8 @@ class TopicTable:
 
     def _changed(self) -> None:
         self.version = self.version.next(self._clock.now_ms())
+        self.on_change()  # also if the version cannot be kept: the topics are changed
         self._metadata.set_state(_VERSION, _encode(self.version).decode())
-        self.on_change()
 
     def create_on_send(
         self, name: str, default_topic: str, queue_nums: int, broker_queue_nums: int

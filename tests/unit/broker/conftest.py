@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from unit.broker.store.disks import refuse_changes
 
 from pocketmq.broker.store.metadata import Metadata
 
@@ -15,6 +17,12 @@ def metadata(tmp_path: Path) -> Iterator[Metadata]:
     metadata = Metadata(tmp_path / "meta.db")
     yield metadata
     metadata.close()
+
+
+@pytest.fixture
+def refuse_state(metadata: Metadata) -> Callable[[], None]:
+    """Lets every later change of the broker's own values fail, and nothing else."""
+    return partial(refuse_changes, metadata, "state")
 
 
 @pytest.fixture

@@ -95,3 +95,19 @@ def test_system_topics_follow_cluster_and_broker() -> None:
     assert {"C", "b", "C_REPLY_TOPIC"} <= set(topics) <= system_topic_names("C", "b")
     without = system_topics("C", "b", auto_create=False, default_queue_nums=8)
     assert "TBW102" not in {t.topic_name for t in without}
+
+
+def test_a_topic_that_the_metadata_forgot_is_gone_though_the_version_cannot_be_kept(
+    topics: TopicTable, metadata: Metadata, refuse_state: Callable[[], None]
+) -> None:
+    """Else messages would be taken for a topic that the next start does not know."""
+    topics.put(TopicConfig(topic_name="A"), TopicConfig(topic_name="B"))
+    versions = changes_of(topics)
+    metadata.delete_topic("A", [])
+    refuse_state()
+    with pytest.raises(WriteFailedError, match="disk is full"):
+        topics.forget("A")
+    assert "A" not in topics
+    assert versions == [2]
+    topics.forget("A")
+    assert versions == [2]

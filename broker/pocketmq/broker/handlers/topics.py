@@ -218,8 +218,10 @@ class TopicHandlers:
         if not names.is_topic(request.topic):  # a path must never get as far as the store
             return Command(ResponseCode.SUCCESS)
         self._store.delete_topic(request.topic)  # for good, at once; the rest is in memory
-        self._topics.remove(request.topic)
-        self._offsets.remove_topic(request.topic)
-        self._progress.remove_topic(request.topic)
-        self._polling.release_topic(request.topic)
+        try:
+            self._topics.forget(request.topic)
+        finally:  # its version may not be kept, but the topic is gone
+            self._offsets.remove_topic(request.topic)
+            self._progress.remove_topic(request.topic)
+            self._polling.release_topic(request.topic)
         return Command(ResponseCode.SUCCESS)

@@ -388,7 +388,10 @@ class MessageStore:
                 self._unsynced.pop(queue_log, None)
                 self._tell(queue_log.forget(), StoreError(f"topic {topic} was deleted"))
         self.puts.pop(topic, None)
-        self.damaged.forget_topic(topic)
+        try:
+            self.damaged.forget_topic(topic)
+        except WriteFailedError as e:
+            log.warning("the next start forgets that %s had damaged queues: %s", topic, e)
         try:
             # Also what is damaged, or was set aside: all that the topic holds.
             self._deletions.move_away(topic, numbers)

@@ -11,6 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.metadata import Metadata
+
+
+def refuse_changes(metadata: Metadata, table: str) -> None:
+    """Lets every later row for a table of the metadata fail, as on a full disk."""
+    metadata._db.execute(
+        f"CREATE TEMP TRIGGER refuse_{table} BEFORE INSERT ON main.{table} "
+        f"BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    )
 
 
 class FailingFiles(Files):
