@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -270,6 +270,14 @@ class Book:
         if not crash.is_kill:
             self.lost_power = True
             self._rebase()
+
+    def note_places(self, offsets: Iterable[tuple[str, str, Mapping[int, int]]]) -> None:
+        """Where groups stand after a start: it brought those back that were behind the logs."""
+        for _, topic, places in offsets:
+            for queue_id, offset in places.items():
+                commits = self.commits.setdefault((topic, queue_id), [])
+                if offset not in {c.offset for c in commits}:
+                    commits.insert(0, Commit(0, None, offset))
 
     def _rebase(self) -> None:
         """The disk counts anew."""

@@ -218,17 +218,23 @@ class Explorer:
             )
             reason: str | None = None
             refused = 0
+            logs: Logs | None = None
             try:
                 process.start()
-                compare_at_start(process, book, crash)
-                book.go_on(logs_of(process.broker), crash)
-                refused = self._work(process, book, chance, steps, f"b{self.states}")
+                if not _has_unread_queues(process):
+                    compare_at_start(process, book, crash)
+                    logs = logs_of(process.broker)
+                book.go_on(logs, crash)
+                book.note_places(process.broker.offsets)
+                if logs is not None:
+                    refused = self._work(process, book, chance, steps, f"b{self.states}")
                 reason = process.broker.store.failed_reason
             except (OSError, StoreError):
                 # It does not start on a disk that fails: it may do so when the disk is well.
                 if not process.disk.hit or process.is_started:
                     raise
                 book.go_on(None, crash)
+                book.note_places(getattr(process.broker, "offsets", ()))
             finally:
                 process.kill()
         return Recording(process.disk, book, 0, reason, refused)
@@ -366,6 +372,15 @@ def compare_at_start(process: Process, book: Book, crash: Crash) -> None:
         stands_at = broker.offsets.get(GROUP, topic, queue_id)
         wrong += book.compare_offset((topic, queue_id), stands_at, end, crash)
     raise_for(wrong, "right after the start")
+
+
+def _has_unread_queues(process: Process) -> bool:
+    """Whether the broker goes on without queues that the disk failed to read.
+
+    They must be there again when it starts with a disk that is well.
+    """
+    causes = [error.__cause__ for error in process.broker.store.damaged]
+    return bool(process.disk.hit and causes) and all(isinstance(e, OSError) for e in causes)
 
 
 def _time_of(run: Recording, position: int) -> int:
