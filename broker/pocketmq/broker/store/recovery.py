@@ -245,7 +245,8 @@ def _recover_segments(
                 del segments[index:]
                 break
             end = Checkpoint(segment.base_position, segment.base_offset, end.timestamp)
-        end, cut = _recover_segment(files, segment, end)
+        follower = segments[index + 1] if index + 1 < len(segments) else None
+        end, cut = _recover_segment(files, segment, end, follower)
         cut_size += cut
     return end, cut_size
 
@@ -301,6 +302,8 @@ def _check_finished(files: Files, segment: Segment, follower: Segment) -> None:
         log.warning("%s: bytes behind its last record are cut off", segment.log_path)
         files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
     if _is_index_sound(files, segment, end):
+        if files.size(segment.index_path) > _index_size(segment, end):
+            files.truncate(segment.index_path, _index_size(segment, end))
         return
     log.warning("%s is missing or damaged: it is made again", segment.index_path)
     start = Checkpoint(segment.base_position, segment.base_offset)
@@ -334,8 +337,13 @@ def _is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
     return start >= segment.base_position and place == physical_offset(segment.log_number, start)
 
 
-def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple[Checkpoint, int]:
+def _recover_segment(
+    files: Files, segment: Segment, start: Checkpoint, follower: Segment | None
+) -> tuple[Checkpoint, int]:
     """Checks one segment from a known good point on; returns its end and the bytes cut off.
+
+    What it holds behind the beginning of the next segment, which goes on with a sound record, was
+    cut off before that one was begun: it is only back, and counts for nothing.
 
     Raises:
         FormatError: a record before that point is damaged.
@@ -354,29 +362,47 @@ def _recover_segment(files: Files, segment: Segment, start: Checkpoint) -> tuple
         start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
     elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
         return start, 0
-    is_longer = is_sound and files.size(segment.index_path) > _index_size(segment, start)
-    end = rebuild_index(files, segment, start)
+    limit = None
+    if follower is not None and size > follower.base_position and _has_records(files, follower):
+        limit = follower.base_position
+    end = rebuild_index(files, segment, start, limit)
     if end.position < vouched_position:
         raise _damaged(segment, end)
-    if (not is_sound and vouched_position > segment.base_position) or (
-        is_longer and end.position == vouched_position
-    ):
-        files.sync(segment.index_path)  # the checkpoint vouches for it, too
     cut_size = size - end.position
     if cut_size:
         files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
+    if end.position == vouched_position:
+        # The checkpoint vouches for all there is: no flush would bring what changed to the disk.
+        files.sync(segment.log_path)
+        files.sync(segment.index_path)
+    elif not is_sound and vouched_position > segment.base_position:
+        files.sync(segment.index_path)  # the checkpoint vouches for it, too
+    if end.position == limit:
+        log.warning("%s: bytes behind its last record are cut off", segment.log_path)
+        return end, 0
     return end, cut_size
+
+
+def _has_records(files: Files, segment: Segment) -> bool:
+    return any(True for _ in scan(files, segment, segment.base_position, segment.base_offset))
 
 
 def _index_size(segment: Segment, end: Checkpoint) -> int:
     return HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
 
 
-def rebuild_index(files: Files, segment: Segment, start: Checkpoint) -> Checkpoint:
-    """Makes the index again from a record of the log on; returns the end of the sound records."""
+def rebuild_index(
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None = None
+) -> Checkpoint:
+    """Makes the index again from a record of the log on; returns the end of the sound records.
+
+    A record that begins at the limit is not taken, nor what is behind it.
+    """
     entries = bytearray()
     end = start
     for record in scan(files, segment, start.position, start.offset):
+        if record.position == limit:
+            break
         entries += ENTRY.pack(
             physical_offset(segment.log_number, record.position), record.size, record.tags_code
         )

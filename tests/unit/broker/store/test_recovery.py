@@ -253,6 +253,65 @@ def test_also_when_the_cut_is_between_two_records(files: Files, root: Path) -> N
     assert_sound(root)
 
 
+def test_what_was_cut_off_up_to_the_checkpoint_is_gone_for_good(root: Path) -> None:
+    """No flush would bring the cut to the disk: all that there is was flushed before."""
+    files = NotedFiles()
+    queue_log = written(files, root, 100)
+    checkpoint = checkpoint_of(queue_log)
+    add(queue_log, bytes(300))
+    queue_log.write_index()
+    cut_file(logs(root)[0], HEADER_SIZE + checkpoint.position + 100)
+    files.done.clear()
+    assert bodies(reopen(files, root, checkpoint).queue_log) == [100]
+    log_path = logs(root)[0]
+    assert files.done[-2:] == [("sync", log_path), ("sync", log_path.with_suffix(".idx"))]
+    files.done.clear()
+    assert bodies(reopen(files, root, checkpoint).queue_log) == [100]
+    assert files.done == []
+    files.close()
+
+
+@pytest.mark.parametrize("is_vouched", [True, False])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_cut_that_power_took_back_takes_nothing_from_the_next_segment(
+    files: Files, root: Path, count: int, is_vouched: bool
+) -> None:
+    """A write failed and was cut off, though whole; the log went on in a new segment."""
+    queue_log = written(files, root, 900)
+    refused = b"".join(
+        record_of(queue_log, b"x", place=(1 + n, queue_log.next_physical_offset + n * 98))
+        for n in range(count)
+    )
+    add(queue_log, b"B" * 900)
+    add(queue_log, b"C" * 900)
+    checkpoint = checkpoint_of(queue_log)
+    first, second, _ = queue_log.segments
+    files.write(first.log_path, HEADER_SIZE + second.base_position, refused)
+    entries = files.read(second.index_path, HEADER_SIZE, 20)
+    files.write(first.index_path, files.size(first.index_path), entries)
+    recovered = reopen(files, root, checkpoint if is_vouched else NOTHING).queue_log
+    assert bodies(recovered) == [900, 900, 900]
+    recovered.write_index()
+    assert_sound(root)
+
+
+def test_a_new_segment_without_records_gives_way_to_those_before_it(
+    files: Files, root: Path
+) -> None:
+    """It was removed, as it could not be begun, the older one took more, and power brought it."""
+    queue_log = written(files, root, 100)
+    begun = queue_log.begin_segment(BORN_MS)
+    header = files.read(begun.log_path, 0, HEADER_SIZE)
+    files.delete(begun.log_path)
+    queue_log = reopen(files, root).queue_log
+    add(queue_log, b"B" * 50)
+    begun.log_path.write_bytes(header)
+    recovered = reopen(files, root).queue_log
+    assert bodies(recovered) == [100, 50]
+    recovered.write_index()
+    assert_sound(root)
+
+
 @pytest.mark.parametrize("header", [b"", b"PMQLOG", bytes(64), bytes(500)])
 def test_a_segment_that_was_just_begun_holds_nothing(
     files: Files, root: Path, header: bytes
