@@ -85,6 +85,7 @@ def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -
     files = Files(OPEN_FILES_MAX, read_only=True)
     repair = f"run `pocketmq store repair {directory}`"
     findings: list[Finding] = []
+    notes: list[str] = []
     extents: dict[Place, QueueExtent | None] = {}
     segments = records = size = 0
     try:
@@ -95,14 +96,14 @@ def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -
             records += sum(survey.records for survey in surveys)
             size += sum(r.end_position - r.position for s in surveys for r in s.runs)
             findings += _check_queue(surveys, repair)
+            notes += _notes_of_keys(surveys)
             extents[place] = _extent(surveys)
     finally:
         files.close()
     metadata = survey_metadata(directory)
     findings += _check_metadata(directory, metadata, extents, repair)
-    return CheckReport(
-        len(extents), segments, records, size, findings, _notes(metadata, extents, directory)
-    )
+    notes += _notes(metadata, extents, directory)
+    return CheckReport(len(extents), segments, records, size, findings, notes)
 
 
 def _extent(surveys: list[SegmentSurvey]) -> QueueExtent | None:
@@ -143,9 +144,6 @@ def _check_queue(surveys: list[SegmentSurvey], repair: str) -> list[Finding]:
             out.append(Finding(survey.log_path, problem, repair))
         if survey.index_error:
             out.append(Finding(segment.index_path, survey.index_error, repair))
-        if survey.keys_error:
-            remedy = "delete the file, it is made again"
-            out.append(Finding(segment.keys_path, survey.keys_error, remedy))
         end = start
         if survey.runs:
             end = (survey.runs[-1].end_position, survey.runs[-1].end_offset)
@@ -185,6 +183,16 @@ def _check_metadata(
             queue = directory / "queues" / topic / str(queue_id)
             out.append(Finding(queue, "meta.db does not know it", repair))
     return out
+
+
+def _notes_of_keys(surveys: list[SegmentSurvey]) -> list[str]:
+    """Nothing is lost with a key file: nobody flushes it, and damage is found when it is read."""
+    return [
+        f"{survey.log_path.with_suffix('.keys')}: {survey.keys_error}; it is made again from the "
+        f"log when a search finds it like that"
+        for survey in surveys
+        if survey.keys_error
+    ]
 
 
 def _notes(
