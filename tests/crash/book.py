@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -153,8 +153,13 @@ class Book:
 
     # -- comparing ----------------------------------------------------------------------------
 
-    def compare_at_start(self, logs: Logs, crash: Crash) -> list[str]:
-        """What is wrong with what a broker holds right after a crash."""
+    def compare_at_start(
+        self, logs: Logs, crash: Crash, unserved: Collection[Queue] = ()
+    ) -> list[str]:
+        """What is wrong with what a broker holds right after a crash.
+
+        Of queues that are not served nobody can tell: they must be there when they are again.
+        """
         wrong = []
         found: Counter[tuple[str, bytes]] = Counter()
         for (topic, queue_id), messages in logs.items():
@@ -166,6 +171,8 @@ class Book:
                     found[topic, message.body] += 1
                     wrong += self._misplaced(entry, message, queue_id, crash)
         for key, entry in self.entries.items():
+            if (entry.topic, entry.queue_id) in unserved:
+                continue
             if entry.kind == PLAIN and not found[key] and self.is_there(entry, crash):
                 wrong.append(f"lost: {_told(entry)}")
             if entry.kind == PLAIN and found[key] > 1:
@@ -244,11 +251,15 @@ class Book:
 
     # -- going on -----------------------------------------------------------------------------
 
-    def go_on(self, logs: Logs | None, crash: Crash) -> None:
-        """After a crash: what the logs hold is all that there is now; None if nobody has looked."""
+    def go_on(self, logs: Logs | None, crash: Crash, unserved: Collection[Queue] = ()) -> None:
+        """After a crash: what the logs hold is all that there is now; None if nobody has looked.
+
+        Nobody has looked into the queues that are not served.
+        """
         found = _bodies(logs or {})
         for key, entry in list(self.entries.items()):
-            is_gone = logs is not None and entry.kind == PLAIN and not found[key]
+            is_hidden = logs is None or (entry.topic, entry.queue_id) in unserved
+            is_gone = not is_hidden and entry.kind == PLAIN and not found[key]
             if entry.since > crash.position or is_gone:
                 del self.entries[key]
                 continue

@@ -23,7 +23,7 @@ from crash.simulated_disk import (
     SimulatedDisk,
     Torn,
 )
-from crash.workload import GROUP, KEYS, TOPIC, Workload, logs_of, queues_of
+from crash.workload import GROUP, KEYS, TOPIC, Workload, logs_of, queues_of, unserved_queues
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.broker.store.check import check_directory
@@ -218,16 +218,12 @@ class Explorer:
             )
             reason: str | None = None
             refused = 0
-            logs: Logs | None = None
             try:
                 process.start()
-                if not _has_unread_queues(process):
-                    compare_at_start(process, book, crash)
-                    logs = logs_of(process.broker)
-                book.go_on(logs, crash)
+                compare_at_start(process, book, crash)
+                book.go_on(logs_of(process.broker), crash, unserved_queues(process.broker))
                 book.note_places(process.broker.offsets)
-                if logs is not None:
-                    refused = self._work(process, book, chance, steps, f"b{self.states}")
+                refused = self._work(process, book, chance, steps, f"b{self.states}")
                 reason = process.broker.store.failed_reason
             except (OSError, StoreError):
                 # It does not start on a disk that fails: it may do so when the disk is well.
@@ -300,11 +296,7 @@ class Explorer:
         assert not deleted.exists() or not any(deleted.iterdir()), (
             "files of deleted topics are left"
         )
-        problems = check_directory(process.data).problems
-        if book.lost_power or not crash.is_kill:
-            # Nobody brings key files to the disk: what is damaged is found when it is read.
-            problems = [problem for problem in problems if ".keys: " not in problem]
-        raise_for(problems, "the check of the directory")
+        raise_for(check_directory(process.data).problems, "the check of the directory")
 
 
 async def _finish(
@@ -354,7 +346,10 @@ async def _compare_keys(workload: Workload, logs: Logs) -> list[str]:
 def compare_at_start(process: Process, book: Book, crash: Crash) -> None:
     """What must hold as soon as a broker runs again."""
     broker = process.broker
-    wrong = book.compare_at_start(logs_of(broker), crash)
+    # Files that a failing disk keeps from being recovered are left as they are for the next start.
+    unserved = unserved_queues(broker)
+    assert not unserved or process.disk.hit, f"{list(broker.store.damaged)}"
+    wrong = book.compare_at_start(logs_of(broker), crash, unserved)
     for topic, queue_id in queues_of(broker):
         config = broker.topics.get(topic)
         if config is None:
@@ -363,24 +358,17 @@ def compare_at_start(process: Process, book: Book, crash: Crash) -> None:
             wrong.append(f"{topic} has messages in queue {queue_id}, of {config.read_queue_nums}")
     for _, topic, offsets in broker.offsets:
         for queue_id, offset in offsets.items():
+            if (topic, queue_id) in unserved:
+                continue
             queue_log = broker.store.find_log(topic, queue_id)
             end = 0 if queue_log is None else queue_log.max_offset
             wrong += book.compare_offset((topic, queue_id), offset, end, crash)
-    for topic, queue_id in book.commits:
+    for topic, queue_id in book.commits.keys() - unserved:
         queue_log = broker.store.find_log(topic, queue_id)
         end = 0 if queue_log is None else queue_log.max_offset
         stands_at = broker.offsets.get(GROUP, topic, queue_id)
         wrong += book.compare_offset((topic, queue_id), stands_at, end, crash)
     raise_for(wrong, "right after the start")
-
-
-def _has_unread_queues(process: Process) -> bool:
-    """Whether the broker goes on without queues that the disk failed to read.
-
-    They must be there again when it starts with a disk that is well.
-    """
-    causes = [error.__cause__ for error in process.broker.store.damaged]
-    return bool(process.disk.hit and causes) and all(isinstance(e, OSError) for e in causes)
 
 
 def _time_of(run: Recording, position: int) -> int:

@@ -46,13 +46,21 @@ KEEP_MS = 10**12
 
 
 def logs_of(broker: Broker) -> Logs:
-    """Everything that a broker's own logs hold."""
-    return {queue: in_log(broker, *queue) for queue in queues_of(broker)}
+    """Everything that a broker's own logs hold, but for queues that it does not serve."""
+    unserved = unserved_queues(broker)
+    return {queue: in_log(broker, *queue) for queue in queues_of(broker) if queue not in unserved}
 
 
 def queues_of(broker: Broker) -> list[Queue]:
     """The queues that were ever written to."""
     return sorted((known.topic, known.queue_id) for known in broker.store.known)
+
+
+def unserved_queues(broker: Broker) -> set[Queue]:
+    """The queues that the broker cannot serve until its next start, and says so."""
+    unserved = {queue for queue in queues_of(broker) if broker.store.log_if_sound(*queue) is None}
+    assert unserved <= {(error.topic, error.queue_id) for error in broker.store.damaged}
+    return unserved
 
 
 class Workload:
@@ -240,7 +248,7 @@ class Workload:
 
     async def commit_offset(self) -> None:
         queue_id = self._queue_of(TOPIC)
-        queue_log = self.broker.store.find_log(TOPIC, queue_id)
+        queue_log = self.broker.store.log_if_sound(TOPIC, queue_id)
         if queue_log is None or queue_log.max_offset == queue_log.min_offset:
             return
         commits = self.book.commits.setdefault((TOPIC, queue_id), [])
@@ -300,7 +308,9 @@ class Workload:
             self.broker.retention.reserved_ms = KEEP_MS
         after = logs_of(self.broker)
         for queue, messages in before.items():
-            left = {m.body for m in after.get(queue, [])}
+            if queue not in after:
+                continue
+            left = {m.body for m in after[queue]}
             for message in messages:
                 entry = self.book.entries.get((queue[0], message.body))
                 if entry is not None and message.body not in left:

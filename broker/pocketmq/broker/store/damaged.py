@@ -24,7 +24,11 @@ REQUIRED_TOPICS = frozenset(
 LASTING_ERRORS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ELOOP}
 )
-"""What the system says of files that cannot be used as they are; other errors may pass."""
+"""What the system says of files that cannot be used as they are; other errors may pass.
+
+After an error of the disk (EIO) nobody knows what it has of a log that was half recovered: the next
+start does all of that again, and takes the queue back into service if it can.
+"""
 
 _STATE = "damaged_queues"
 

@@ -14,6 +14,7 @@ OperatingError
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from pocketmq.protocol.errors import OperatingError
@@ -85,6 +86,8 @@ class DamagedQueueError(FormatError):
         self.topic, self.queue_id, self.directory = topic, queue_id, directory
         if isinstance(cause, VersionError):
             self.remedy = "run the version of PocketMQ that wrote it"
+        elif isinstance(cause, OSError) and cause.errno == errno.EIO:
+            self.remedy = "look whether the disk is sound, then start the broker again"
         elif isinstance(cause, OSError):
             self.remedy = "make the files readable and writable for the broker's user"
         else:

@@ -63,3 +63,6 @@ def test_the_remedy_is_that_of_the_cause(metadata: Metadata) -> None:
         "queue 1 of T is not served: queues/T/1/0.log: Permission denied; make the files readable "
         "and writable for the broker's user"
     )
+    failed = OSError(errno.EIO, os.strerror(errno.EIO), str(PLACE))
+    remedy = "look whether the disk is sound, then start the broker again"
+    assert damaged.note("T", 2, failed).remedy == remedy

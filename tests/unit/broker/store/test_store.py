@@ -31,6 +31,7 @@ from unit.broker.store.stores import (
 from pocketmq.broker.store.check import check_directory
 from pocketmq.broker.store.disk import DiskGuard, DiskUse
 from pocketmq.broker.store.errors import (
+    DamagedQueueError,
     DirectoryInUseError,
     DiskFullError,
     FormatError,
@@ -478,6 +479,42 @@ async def test_a_damaged_topic_can_be_deleted(data: Path, clock: VirtualClock) -
     assert not (data / "queues" / TOPIC).exists()
     put(store, b"again")
     await store.close()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("failing", range(4))
+async def test_an_error_of_the_disk_while_a_queue_is_recovered_lasts_until_the_next_start(
+    data: Path, clock: VirtualClock, failing: int, is_killed: bool
+) -> None:
+    """The others are served meanwhile, and nothing is lost."""
+    store = open_store(data, clock)
+    sent = [bytes((65 + n,)) * 300 for n in range(5)]
+    put(store, *sent)
+    put(store, b"other", topic="Other")
+    abandon(store)
+    files = FailingFiles()
+    files.fail_after(failing, errno.EIO, part=0.3)
+    store = open_store(data, clock, files=files)
+    assert files.failed
+    (error,) = store.damaged
+    assert (error.topic, error.queue_id) == (TOPIC, 0)
+    assert "Input/output error; look whether the disk is sound" in str(error)
+    assert store.end_offset(TOPIC, 0) is None
+    with pytest.raises(DamagedQueueError):
+        store.queue_log(TOPIC, 0)
+    assert bodies(store, "Other") == [b"other"]
+    put(store, b"more", topic="Other")
+    if is_killed:
+        abandon(store)
+    else:
+        await store.close()
+    store = open_store(data, clock)
+    assert list(store.damaged) == []
+    assert bodies(store) == sent
+    assert bodies(store, "Other") == [b"other", b"more"]
+    put(store, b"next")
+    await store.close()
+    assert_sound(data)
 
 
 async def test_a_copy_of_a_running_store_can_be_opened(store: MessageStore, data: Path) -> None:
