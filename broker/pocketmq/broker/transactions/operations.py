@@ -86,7 +86,7 @@ class Operations:
     def write(self) -> None:
         """Appends what waits; it is stored with the store's next commit."""
         self._is_due = False
-        self._repetition = None
+        self._cancel_repetition()
         waiting, self._waiting = self._waiting, []
         by_outcome: dict[int, list[Ended]] = defaultdict(list)
         for ended in waiting:
@@ -136,12 +136,15 @@ class Operations:
         if again:
             log.warning("what became of %d half messages cannot be written: %s", len(again), error)
             self._waiting += again
-            if not self._is_due:
-                self._is_due = True
+            # What ends meanwhile does not wait for that: a client does.
+            if not self._is_due and self._repetition is None:
                 self._repetition = self._store.clock.call_later(RETRY_MS / 1000, self.write)
 
     def close(self) -> None:
         """Writes no more: the store is about to be closed, and may be another broker's soon."""
+        self._cancel_repetition()
+
+    def _cancel_repetition(self) -> None:
         if self._repetition is not None:
             self._repetition.cancel()
             self._repetition = None

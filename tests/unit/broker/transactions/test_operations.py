@@ -85,6 +85,26 @@ async def test_a_failed_write_is_repeated_unless_somebody_is_told(
     await store.close()
 
 
+async def test_who_wants_to_know_does_not_wait_for_a_repetition(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    files = FailingFiles()
+    store = open_store(tmp_path / "data", clock, LARGE, files)
+    operations = Operations(store)
+    told: list[OperatingError | None] = []
+    files.fail_after(0, errno.EIO, failures=None)
+    operations.add(1, COMMITTED)
+    await settle()
+    files.heal()
+    timers = clock.pending_timers
+    operations.add(2, COMMITTED, told.append)
+    await settle()
+    assert told == [None]
+    assert [offsets for _, offsets in operations.replay(0)] == [[1, 2]]
+    assert clock.pending_timers == timers - 1
+    await store.close()
+
+
 async def test_nothing_is_written_behind_the_end(tmp_path: Path, clock: VirtualClock) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
