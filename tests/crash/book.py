@@ -273,8 +273,15 @@ class Book:
             for name in ("ended", "recalled"):
                 if not self.is_promised(getattr(entry, name), crash):
                     setattr(entry, name, None)
+        # What was not saved by then is not saved by what the next process saves.
         self.commits = {
-            queue: [c for c in commits if c.since <= crash.position]
+            queue: [
+                c
+                if c.acked is not None and self._is_flushed(c.acked, crash)
+                else Commit(c.since, None, c.offset)
+                for c in commits
+                if c.since <= crash.position
+            ]
             for queue, commits in self.commits.items()
         }
         self.marks = [m for m in self.marks if m.end <= crash.position]
