@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.broker.store.errors import DamagedQueueError, FormatError
+from pocketmq.broker.store.errors import DamagedQueueError, FormatError, WriteFailedError
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.protocol import names
 
@@ -104,7 +104,10 @@ class DamagedQueues:
         if (topic, queue_id) not in self._errors:
             log.error("%s", found)
             self._errors[topic, queue_id] = found
-            self.save()
+            try:
+                self.save()
+            except WriteFailedError as e:
+                log.warning("the next start may look at this queue only when it is used: %s", e)
         return found
 
     def forget_topic(self, topic: str) -> None:

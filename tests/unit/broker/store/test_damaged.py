@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.broker.store.disks import refuse_changes
 
 from pocketmq.broker.store.damaged import DamagedQueues
 from pocketmq.broker.store.errors import DamagedQueueError, FormatError, VersionError
@@ -52,6 +53,14 @@ def test_a_queue_with_a_damaged_record_may_be_opened_again(metadata: Metadata) -
     with pytest.raises(DamagedQueueError, match="queue 1 of T"), damaged.noted("T", 1):
         pytest.fail("it was opened again")
     assert len(damaged) == 2
+
+
+def test_what_is_damaged_is_told_though_it_cannot_be_kept(metadata: Metadata) -> None:
+    damaged = DamagedQueues(Path("data"), metadata)
+    refuse_changes(metadata, "state")
+    with pytest.raises(DamagedQueueError, match="it is torn"), damaged.noted("T", 1):
+        raise FormatError(PLACE, "it is torn")
+    assert len(damaged) == 1
 
 
 def test_the_remedy_is_that_of_the_cause(metadata: Metadata) -> None:
