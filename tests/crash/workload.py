@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -311,10 +312,11 @@ class Workload:
         for queue, messages in before.items():
             if queue not in after:
                 continue
-            left = {m.body for m in after[queue]}
-            for message in messages:
-                entry = self.book.entries.get((queue[0], message.body))
-                if entry is not None and message.body not in left:
+            # Of what came twice the first may be gone, and nobody has promised the second.
+            gone = Counter(m.body for m in messages) - Counter(m.body for m in after[queue])
+            for body in gone:
+                entry = self.book.entries.get((queue[0], body))
+                if entry is not None:
                     entry.expired = entry.expired or since
 
     async def pass_time(self) -> None:
