@@ -221,7 +221,8 @@ class Explorer:
             try:
                 process.start()
                 compare_at_start(process, book, crash)
-                book.go_on(logs_of(process.broker), crash, unserved_queues(process.broker))
+                logs = logs_of(process.broker)
+                book.go_on(logs, crash, unserved_queues(process.broker, logs))
                 book.note_places(process.broker.offsets)
                 refused = self._work(process, book, chance, steps, f"b{self.states}")
                 reason = process.broker.store.failed_reason
@@ -347,9 +348,10 @@ def compare_at_start(process: Process, book: Book, crash: Crash) -> None:
     """What must hold as soon as a broker runs again."""
     broker = process.broker
     # Files that a failing disk keeps from being recovered are left as they are for the next start.
-    unserved = unserved_queues(broker)
+    logs = logs_of(broker)
+    unserved = unserved_queues(broker, logs)
     assert not unserved or process.disk.hit, f"{list(broker.store.damaged)}"
-    wrong = book.compare_at_start(logs_of(broker), crash, unserved)
+    wrong = book.compare_at_start(logs, crash, unserved)
     for topic, queue_id in queues_of(broker):
         config = broker.topics.get(topic)
         if config is None:

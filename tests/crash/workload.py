@@ -47,9 +47,15 @@ KEEP_MS = 10**12
 
 
 def logs_of(broker: Broker) -> Logs:
-    """Everything that a broker's own logs hold, but for queues that it does not serve."""
-    unserved = unserved_queues(broker)
-    return {queue: in_log(broker, *queue) for queue in queues_of(broker) if queue not in unserved}
+    """Everything that a broker's own logs hold, but for queues that it cannot serve."""
+    return {queue: in_log(broker, *queue) for queue in queues_of(broker) if _is_open(broker, queue)}
+
+
+def _is_open(broker: Broker, queue: Queue) -> bool:
+    try:
+        return broker.store.log_if_sound(*queue) is not None
+    except OSError:
+        return False  # there was no room to recover it: it is tried again
 
 
 def queues_of(broker: Broker) -> list[Queue]:
@@ -57,11 +63,9 @@ def queues_of(broker: Broker) -> list[Queue]:
     return sorted((known.topic, known.queue_id) for known in broker.store.known)
 
 
-def unserved_queues(broker: Broker) -> set[Queue]:
-    """The queues that the broker cannot serve until its next start, and says so."""
-    unserved = {queue for queue in queues_of(broker) if broker.store.log_if_sound(*queue) is None}
-    assert unserved <= {(error.topic, error.queue_id) for error in broker.store.damaged}
-    return unserved
+def unserved_queues(broker: Broker, logs: Logs) -> set[Queue]:
+    """The queues that the broker could not serve when it was asked for its logs."""
+    return set(queues_of(broker)) - logs.keys()
 
 
 class Workload:
@@ -249,6 +253,8 @@ class Workload:
 
     async def commit_offset(self) -> None:
         queue_id = self._queue_of(TOPIC)
+        if not _is_open(self.broker, (TOPIC, queue_id)):
+            return
         queue_log = self.broker.store.log_if_sound(TOPIC, queue_id)
         if queue_log is None or queue_log.max_offset == queue_log.min_offset:
             return
