@@ -164,6 +164,9 @@ def _find_segments(
     logs = sorted(name for name in names if name.endswith(".log"))
     for index, name in enumerate(logs):
         path = directory / name
+        if segments and _never_began(files, path, segments[-1]):
+            remove_segments(files, [path])
+            continue
         header = files.read(path, 0, HEADER_SIZE)
         is_new = (is_known or name is logs[-1]) and _begins_behind(path, vouched.position)
         if is_unfinished(header) and is_new:
@@ -180,6 +183,27 @@ def _find_segments(
         if suffix == "merge" or (suffix in ("idx", "keys") and f"{stem}.log" not in names):
             files.delete(directory / name)
     return segments, cut_size
+
+
+def _never_began(files: Files, path: Path, before: Segment) -> bool:
+    """Whether a segment holds nothing, and the one before it went on behind its beginning.
+
+    It could neither be begun nor removed.
+    """
+    if files.size(path) > HEADER_SIZE or not path.stem.isdecimal():
+        return False
+    position = int(path.stem)
+    at = position - before.base_position + HEADER_SIZE
+    size = int.from_bytes(files.read(before.log_path, at, 4), "big")
+    if not 0 < size <= RECORD_SIZE_MAX:
+        return False
+    record = files.read(before.log_path, at, size)
+    if check_record(record, 0, len(record)) != size:
+        return False
+    return bool(
+        _OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)[1]
+        == physical_offset(before.log_number, position)
+    )
 
 
 def remove_segments(files: Files, paths: list[Path]) -> int:

@@ -312,6 +312,24 @@ def test_a_new_segment_without_records_gives_way_to_those_before_it(
     assert_sound(root)
 
 
+@pytest.mark.parametrize("size", [0, 19, 64])
+def test_a_segment_that_could_neither_be_begun_nor_removed_takes_nothing_away(
+    files: Files, root: Path, size: int
+) -> None:
+    """The checkpoint lies behind its beginning: the older segment has gone on."""
+    queue_log = written(files, root, 100)
+    begun = queue_log.begin_segment(BORN_MS)
+    header = files.read(begun.log_path, 0, size)
+    files.delete(begun.log_path)
+    queue_log = reopen(files, root).queue_log
+    add(queue_log, b"B" * 50)
+    checkpoint = checkpoint_of(queue_log)
+    begun.log_path.write_bytes(header)
+    assert bodies(reopen(files, root, checkpoint).queue_log) == [100, 50]
+    assert len(logs(root)) == 1
+    assert_sound(root)
+
+
 @pytest.mark.parametrize("header", [b"", b"PMQLOG", bytes(64), bytes(500)])
 def test_a_segment_that_was_just_begun_holds_nothing(
     files: Files, root: Path, header: bytes
