@@ -144,6 +144,8 @@ async def create_topics(prefix: str, queues: int) -> list[tuple[str, int]]:
     per_topic = min(queues, QUEUES_PER_TOPIC)
     names = [f"{prefix}-{i}" for i in range(queues // per_topic)]
     async with Admin(NAMESRV) as admin:
+        while not await admin.brokers():  # noqa: ASYNC110 - a server outside of this process
+            await asyncio.sleep(0.1)  # RocketMQ says that it is up before it has registered
         limit = asyncio.Semaphore(TOPICS_MADE_TOGETHER)
 
         async def create(name: str) -> None:
