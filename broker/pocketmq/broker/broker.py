@@ -139,59 +139,89 @@ class Broker:
         await stack.aclose()
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        config, clock = self.config, self.clock
+        self._open_store(stack)
+        self._open_tables(stack)
+        await self._open_deliveries(stack)
+        self._follow_the_store(stack)
+        store_host = await self._listen(stack)
+
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        self.registration = Registration(self.config, self.address, self.topics, self.clock.machine)
+        stack.push_async_callback(self.registration.close)
+        stack.push_async_callback(self.registration.unregister)
+        await self._run(tasks, store_host)
+        log.info(
+            "%s serves %s from %s", self.config.broker_name, self.address, self.store.directory
+        )
+
+    def _open_store(self, stack: AsyncExitStack) -> None:
+        """Recovers what was stored, and the settings that were changed while it ran."""
+        config = self.config
         self.store = store = MessageStore(
-            Path(config.store_path_root_dir), store_settings(config), clock, self._files
+            Path(config.store_path_root_dir), store_settings(config), self.clock, self._files
         )
         stack.push_async_callback(store.close)
         own = Owner(config.broker_cluster_name, config.broker_name, config.broker_id)
         claim(store.directory, store.metadata, own)
-        self.settings = LiveSettings(config, store.metadata, clock)
-        self.config = config = self.settings.config
-        store.use(store_settings(config))
-        self.topics = topics = TopicTable(store.metadata, clock)
-        self.groups = GroupTable(
-            store.metadata, clock, auto_create=config.auto_create_subscription_group
-        )
-        self.offsets = ConsumerOffsets(store.metadata)
-        if not store.was_clean:
-            self.offsets.bring_back(store.end_offset)
+        self.settings = LiveSettings(config, store.metadata, self.clock)
+        self.config = self.settings.config
+        store.use(store_settings(self.config))
+
+    def _open_tables(self, stack: AsyncExitStack) -> None:
+        """Topics, groups, clients, and how far they are."""
+        config, clock, metadata = self.config, self.clock, self.store.metadata
+        self.topics = TopicTable(metadata, clock)
+        self.groups = GroupTable(metadata, clock, auto_create=config.auto_create_subscription_group)
+        self.offsets = ConsumerOffsets(metadata)
+        if not self.store.was_clean:
+            self.offsets.bring_back(self.store.end_offset)
         stack.callback(self.offsets.save)
-        self.order_locks = OrderLocks(store.metadata, clock)
+        self.order_locks = OrderLocks(metadata, clock)
         self.progress = PullProgress(clock)
+        self.producers = ProducerTable()
+        self.consumers = ConsumerTable(self._members_changed)
+
+    async def _open_deliveries(self, stack: AsyncExitStack) -> None:
+        """What is stored now and delivered later: delays, timers, transactions."""
+        config, store, topics, groups = self.config, self.store, self.topics, self.groups
         levels = parse_delay_levels(config.message_delay_level)
         self.schedule = Schedule(
-            levels, store, topics, self.groups, timer_settings(config), self._chance
+            levels, store, topics, groups, timer_settings(config), self._chance
         )
         stack.push_async_callback(self.schedule.close)
-        self.transactions = Transactions(store, RealTargets(store, topics, self.groups))
+        self.transactions = Transactions(store, RealTargets(store, topics, groups))
         await self.transactions.open()
         stack.push_async_callback(self.transactions.close)
+
+    def _follow_the_store(self, stack: AsyncExitStack) -> None:
+        """What looks at every message that comes or goes, and at how hard that is."""
+        config, clock, store = self.config, self.clock, self.store
         self.retention = Retention(store, reserved_ms(config), self._still_needs)
         self.statistics = Statistics(
             config.broker_cluster_name, store, self.progress,
             self.schedule.timers.delivery.delivered, clock,
         )  # fmt: skip
-        self.producers = ProducerTable()
-        self.consumers = ConsumerTable(self._members_changed)
         self.polling = LongPolling(clock.machine, config.max_held_pulls)
         store.on_appended = self.polling.arrived
         self.backlog = WriteBacklog(store, backlog_settings(config))
-        self.pressure = pressure = Pressure(
+        self.pressure = Pressure(
             LoopWatch(clock.machine),
             FrameBudget(clock.machine, config.unread_size_max),
             SlowReaders(clock.machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
             self.backlog,
         )
-        stack.callback(pressure.watch.close)
+        stack.callback(self.pressure.watch.close)
         self.keys = KeyIndex(store)
         store.on_checkpointed = self.keys.want
 
+    async def _listen(self, stack: AsyncExitStack) -> bytes:
+        """Takes connections and answers them; returns the host that stored messages name."""
+        config, store, pressure = self.config, self.store, self.pressure
         self.handlers: dict[int, Handler] = {}
-        handlers = self.handlers
         self.server = server = Server(
-            clock,
-            handlers,
+            self.clock,
+            self.handlers,
             limits=Limits(
                 idle_timeout_s=config.connection_idle_timeout / 1000,
                 write_buffer_max=config.write_buffer_max,
@@ -215,16 +245,9 @@ class Broker:
         self._restore_topics()
         self.schedule.start()
         store_host = encode_host(self._advertised_host(), server.port)
-        handlers.update(handler_table(self, store_host, self._chance))
+        self.handlers.update(handler_table(self, store_host, self._chance))
         self.vip_port = await listen_for_vips(server, config)
-
-        tasks = Tasks()
-        stack.push_async_callback(tasks.close)
-        self.registration = Registration(config, self.address, topics, clock.machine)
-        stack.push_async_callback(self.registration.close)
-        stack.push_async_callback(self.registration.unregister)
-        await self._run(tasks, store_host)
-        log.info("%s serves %s from %s", config.broker_name, self.address, store.directory)
+        return store_host
 
     async def _run(self, tasks: Tasks, store_host: bytes) -> None:
         """Registers, and starts what happens by itself from now on."""

@@ -26,6 +26,49 @@ TIMER_DELAY_SEC_MAX = 2**31 - 1
 """RocketMQ's number has 32 bits: 68 years."""
 
 
+RANGES: dict[str, tuple[int, int]] = {
+    "broker_id": (0, 2**31),
+    "listen_port": (0, 65535),
+    "flush_interval_commit_log": (1, 600_000),
+    "sync_flush_timeout": (1, 600_000),
+    "wait_time_mills_in_send_queue": (1, 600_000),
+    "os_page_cache_busy_time_out_mills": (1, 600_000),
+    "flush_backlog_size_max": (64 * 1024, 1 << 40),
+    "flush_consumer_offset_interval": (1, 600_000),
+    "segment_size": (64 * 1024, 16 * 1024 * MIB),
+    "open_files_max": (16, 1_000_000),
+    "file_reserved_time": (1, 24 * 3650),
+    "clean_resource_interval": (100, 3_600_000),
+    "disk_space_warning_level_ratio": (1, 100),
+    "disk_space_clean_forcibly_ratio": (1, 100),
+    "disk_space_free_min": (0, 1 << 62),
+    "default_topic_queue_nums": (1, 65536),
+    "max_message_size": (1, 15 * MIB),
+    "broker_permission": (0, 7),
+    "flush_delay_offset_interval": (1, 600_000),
+    "transaction_check_interval": (1, 86_400_000),
+    "transaction_time_out": (0, 86_400_000),
+    "transaction_check_max": (1, 1_000_000),
+    "timer_max_delay_sec": (1, TIMER_DELAY_SEC_MAX),
+    "timer_congest_num_each_slot": (1, CONGESTION_UNLIMITED),
+    "register_name_server_period": (10_000, 60_000),
+    "register_broker_timeout_mills": (1, 600_000),
+    "short_polling_time_mills": (0, 600_000),
+    "max_transfer_count_on_message_in_memory": (1, 65536),
+    "max_transfer_bytes_on_message_in_memory": (1, 15 * MIB),
+    "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
+    "max_held_pulls": (0, 10_000_000),
+    "channel_expired_timeout": (1000, 86_400_000),
+    "connection_idle_timeout": (1000, 86_400_000),
+    "write_buffer_max": (2 * MIB, 1 << 40),
+    "unsent_size_max": (2 * MIB, 1 << 40),
+    "slow_reader_timeout": (100, 86_400_000),
+    "unread_size_max": (MIB, 1 << 40),
+    "connections_max": (1, 1_000_000),
+}
+"""The least and the most that a number may be, by attribute."""
+
+
 class BrokerConfig(
     msgspec.Struct,
     rename="camel",
@@ -196,57 +239,10 @@ class BrokerConfig(
             )
         if not self.broker_name or not self.broker_cluster_name:
             raise ConfigError("brokerName and brokerClusterName must not be empty")
-        for key, value, low, high in (
-            ("listenPort", self.listen_port, 0, 65535),
-            ("brokerId", self.broker_id, 0, 2**31),
-            ("defaultTopicQueueNums", self.default_topic_queue_nums, 1, 65536),
-            ("segmentSize", self.segment_size, 64 * 1024, 16 * 1024 * MIB),
-            ("openFilesMax", self.open_files_max, 16, 1_000_000),
-            ("maxMessageSize", self.max_message_size, 1, 15 * MIB),
-            ("maxTransferBytesOnBulk", self.max_transfer_bytes_on_bulk, 64 * 1024, 15 * MIB),
-            (
-                "maxTransferCountOnMessageInMemory",
-                self.max_transfer_count_on_message_in_memory,
-                1,
-                65536,
-            ),
-            ("fileReservedTime", self.file_reserved_time, 1, 24 * 3650),
-            ("brokerPermission", self.broker_permission, 0, 7),
-            ("flushIntervalCommitLog", self.flush_interval_commit_log, 1, 600_000),
-            ("syncFlushTimeout", self.sync_flush_timeout, 1, 600_000),
-            ("waitTimeMillsInSendQueue", self.wait_time_mills_in_send_queue, 1, 600_000),
-            ("osPageCacheBusyTimeOutMills", self.os_page_cache_busy_time_out_mills, 1, 600_000),
-            ("flushBacklogSizeMax", self.flush_backlog_size_max, 64 * 1024, 1 << 40),
-            ("cleanResourceInterval", self.clean_resource_interval, 100, 3_600_000),
-            ("registerBrokerTimeoutMills", self.register_broker_timeout_mills, 1, 600_000),
-            ("channelExpiredTimeout", self.channel_expired_timeout, 1000, 86_400_000),
-            ("connectionIdleTimeout", self.connection_idle_timeout, 1000, 86_400_000),
-            ("writeBufferMax", self.write_buffer_max, 2 * MIB, 1 << 40),
-            ("unsentSizeMax", self.unsent_size_max, 2 * MIB, 1 << 40),
-            ("slowReaderTimeout", self.slow_reader_timeout, 100, 86_400_000),
-            ("unreadSizeMax", self.unread_size_max, MIB, 1 << 40),
-            ("connectionsMax", self.connections_max, 1, 1_000_000),
-            ("maxHeldPulls", self.max_held_pulls, 0, 10_000_000),
-            ("shortPollingTimeMills", self.short_polling_time_mills, 0, 600_000),
-            (
-                "maxTransferBytesOnMessageInMemory",
-                self.max_transfer_bytes_on_message_in_memory,
-                1,
-                15 * MIB,
-            ),
-            ("diskSpaceFreeMin", self.disk_space_free_min, 0, 1 << 62),
-            ("flushConsumerOffsetInterval", self.flush_consumer_offset_interval, 1, 600_000),
-            ("flushDelayOffsetInterval", self.flush_delay_offset_interval, 1, 600_000),
-            ("transactionCheckInterval", self.transaction_check_interval, 1, 86_400_000),
-            ("transactionTimeOut", self.transaction_time_out, 0, 86_400_000),
-            ("transactionCheckMax", self.transaction_check_max, 1, 1_000_000),
-            ("timerMaxDelaySec", self.timer_max_delay_sec, 1, TIMER_DELAY_SEC_MAX),
-            ("timerCongestNumEachSlot", self.timer_congest_num_each_slot, 1, CONGESTION_UNLIMITED),
-            ("registerNameServerPeriod", self.register_name_server_period, 10_000, 60_000),
-            ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 1, 100),
-            ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 1, 100),
-        ):
+        for attribute, (low, high) in RANGES.items():
+            value = getattr(self, attribute)
             if not low <= value <= high:
+                key = _KEYS[attribute]
                 raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")
         if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
             raise ConfigError(
@@ -263,3 +259,6 @@ class BrokerConfig(
     def advertise_text(self) -> str:
         """The rules of `advertise` as name servers read them; empty without rules."""
         return msgspec.json.encode(self.advertise).decode() if self.advertise else ""
+
+
+_KEYS = {field.name: field.encode_name for field in msgspec.structs.fields(BrokerConfig)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from typing import Protocol, cast
 
 from pocketmq.protocol import frames
@@ -38,7 +39,7 @@ class Chunks(Protocol):
         """They have been handled."""
 
 
-class FrameStream(asyncio.Protocol):
+class FrameStream(asyncio.Protocol, ABC):
     """One socket's frames: taken a chunk at a time, written a turn of the loop at a time.
 
     A peer that does not read pauses it, one that is quiet or garbled ends it. What a frame means is
@@ -83,11 +84,13 @@ class FrameStream(asyncio.Protocol):
         self._timer: Timer | None = None  # for the idle limit, then for the end of a close
         self._last_activity = clock.monotonic()
 
+    @abstractmethod
     def _take_request(self, request: Command) -> None:
-        raise NotImplementedError
+        """Takes what the peer asks for."""
 
+    @abstractmethod
     def _take_response(self, response: Command) -> None:
-        raise NotImplementedError
+        """Takes what the peer answers."""
 
     # -- asyncio.Protocol ---------------------------------------------------------------------
 
