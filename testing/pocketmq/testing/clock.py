@@ -94,5 +94,19 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 async def settle(turns: int = SETTLE_TURNS) -> None:
     """Lets every task that can run do so."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
+    await pass_turns(turns)
+
+
+async def pass_turns(count: int) -> None:
+    """Lets so many turns of the running loop pass, without a step of a task in each."""
+    loop = asyncio.get_running_loop()
+    passed: asyncio.Future[None] = loop.create_future()
+
+    def turn(left: int) -> None:
+        if left:
+            loop.call_soon(turn, left - 1)
+        elif not passed.done():
+            passed.set_result(None)
+
+    loop.call_soon(turn, count)
+    await passed

@@ -7,6 +7,7 @@ import logging
 import weakref
 from typing import Protocol
 
+from pocketmq.testing.clock import pass_turns
 from pocketmq.testing.travel_clock import TravelClock, WatchedClock
 from pocketmq.transport.clock import SystemClock, within
 
@@ -119,7 +120,7 @@ class Settling:
         """Turns of this loop, until some have passed in which nothing happened."""
         turns, seen = FIRST_TURNS, self._seen()
         for _ in range(OWN_ROUNDS_MAX):
-            await _turns(turns)
+            await pass_turns(turns)
             if seen == (seen := self._seen()):
                 return
             turns = OWN_TURNS
@@ -128,7 +129,7 @@ class Settling:
         return self._machine.looks + (self._travel.looks if self._travel else 0)
 
     async def _turns_of(self, loop: asyncio.AbstractEventLoop) -> None:
-        future = asyncio.run_coroutine_threadsafe(_turns(OTHER_TURNS), loop)
+        future = asyncio.run_coroutine_threadsafe(pass_turns(OTHER_TURNS), loop)
         try:
             await within(self._machine, PATIENCE_S, asyncio.wrap_future(future))
         except TimeoutError:
@@ -137,18 +138,3 @@ class Settling:
         except asyncio.CancelledError:
             if not future.cancelled():
                 raise
-
-
-async def _turns(count: int) -> None:
-    """Lets so many turns of the running loop pass."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def turn(left: int) -> None:
-        if left:
-            loop.call_soon(turn, left - 1)
-        elif not done.done():
-            done.set_result(None)
-
-    loop.call_soon(turn, count)
-    await done
