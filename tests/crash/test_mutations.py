@@ -11,7 +11,7 @@ from crash.crash_runs import Explorer, Recording
 
 from pocketmq.broker.delay import progress
 from pocketmq.broker.offsets import ConsumerOffsets
-from pocketmq.broker.store import recovery
+from pocketmq.broker.store import recovery, scan
 from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
@@ -100,7 +100,7 @@ def removed_segments_return(patch: pytest.MonkeyPatch) -> None:
 def records_unchecked(patch: pytest.MonkeyPatch) -> None:
     """Recovery takes every record for sound."""
     patch.setattr(
-        recovery, "check_record", lambda data, at, _: int.from_bytes(data[at : at + 4], "big")
+        scan, "check_record", lambda data, at, _: int.from_bytes(data[at : at + 4], "big")
     )
 
 

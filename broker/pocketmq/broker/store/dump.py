@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.check import queue_places
 from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.recovery import scan
+from pocketmq.broker.store.scan import scan
 from pocketmq.broker.store.segment import (
     ENTRY,
     ENTRY_SIZE,

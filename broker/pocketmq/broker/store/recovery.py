@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.errors import FormatError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.scan import READ_SIZE, RECORD_SIZE_MAX, scan
 from pocketmq.broker.store.segment import (
     ENTRY,
     ENTRY_SIZE,
@@ -28,24 +28,17 @@ from pocketmq.broker.store.segment import (
     physical_offset,
     read_segment,
 )
-from pocketmq.broker.store.tags import FIELD_TOPICS, encoded_tags_code, own_field
-from pocketmq.protocol.records import (
-    PHYSICAL_OFFSET_AT,
-    QUEUE_OFFSET_AT,
-    check_record,
-    read_store_timestamp,
-    topic_and_properties,
-)
+from pocketmq.protocol.records import PHYSICAL_OFFSET_AT, check_record
 
 log = logging.getLogger("pocketmq.store")
 
-_OFFSETS = struct.Struct(">qq")
-_INT = struct.Struct(">I")
-READ_SIZE = 4 * 1024 * 1024
-"""Bytes that a scan reads at once, unless a record is larger."""
+_PLACE = struct.Struct(">q")
 
-RECORD_SIZE_MAX = 17 * 1024 * 1024
-"""No record is larger: it came in one frame of 16 MiB."""
+_REMADE = ".remade"
+"""An index that is made again has this ending until it is on the disk."""
+
+UNFINISHED_SUFFIXES = (".merge", _REMADE)
+"""Of files that were not finished: the next start removes them."""
 
 
 class Checkpoint(NamedTuple):
@@ -54,16 +47,6 @@ class Checkpoint(NamedTuple):
     position: int = 0
     offset: int = 0
     timestamp: int = 0
-
-
-class ScannedRecord(NamedTuple):
-    """A sound record that a scan found."""
-
-    position: int
-    size: int
-    offset: int
-    tags_code: int
-    timestamp: int
 
 
 class Recovered(NamedTuple):
@@ -179,8 +162,9 @@ def _find_segments(
             )
         segments.append(segment)
     for name in names:
-        stem, _, suffix = name.rpartition(".")
-        if suffix == "merge" or (suffix in ("idx", "keys") and f"{stem}.log" not in names):
+        stem, suffix = os.path.splitext(name)
+        is_alone = suffix in (".idx", ".keys") and f"{stem}.log" not in names
+        if is_alone or suffix in UNFINISHED_SUFFIXES:
             files.delete(directory / name)
     return segments, cut_size
 
@@ -200,10 +184,8 @@ def _never_began(files: Files, path: Path, before: Segment) -> bool:
     record = files.read(before.log_path, at, size)
     if check_record(record, 0, len(record)) != size:
         return False
-    return bool(
-        _OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)[1]
-        == physical_offset(before.log_number, position)
-    )
+    (place,) = _PLACE.unpack_from(record, PHYSICAL_OFFSET_AT)
+    return bool(place == physical_offset(before.log_number, position))
 
 
 def remove_segments(files: Files, paths: list[Path]) -> int:
@@ -222,7 +204,8 @@ def remove_unfinished(files: Files, directory: Path) -> None:
     """Removes what is left of a queue that was just begun when a crash came, and holds nothing."""
     if directory.is_dir():
         remove_segments(files, sorted(directory.glob("*.log")))
-        if all(path.suffix in (".idx", ".keys", ".merge") for path in directory.iterdir()):
+        left = (".idx", ".keys", *UNFINISHED_SUFFIXES)
+        if all(path.suffix in left for path in directory.iterdir()):
             files.delete_directory(directory)
 
 
@@ -330,11 +313,9 @@ def _check_finished(files: Files, segment: Segment, follower: Segment) -> None:
             files.truncate(segment.index_path, _index_size(segment, end))
         return
     log.warning("%s is missing or damaged: it is made again", segment.index_path)
-    start = Checkpoint(segment.base_position, segment.base_offset)
-    found = rebuild_index(files, segment, start)
+    found = remake_index(files, segment)
     if found[:2] != end[:2]:
         raise _damaged(segment, found)
-    files.sync(segment.index_path)
 
 
 def _damaged(segment: Segment, end: Checkpoint) -> FormatError:
@@ -382,14 +363,16 @@ def _recover_segment(
             f"the queue go on where it ends now by a repair",
         )
     is_sound = _is_index_sound(files, segment, start)
-    if not is_sound:
-        start = Checkpoint(segment.base_position, segment.base_offset, start.timestamp)
-    elif size == start.position and files.size(segment.index_path) == _index_size(segment, start):
+    index_size = files.size(segment.index_path) if is_sound else 0
+    if is_sound and (size, index_size) == (start.position, _index_size(segment, start)):
         return start, 0
     limit = None
     if follower is not None and size > follower.base_position and _has_records(files, follower):
         limit = follower.base_position
-    end = rebuild_index(files, segment, start, limit)
+    if is_sound or vouched_position <= segment.base_position:
+        end = _go_on_with_index(files, segment, start, limit)
+    else:
+        end = remake_index(files, segment, limit, start.timestamp)
     if end.position < vouched_position:
         raise _damaged(segment, end)
     cut_size = size - end.position
@@ -399,8 +382,6 @@ def _recover_segment(
         # The checkpoint vouches for all there is: no flush would bring what changed to the disk.
         files.sync(segment.log_path)
         files.sync(segment.index_path)
-    elif not is_sound and vouched_position > segment.base_position:
-        files.sync(segment.index_path)  # the checkpoint vouches for it, too
     if end.position == limit:
         log.warning("%s: bytes behind its last record are cut off", segment.log_path)
         return end, 0
@@ -415,22 +396,15 @@ def _index_size(segment: Segment, end: Checkpoint) -> int:
     return HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
 
 
-def rebuild_index(
-    files: Files, segment: Segment, start: Checkpoint, limit: int | None = None
+def _go_on_with_index(
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None
 ) -> Checkpoint:
-    """Makes the index again from a record of the log on; returns the end of the sound records.
+    """Makes the index again from where the checkpoint ends; returns the end of the sound records.
 
-    A record that begins at the limit is not taken, nor what is behind it.
+    The next checkpoint brings it to the disk. A record that begins at the limit is not taken, nor
+    what is behind it.
     """
-    entries = bytearray()
-    end = start
-    for record in scan(files, segment, start.position, start.offset):
-        if record.position == limit:
-            break
-        entries += ENTRY.pack(
-            physical_offset(segment.log_number, record.position), record.size, record.tags_code
-        )
-        end = Checkpoint(record.position + record.size, record.offset + 1, record.timestamp)
+    entries, end = _entries(files, segment, start, limit)
     if start.offset == segment.base_offset:
         files.create(segment.index_path, segment.header(INDEX_MAGIC))
     else:
@@ -440,43 +414,40 @@ def rebuild_index(
     return end
 
 
-def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator[ScannedRecord]:
-    """The sound records of a segment from a record's position on, up to the first bad one."""
-    base = segment.base_position - HEADER_SIZE
-    window, window_position = b"", position
-    while True:
-        at = position - window_position
-        size = check_record(window, at, len(window))
-        if not size and (at or not window):
-            # It may only be cut off by the window: look once more with the record at its start.
-            window = files.read(segment.log_path, position - base, READ_SIZE)
-            announced = int.from_bytes(window[:4], "big")
-            if READ_SIZE < announced <= RECORD_SIZE_MAX:
-                window = files.read(segment.log_path, position - base, announced)
-            window_position, at = position, 0
-            size = check_record(window, 0, len(window))
-        if not size:
-            return
-        queue_offset, place = _OFFSETS.unpack_from(window, at + QUEUE_OFFSET_AT)
-        if queue_offset != offset or place != physical_offset(segment.log_number, position):
-            return
-        yield ScannedRecord(
-            position,
-            size,
-            offset,
-            record_tags_code(window, at),
-            read_store_timestamp(window, at),
+def remake_index(
+    files: Files, segment: Segment, limit: int | None = None, timestamp: int = 0
+) -> Checkpoint:
+    """Makes an index again for which a checkpoint vouches; returns the end of the sound records.
+
+    It takes the old one's place when it is on the disk. After a flush that failed, the system would
+    show a sound index of which the disk has only parts, and nobody would make it again.
+
+    Args:
+        files, segment: of which it is.
+        limit: a record that begins there is not taken, nor what is behind it.
+        timestamp: the last store time if there is no sound record.
+    """
+    start = Checkpoint(segment.base_position, segment.base_offset, timestamp)
+    entries, end = _entries(files, segment, start, limit)
+    remade = segment.stem.with_suffix(_REMADE)
+    files.create(remade, segment.header(INDEX_MAGIC) + entries)
+    files.sync(remade)
+    files.replace(remade, segment.index_path)
+    files.sync_directory(remade.parent)
+    return end
+
+
+def _entries(
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None
+) -> tuple[bytes, Checkpoint]:
+    """Index entries of the sound records from one on, and where those end."""
+    entries = bytearray()
+    end = start
+    for record in scan(files, segment, start.position, start.offset):
+        if record.position == limit:
+            break
+        entries += ENTRY.pack(
+            physical_offset(segment.log_number, record.position), record.size, record.tags_code
         )
-        position += size
-        offset += 1
-
-
-def record_tags_code(data: bytes, position: int) -> int:
-    """The tags code of the record at a position."""
-    topic, properties = topic_and_properties(data, position)
-    if topic in FIELD_TOPICS:
-        return own_field(data, position)
-    return encoded_tags_code(properties)
-
-
-assert PHYSICAL_OFFSET_AT == QUEUE_OFFSET_AT + 8
+        end = Checkpoint(record.position + record.size, record.offset + 1, record.timestamp)
+    return bytes(entries), end

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.aside import Aside, copy_bytes
 from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.recovery import Checkpoint, rebuild_index
+from pocketmq.broker.store.recovery import Checkpoint, remake_index
 from pocketmq.broker.store.segment import (
     HEADER_SIZE,
     INDEX_MAGIC,
@@ -227,9 +227,7 @@ class QueueRepair:
 
     def _make_index(self, segment: Segment) -> None:
         self._aside.move(self._files, segment.index_path)
-        rebuild_index(self._files, segment, Checkpoint(segment.base_position, segment.base_offset))
-        self._files.sync(segment.index_path)
-        self._files.sync_directory(self._directory)
+        remake_index(self._files, segment)
 
     def _split(self, segment: Segment, begun: Segment, run: Run) -> None:
         base = segment.base_position - HEADER_SIZE

@@ -288,17 +288,22 @@ class MessageStore:
         queue_log = self._open_logs.recent.get(key) or self._open_logs.find(key)
         if queue_log is not None:
             return queue_log
-        known = self.known.get(topic, queue_id)
-        if known is None:
-            # files of an earlier topic of that name may be left
-            self._deletions.make_room(self.queues_directory / topic / str(queue_id))
-            number = self.metadata.add_queue_log(topic, queue_id)
-            known = self.known.enter(topic, queue_id, number, Checkpoint())
         try:
+            known = self.known.get(topic, queue_id)
+            if known is None:
+                # files of an earlier topic of that name may be left
+                self._deletions.make_room(self.queues_directory / topic / str(queue_id))
+                number = self.metadata.add_queue_log(topic, queue_id)
+                known = self.known.enter(topic, queue_id, number, Checkpoint())
             return self._open(known)
         except OSError as e:
+            remedy = (
+                "free some space on its disk"
+                if e.errno in _NO_ROOM
+                else "look whether its disk is sound and its files may be changed by this user"
+            )
             raise WriteFailedError(
-                f"the log of {topic} queue {queue_id} cannot be opened: {e}"
+                f"the log of {topic} queue {queue_id} cannot be opened: {e}; {remedy}"
             ) from e
 
     def queue_ids(self, topic: str) -> list[int]:

@@ -14,12 +14,7 @@ from typing import NamedTuple
 from pocketmq.broker.store.errors import FormatError, VersionError
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.key_file import KeyFileError, read_key_file
-from pocketmq.broker.store.recovery import (
-    READ_SIZE,
-    RECORD_SIZE_MAX,
-    ScannedRecord,
-    scan,
-)
+from pocketmq.broker.store.scan import READ_SIZE, RECORD_SIZE_MAX, ScannedRecord, scan
 from pocketmq.broker.store.segment import (
     ENTRY,
     ENTRY_SIZE,

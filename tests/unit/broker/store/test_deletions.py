@@ -27,7 +27,7 @@ from pocketmq.testing.clock import VirtualClock
 
 
 class StubbornFiles(FailingFiles):
-    """A disk on which no directory can be moved, on order."""
+    """A disk on which no directory can be moved, and none removed, on order."""
 
     is_stubborn = True
 
@@ -35,6 +35,11 @@ class StubbornFiles(FailingFiles):
         if self.is_stubborn:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(source))
         super().move_directory(source, target)
+
+    def remove_directory(self, path: Path) -> None:
+        if self.is_stubborn:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        super().remove_directory(path)
 
 
 async def test_files_that_come_back_after_a_deletion_are_removed(
@@ -68,6 +73,9 @@ async def test_a_topic_is_deleted_though_its_files_cannot_be(
     store.delete_topic(TOPIC)
     assert bodies(store) == []
     assert store.metadata.deleted_logs() == {1}
+    with pytest.raises(WriteFailedError, match=r"Input/output error.*; look whether its disk is s"):
+        store.queue_log(TOPIC, 0)
+    assert bodies(store) == []
     files.is_stubborn = False
     put(store, b"new")
     assert bodies(store) == [b"new"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,23 +27,30 @@ V6_HOST = bytes(15) + b"\1" + (10911).to_bytes(4, "big")
 
 
 class NotedFiles(Files):
-    """Notes what is written, and what is brought to the disk."""
+    """Notes what is written, and what is brought to the disk; fails to do the latter on order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.done: list[tuple[object, ...]] = []
+        self.is_failing = False
 
     def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
         super().write(path, position, data)
         self.done.append(("write", path, position, bytes(data)))
 
     def sync(self, path: Path) -> None:
+        if self.is_failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         super().sync(path)
         self.done.append(("sync", path))
 
     def sync_directory(self, path: Path) -> None:
         super().sync_directory(path)
         self.done.append(("directory", path))
+
+    def replace(self, source: Path, target: Path) -> None:
+        super().replace(source, target)
+        self.done.append(("replace", source, target))
 
 
 @pytest.fixture
@@ -429,6 +438,37 @@ def test_an_index_is_made_again_from_its_log(
     assert bodies(recovered.queue_log) == sizes
     assert path.read_bytes() == sound
     assert_sound(root)
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_an_index_that_was_made_again_is_only_found_when_the_disk_has_it(
+    root: Path, index: int
+) -> None:
+    """A killed process must not leave one that the system shows and no flush would write."""
+    files = NotedFiles()
+    sizes = [400, 400, 400, 400, 400]
+    checkpoint = checkpoint_of(written(files, root, *sizes))
+    path = sorted(directory_of(root).glob("*.idx"))[index]
+    sound = path.read_bytes()
+    damage(path, HEADER_SIZE, bytes(len(sound) - HEADER_SIZE))
+    damaged = path.read_bytes()
+    files.is_failing = True
+    with pytest.raises(OSError, match="Input/output error"):
+        reopen(files, root, checkpoint)
+    assert path.read_bytes() == damaged
+    files.is_failing = False
+    assert bodies(reopen(files, root, checkpoint).queue_log) == sizes
+    assert path.read_bytes() == sound
+    assert list(directory_of(root).glob("*.remade")) == []
+    remade = path.with_suffix(".remade")
+    begun = files.done.index(("sync", remade))
+    assert files.done[begun : begun + 3] == [
+        ("sync", remade),
+        ("replace", remade, path),
+        ("directory", path.parent),
+    ]
+    assert_sound(root)
+    files.close()
 
 
 def test_a_surplus_of_index_entries_is_cut_for_good(root: Path) -> None:
