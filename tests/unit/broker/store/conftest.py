@@ -13,6 +13,7 @@ import pytest_asyncio
 from unit.broker.store.disks import FailingFiles
 from unit.broker.store.stores import TOPIC, assert_sound, open_store
 
+from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock
@@ -35,6 +36,14 @@ def data(tmp_path: Path) -> Iterator[Path]:
 def files() -> Iterator[FailingFiles]:
     """A disk that fails on order."""
     files = FailingFiles()
+    yield files
+    files.close()
+
+
+@pytest.fixture
+def read_only_files() -> Iterator[Files]:
+    """A disk on which nothing is changed."""
+    files = Files(4, read_only=True)
     yield files
     files.close()
 

@@ -31,13 +31,6 @@ from pocketmq.testing.clock import VirtualClock
 SIZE = RECORD_OVERHEAD + 400
 
 
-@pytest.fixture
-def files() -> Iterator[Files]:
-    files = Files(4, read_only=True)
-    yield files
-    files.close()
-
-
 def shown(found: Iterator[Place | Gap]) -> list[bytes | Gap]:
     """Bodies, and what is damaged."""
     out: list[bytes | Gap] = []
@@ -52,30 +45,30 @@ def shown(found: Iterator[Place | Gap]) -> list[bytes | Gap]:
 
 
 async def test_records_are_shown_by_topic_queue_and_offset(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
-    assert shown(dump_directory(files, directory)) == [*BODIES, b"x"]
-    assert shown(dump_directory(files, directory, "Other")) == []
-    assert shown(dump_directory(files, directory, TOPIC, 3)) == [b"x"]
+    assert shown(dump_directory(read_only_files, directory)) == [*BODIES, b"x"]
+    assert shown(dump_directory(read_only_files, directory, "Other")) == []
+    assert shown(dump_directory(read_only_files, directory, TOPIC, 3)) == [b"x"]
     for start in range(7):
         for end in range(7):
-            found = shown(dump_directory(files, directory, TOPIC, 0, start, end))
+            found = shown(dump_directory(read_only_files, directory, TOPIC, 0, start, end))
             assert found == BODIES[start:end], (start, end)
 
 
 async def test_a_wrong_index_does_not_mislead(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
     cut_file(segment_files(directory, "idx")[0], HEADER_SIZE)
     damage(segment_files(directory, "idx")[1], HEADER_SIZE + 20 + 7)
-    assert shown(dump_directory(files, directory, TOPIC, 0, 1)) == BODIES[1:]
-    assert shown(dump_directory(files, directory, TOPIC, 0, 3)) == BODIES[3:]
+    assert shown(dump_directory(read_only_files, directory, TOPIC, 0, 1)) == BODIES[1:]
+    assert shown(dump_directory(read_only_files, directory, TOPIC, 0, 3)) == BODIES[3:]
 
 
 async def test_damage_is_passed_over_and_told_of(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
     middle, newest = segment_files(directory)[1:]
@@ -83,35 +76,35 @@ async def test_damage_is_passed_over_and_told_of(
     with newest.open("ab") as file:
         file.write(b"torn")
     gap, end = Gap(middle, 2 * SIZE, SIZE, False), Gap(newest, 5 * SIZE, 4, True)
-    assert shown(dump_directory(files, directory, TOPIC, 0)) == [
+    assert shown(dump_directory(read_only_files, directory, TOPIC, 0)) == [
         *BODIES[:2], gap, *BODIES[3:], end,
     ]  # fmt: skip
     assert str(end) == f"{newest}: 4 bytes from position {5 * SIZE} on are no sound record"
 
 
 async def test_a_running_brokers_records_are_shown(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     store = open_store(tmp_path, clock)
     put(store, *BODIES)
-    assert shown(dump_directory(files, tmp_path, TOPIC, 0, 3)) == BODIES[3:]
+    assert shown(dump_directory(read_only_files, tmp_path, TOPIC, 0, 3)) == BODIES[3:]
     put(store, b"more")
-    assert shown(dump_directory(files, tmp_path, TOPIC, 0, 4)) == [BODIES[4], b"more"]
+    assert shown(dump_directory(read_only_files, tmp_path, TOPIC, 0, 4)) == [BODIES[4], b"more"]
     await store.close()
 
 
 async def test_single_files_are_shown_wherever_they_are(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
     moved = tmp_path / "moved.log"
     segment_files(directory)[1].rename(moved)
-    assert shown(dump_log(files, moved)) == BODIES[2:4]
-    assert shown(dump_log(files, moved, 3)) == BODIES[3:4]
+    assert shown(dump_log(read_only_files, moved)) == BODIES[2:4]
+    assert shown(dump_log(read_only_files, moved, 3)) == BODIES[3:4]
     index = segment_files(directory, "idx")[1]
-    entries = list(dump_index(files, index, 3))
+    entries = list(dump_index(read_only_files, index, 3))
     assert [(e.offset, e.position, e.size) for e in entries] == [(3, 3 * SIZE, SIZE)]
     assert entries[0].physical_offset == (1 << 40) + 3 * SIZE
-    assert len(list(dump_index(files, index, 0, 3))) == 1
+    assert len(list(dump_index(read_only_files, index, 0, 3))) == 1
     with pytest.raises(FormatError, match="mark of a PocketMQ queue index"):
-        list(dump_index(files, moved))
+        list(dump_index(read_only_files, moved))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,8 @@ from pocketmq.testing.clock import VirtualClock
 SIZE = RECORD_OVERHEAD + 400
 
 
-@pytest.fixture
-def files() -> Iterator[Files]:
-    files = Files(4, read_only=True)
-    yield files
-    files.close()
-
-
 async def test_sound_records_are_found_behind_damage(
-    tmp_path: Path, clock: VirtualClock, files: Files, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the window of the search ends."""
     store = open_store(tmp_path, clock, StoreSettings(segment_size=1 << 20, disk_free_min=0))
@@ -43,17 +35,17 @@ async def test_sound_records_are_found_behind_damage(
         damage(path, HEADER_SIZE + offset * SIZE + 100)
     for window in (130, SIZE, 1000, 1 << 20):
         monkeypatch.setattr(survey_module, "READ_SIZE", window)
-        (survey,) = survey_queue(files, queue_directory(tmp_path))
+        (survey,) = survey_queue(read_only_files, queue_directory(tmp_path))
         assert [(run.offset, run.end_offset) for run in survey.runs] == [(0, 1), (3, 4), (5, 6)]
         assert survey.holes == [(SIZE, 2 * SIZE), (4 * SIZE, SIZE)]
         assert survey.records == 3
         assert survey.segment is not None
-        offsets = [record.offset for record in sound_records(files, survey.segment)]
+        offsets = [record.offset for record in sound_records(read_only_files, survey.segment)]
         assert offsets == [0, 3, 5]
 
 
 async def test_what_looks_like_a_record_of_another_place_is_none(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
     path = segment_files(directory)[1]
@@ -61,30 +53,30 @@ async def test_what_looks_like_a_record_of_another_place_is_none(
     # A record whose body holds another one, whole: damage to the outer one must not reveal it.
     inner = content[HEADER_SIZE : HEADER_SIZE + 200]
     damage(path, HEADER_SIZE + 100, inner)
-    survey = survey_queue(files, queue_directory(directory))[1]
+    survey = survey_queue(read_only_files, queue_directory(directory))[1]
     assert [(run.offset, run.end_offset) for run in survey.runs] == [(3, 4)]
 
 
 async def test_progress_ends_with_all_bytes(
-    tmp_path: Path, clock: VirtualClock, files: Files, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey_module, "PROGRESS_RECORDS", 1)
     directory = await filled(tmp_path / "data", clock)
     with segment_files(directory)[2].open("ab") as file:
         file.write(b"rest")
     told: list[int] = []
-    survey_queue(files, queue_directory(directory), told.append)
+    survey_queue(read_only_files, queue_directory(directory), told.append)
     assert sum(told) == 5 * SIZE + 4
     assert len(told) >= 5
 
 
 async def test_a_file_that_cannot_be_read_is_told_of(
-    tmp_path: Path, clock: VirtualClock, files: Files
+    tmp_path: Path, clock: VirtualClock, read_only_files: Files
 ) -> None:
     directory = await filled(tmp_path / "data", clock)
     path = segment_files(directory)[0]
     path.unlink()
     path.mkdir()
-    survey = survey_queue(files, queue_directory(directory))[0]
+    survey = survey_queue(read_only_files, queue_directory(directory))[0]
     assert survey.header_error.startswith("it cannot be read: ")
     assert survey.remedy.startswith("make it readable for this user")
