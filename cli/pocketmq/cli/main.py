@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -14,11 +15,13 @@ from pocketmq.cli import (
     load,
     message_search,
     messages,
+    profiles,
     servers,
     store,
     topics,
 )
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
+from pocketmq.cli.target import with_profiles
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
 app = typer.Typer(
@@ -38,6 +41,7 @@ app.add_typer(topics.app, name="topic")
 app.add_typer(group_offsets.app, name="group")
 app.add_typer(message_search.app, name="message")
 app.add_typer(store.app, name="store")
+app.add_typer(profiles.app, name="profile")
 app.command()(messages.send)
 app.command()(messages.recall)
 app.command()(messages.consume)
@@ -46,10 +50,15 @@ app.command()(jobs.ingest)
 app.command()(jobs.export)
 
 
+def command() -> Any:
+    """The command line as Typer makes it, with what all commands have in common."""
+    return with_profiles(typer.main.get_command(app))
+
+
 def run() -> None:
     """Runs the command line; every expected error ends in one clear line."""
     try:
-        app()
+        command()()
     except BrokenPipeError:
         # The reader of a pipe has seen enough: no error, and nothing may be flushed any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pocketmq.cli.target import NAMESRV_DEFAULT as NAMESRV_DEFAULT
+from pocketmq.cli.target import NAMESRV_VARIABLE, resolve_namesrv
 from pocketmq.protocol.errors import UsageError
 
 NamesrvOption = Annotated[
@@ -15,11 +17,12 @@ NamesrvOption = Annotated[
     typer.Option(
         "-n",
         "--namesrv",
-        envvar="NAMESRV_ADDR",
+        envvar=NAMESRV_VARIABLE,
         help="Name servers, separated by semicolons.",
+        callback=resolve_namesrv,
     ),
 ]
-NAMESRV_DEFAULT = "127.0.0.1:9876"
+"""The cluster that a command asks; `target` adds `--profile` to each that takes this."""
 
 VerboseOption = Annotated[
     int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")
