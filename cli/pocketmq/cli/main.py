@@ -20,6 +20,7 @@ from pocketmq.cli import (
     store,
     topics,
 )
+from pocketmq.cli.doctor import command as doctor
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
 from pocketmq.cli.target import with_profiles
 from pocketmq.protocol.errors import PocketMQError, UsageError
@@ -36,6 +37,7 @@ app.command()(servers.namesrv)
 brokers.app.callback(invoke_without_command=True)(servers.broker)
 app.add_typer(brokers.app, name="broker")
 app.command()(servers.health)
+app.command()(doctor.doctor)
 app.add_typer(brokers.cluster_app, name="cluster")
 app.add_typer(topics.app, name="topic")
 app.add_typer(group_offsets.app, name="group")

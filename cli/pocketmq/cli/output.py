@@ -70,6 +70,11 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def is_terminal() -> bool:
+    """Whether standard output is shown to people directly."""
+    return sys.stdout.isatty()
+
+
 def date(timestamp_ms: int) -> str | None:
     """A time in milliseconds since the epoch, as ISO 8601 in UTC; None for 0, which is no time."""
     from datetime import datetime, timezone

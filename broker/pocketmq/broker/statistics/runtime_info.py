@@ -197,7 +197,7 @@ class RuntimeInfo:
         late_ms = 0 if next_ms is None else max(self._clock.now_ms() - next_ms, 0)
         dequeued = timers.delivered.growth(now_s, MINUTE)
         figures: dict[str, object] = {
-            "timerReadBehind": late_ms,
+            "timerReadBehind": late_ms // 1000,  # seconds, as `TimerMessageStore.getDequeueBehind`
             "timerOffsetBehind": timers.behind_count,
             "timerCongestNum": len(timers.index),
             "timerEnqueueTps": round(self._store.puts.per_second(names.TIMER_TOPIC), 3),

@@ -1,0 +1,63 @@
+"""What was given up or is late: dead letters and timers."""
+
+from __future__ import annotations
+
+from pocketmq.cli.doctor.cluster_state import BrokerState, ClusterState
+from pocketmq.cli.doctor.findings import Finding, Severity
+from pocketmq.protocol.bodies.topics import TopicStatsTable
+from pocketmq.protocol.names import DLQ_PREFIX
+from pocketmq.protocol.requests.topics import TopicStatsRequest
+
+DEAD_LETTERS = "dead letters"
+TIMERS = "timers"
+
+LATE_S_MAX = 10
+"""So many seconds after its time a timer message may still wait."""
+
+TOPICS_MAX = 500
+"""Dead-letter topics of a broker that are looked at."""
+
+
+async def check_dead_letters(state: ClusterState) -> list[Finding]:
+    """Messages that groups gave up after all retries."""
+    counts: dict[str, int] = {}
+    for broker in state.masters:
+        names = sorted(name for name in broker.topics if name.startswith(DLQ_PREFIX))
+        for name in names[:TOPICS_MAX]:
+            answer = await state.ask(broker.address, TopicStatsRequest(topic=name))
+            offsets = TopicStatsTable.decode(answer.body).offset_table.values()
+            counts[name] = counts.get(name, 0) + sum(o.max_offset - o.min_offset for o in offsets)
+    return [
+        Finding(
+            DEAD_LETTERS,
+            Severity.WARNING,
+            topic.removeprefix(DLQ_PREFIX),
+            f"the group gave up {count} messages after all retries; they are in {topic} until "
+            f"retention takes them",
+            f"look at them: pocketmq topic update '{topic}' --perm rw, then pocketmq consume "
+            f"'{topic}' --from-beginning --count {count}; mend what fails, and send them again",
+        )
+        for topic, count in sorted(counts.items())
+        if count
+    ]
+
+
+async def check_timers(state: ClusterState) -> list[Finding]:
+    """Timer messages whose time has passed."""
+    return [
+        Finding(
+            TIMERS,
+            Severity.WARNING,
+            str(broker),
+            f"its timer messages are {late_s} s late, {broker.figures.get('timerCongestNum')} wait "
+            f"in all",
+            "its disk may be full or slow, or the machine busy: pocketmq broker stats "
+            f"-b {broker.address}",
+        )
+        for broker in state.brokers
+        if (late_s := _late_s(broker)) > LATE_S_MAX
+    ]
+
+
+def _late_s(broker: BrokerState) -> int:
+    return int(broker.figures.get("timerReadBehind", "0"))
