@@ -35,7 +35,7 @@ from pocketmq.testing.travel_clock import ClientClock, TravelClock, WatchedClock
 from pocketmq.transport.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from pocketmq.testing.faults import FaultTable
+    from pocketmq.testing.fault_table import FaultTable
 
 log = logging.getLogger("pocketmq.testing")
 
