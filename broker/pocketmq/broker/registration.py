@@ -115,6 +115,16 @@ class Registration:
         """Tells all name servers what they lack; returns how many know all topics now."""
         return sum(await asyncio.gather(*map(self._register_with, self._servers)))
 
+    async def advertise(self, rules: str) -> None:
+        """Has the name servers tell callers other addresses from now on.
+
+        Args:
+            rules: as `BrokerConfig.advertise_text`; empty for the registered address.
+        """
+        self._advertise = rules or None
+        self._known.clear()
+        await self.register()
+
     def _request(self, *, is_partial: bool) -> RegisterBrokerRequest:
         return RegisterBrokerRequest(
             broker_name=self.config.broker_name,

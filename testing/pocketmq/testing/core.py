@@ -21,6 +21,7 @@ from pocketmq.broker.store.errors import DirectoryInUseError
 from pocketmq.namesrv import NameServer
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.testing.fault_points import FaultyFiles
@@ -61,12 +62,18 @@ class BrokerPlace:
         self.config, self._clock, self._seed = config, clock, seed
         self.files = FaultyFiles()
         self.broker: Broker | None = None
+        self._address = ""
         self.on_started: Callable[[BrokerPlace], object] | None = None
 
     @property
     def name(self) -> str:
         """The broker's name."""
         return self.config.broker_name
+
+    @property
+    def address(self) -> str:
+        """Where clients find it, also while it does not run; empty before its first start."""
+        return self._address
 
     async def start(self) -> Broker:
         """Starts it, unless it runs.
@@ -91,12 +98,18 @@ class BrokerPlace:
                 f"{self.name} cannot listen on {config.bind_address}:{config.listen_port}: "
                 f"{e.strerror or e}; leave broker_port out, and the system chooses a free one"
             ) from e
-        self.broker = broker
+        self.broker, self._address = broker, broker.address
         port = int(broker.address.rpartition(":")[2])
         self.config = msgspec.structs.replace(config, listen_port=port)
         if self.on_started is not None:
             self.on_started(self)
         return broker
+
+    async def advertise(self, rules: list[AdvertiseRule]) -> None:
+        """Has clients told other addresses of it from now on, see docs/deploy.md."""
+        self.config = msgspec.structs.replace(self.config, advertise=rules)
+        if self.broker is not None:
+            await self.broker.registration.advertise(self.config.advertise_text)
 
     async def kill(self) -> None:
         """Ends it as if its process was killed: all see broken connections, nobody is told."""

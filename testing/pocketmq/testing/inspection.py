@@ -98,7 +98,7 @@ class Inspection:
         if count is None:
             await self._core.settling.wait()
             return self.stored(topic)
-        if not await self._comes_true(lambda: len(self.stored(topic)) >= count, timeout_s):
+        if not await self.comes_true(lambda: len(self.stored(topic)) >= count, timeout_s):
             found = self.stored(topic)
             raise AssertionError(
                 f"topic {topic} should hold {counted(count)} and holds {len(found)}, after "
@@ -114,10 +114,10 @@ class Inspection:
         Raises:
             AssertionError: it has not in time; the text shows what is left, and who could do it.
         """
-        if await self._comes_true(lambda: self._knows(group) and not self.lags(group), timeout_s):
+        if await self.comes_true(lambda: self._knows(group) and not self.lags(group), timeout_s):
             return
         if not self._knows(group):
-            known = ", ".join(self._groups()) or "none"
+            known = ", ".join(self.groups()) or "none"
             raise AssertionError(
                 f"nobody has consumed as group {group}, so it cannot be drained; groups with "
                 f"members or offsets: {known}"
@@ -127,7 +127,7 @@ class Inspection:
         left = Messages(m for lag in lags for m in self._left(lag))
         raise AssertionError(
             f"group {group} has {counted(len(left))} left after {timeout_s:g} s and "
-            f"{counted(self._members(group), 'member')}:{lines}\nthese are:{listing(left)}"
+            f"{counted(len(self.members(group)), 'member')}:{lines}\nthese are:{listing(left)}"
             f"{self._surroundings()}"
         )
 
@@ -168,14 +168,34 @@ class Inspection:
         ]
 
     def _knows(self, group: str) -> bool:
-        return self._members(group) > 0 or group in self._groups()
+        return bool(self.members(group)) or group in self.groups()
 
-    def _members(self, group: str) -> int:
+    def members(self, group: str) -> list[str]:
+        """The client ids of a group's consumers that are connected."""
         name = self._namespace.wrap(group)
         of_brokers = [broker.consumers.get(name) for broker in self._core.brokers()]
-        return max((len(of.members) for of in of_brokers if of is not None), default=0)
+        found = (member for of in of_brokers if of is not None for member in of.members.values())
+        return sorted({member.client_id for member in found})
 
-    def _groups(self) -> list[str]:
+    def topics_of(self, group: str) -> list[str]:
+        """The topics that a group subscribes to or has offsets in, its retries left out."""
+        name = self._namespace.wrap(group)
+        of_brokers = (self._topics_of(broker, name) for broker in self._core.brokers())
+        found = {topic for topics in of_brokers for topic in topics} - {retry_topic(name)}
+        return sorted(map(self._namespace.unwrap, found))
+
+    def count(self, topic: str) -> int:
+        """How many messages a topic holds."""
+        name = self._namespace.wrap(topic)
+        logs = (
+            broker.store.find_log(name, queue_id)
+            for broker in self._core.brokers()
+            for queue_id in broker.store.queue_ids(name)
+        )
+        return sum(log.max_offset - log.min_offset for log in logs if log is not None)
+
+    def groups(self) -> list[str]:
+        """Groups that have members or offsets."""
         found = set()
         for broker in self._core.brokers():
             found |= {group for group, _ in broker.consumers}
@@ -201,7 +221,8 @@ class Inspection:
             )
         return text
 
-    async def _comes_true(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+    async def comes_true(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether something comes true in so much real time; looks again and again."""
         machine = self._core.machine
         end_s = machine.monotonic() + timeout_s
         while not condition():

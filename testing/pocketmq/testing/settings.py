@@ -57,7 +57,8 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         clock: ``offset`` goes on by itself and can be advanced; ``virtual`` only moves when it is
             advanced; ``system`` is the machine's.
         start_ms: with which time the clock begins; by default the machine's.
-        namesrv_port, broker_port: 0 lets the system choose; broker i listens on broker_port + i.
+        namesrv_port, broker_port: 0 lets the system choose; broker i listens on
+            broker_port + i * broker_port_step.
         seed: of the brokers' choices.
     """
 
@@ -71,6 +72,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     start_ms: int | None = None
     namesrv_port: Port = 0
     broker_port: Port = 0
+    broker_port_step: int = 1
     seed: int | None = None
 
     def topic_configs(self) -> list[TopicConfig]:
@@ -148,7 +150,7 @@ def broker_config(
     Raises:
         ConfigError.
     """
-    port = settings.broker_port and settings.broker_port + index
+    port = settings.broker_port and settings.broker_port + index * settings.broker_port_step
     fields = {
         **BROKER_DEFAULTS,
         "broker_name": broker_name(index),

@@ -188,6 +188,11 @@ class TravelClock:
             self._move_to(target_us)
             self._set_alarm()
 
+    def next_due_s(self) -> float | None:
+        """How far the next timer is away, in seconds; None if there is none."""
+        due_us = self._next_due_us()
+        return None if due_us is None else max(0, due_us - self._now_us()) / US
+
     def _move_to(self, moment_us: int) -> None:
         self._ahead_us += max(0, moment_us - self._now_us())
 

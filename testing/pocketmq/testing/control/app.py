@@ -1,0 +1,137 @@
+"""The control API as an ASGI application: reads requests, carries operations out, tells errors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pocketmq.protocol.errors import PocketMQError, UsageError
+from pocketmq.testing.control.gate import Gate, body_of
+from pocketmq.testing.control.openapi import document, may_be_left_out
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import MEDIA_TYPE, Problem, problem_of
+
+JSON = "application/json"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def control_app(operations: Iterable[Operation], gate: Gate) -> Starlette:
+    """The application.
+
+    Args:
+        operations: what can be asked.
+        gate: who may ask.
+    """
+    listed = list(operations)
+    described = msgspec.json.encode(document(listed))
+
+    async def openapi(request: Request) -> Response:
+        gate.check(request)
+        return Response(described, media_type=JSON)
+
+    return Starlette(
+        routes=[
+            Route("/openapi.json", openapi, methods=["GET"]),
+            *(
+                Route(one.path, _endpoint(one, gate), methods=[one.method], name=one.name)
+                for one in listed
+            ),
+        ],
+        exception_handlers={
+            PocketMQError: _refused,
+            HTTPException: _no_such_path,
+            Exception: _own_mistake,
+        },
+    )
+
+
+def _endpoint(operation: Operation, gate: Gate) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        gate.check(request)
+        call = Call(
+            path=request.path_params,
+            query=_query(operation, request),
+            body=_body(operation, await body_of(request)),
+        )
+        answer = await operation.carry_out(call)
+        return Response(msgspec.json.encode(answer), operation.status, media_type=JSON)
+
+    return endpoint
+
+
+def _query(operation: Operation, request: Request) -> Any:
+    """The parameters.
+
+    Raises:
+        UsageError: one does not exist or does not fit.
+    """
+    given = dict(request.query_params)
+    if operation.query is None:
+        if given:
+            raise UsageError(
+                f"{operation.path} takes no parameters, and was given {', '.join(given)}"
+            )
+        return None
+    try:
+        return msgspec.convert(given, operation.query, strict=False)
+    except msgspec.ValidationError as e:
+        fields = ", ".join(operation.query.__struct_encode_fields__)
+        raise UsageError(f"a parameter does not fit: {e}; there are: {fields}") from e
+
+
+def _body(operation: Operation, body: bytes) -> Any:
+    """The body.
+
+    Raises:
+        UsageError: it is no JSON, or does not fit.
+    """
+    if operation.body is None:
+        if body.strip() not in (b"", b"{}"):
+            raise UsageError(f"{operation.method} {operation.path} takes no body")
+        return None
+    if not body and may_be_left_out(operation.body):
+        body = b"{}"
+    try:
+        return msgspec.json.decode(body, type=operation.body)
+    except msgspec.DecodeError as e:
+        raise UsageError(f"the body does not fit: {e}") from e
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, PocketMQError)
+    return _response(problem_of(error))
+
+
+async def _no_such_path(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = Problem(
+        title=str(error.detail),
+        status=error.status_code,
+        detail=f"there is no {request.method} {request.url.path}",
+        remedy="see /openapi.json for all paths and methods",
+    )
+    return _response(problem, error.headers)
+
+
+async def _own_mistake(_: Request, error: Exception) -> Response:
+    """The server logs the error itself, with its trace."""
+    problem = Problem(
+        title="A mistake of PocketMQ",
+        status=500,
+        detail=f"{type(error).__name__}: {error}",
+        remedy="report it with what `pocketmq up` has logged",
+    )
+    return _response(problem)
+
+
+def _response(problem: Problem, headers: Any = None) -> Response:
+    content = msgspec.json.encode(problem)
+    return Response(content, problem.status, headers, media_type=MEDIA_TYPE)

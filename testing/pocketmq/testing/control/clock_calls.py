@@ -1,0 +1,105 @@
+"""Time over the control API: read, and set forward."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.names import dlq_topic
+from pocketmq.testing.cluster_clock import in_seconds
+from pocketmq.testing.control.message_calls import did_not_come
+from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import ProblemError
+from pocketmq.testing.core import Core
+from pocketmq.testing.inspection import LOOK_PERIOD_S, Inspection
+
+ADVANCE_MAX_S = 366 * 86_400
+"""Transaction checks alone are half a million steps in a year."""
+
+
+class ClockCalls:
+    """The cluster's time.
+
+    Args:
+        core: the cluster.
+        inspection: looks whether what is waited for is there.
+        turn: of what must not happen during a jump.
+    """
+
+    def __init__(self, core: Core, inspection: Inspection, turn: asyncio.Lock) -> None:
+        self._core, self._inspection, self._turn = core, inspection, turn
+
+    def operations(self) -> list[Operation]:
+        """What can be asked."""
+        return [
+            Operation("GET", "/clock", "getClock", "The cluster's time.", self.read, ClockInfo),
+            Operation(
+                "POST", "/clock/advance", "advanceClock",
+                "Set the clock forward: delays, timers, retries, transaction checks, order locks "
+                "and retention come at their own moments, in order, and are done on return.",
+                self.advance, ClockInfo, body=AdvanceRequest,
+            ),
+        ]  # fmt: skip
+
+    async def read(self, _: Call) -> ClockInfo:
+        """Tells the time."""
+        return self.now()
+
+    def now(self) -> ClockInfo:
+        """The time, and what waits for it."""
+        core, mode = self._core, self._core.settings.clock
+        assert mode in ("offset", "virtual", "system")
+        now_ms = core.clock.now_ms()
+        return ClockInfo(
+            mode=mode,  # type: ignore[arg-type]
+            now_ms=now_ms,
+            ahead_ms=now_ms - core.machine.now_ms(),
+            waiting=core.waiting(),
+        )
+
+    async def advance(self, call: Call) -> ClockInfo:
+        """Sets the clock forward."""
+        request = call.body
+        assert isinstance(request, AdvanceRequest)
+        if self._core.travel is None:
+            raise ProblemError(
+                409,
+                "This cluster's clock cannot be advanced",
+                "it was started with the machine's clock",
+                "start it with `pocketmq up --control PORT --clock offset`, which is the default",
+            )
+        jump_s = in_seconds(
+            request.seconds, request.days, request.hours, request.minutes, request.milliseconds
+        )
+        if not jump_s <= ADVANCE_MAX_S:
+            raise UsageError(f"the clock can be advanced by up to 366 days at once, not {jump_s} s")
+        async with self._turn:
+            if request.until is None:
+                await self._core.advance(jump_s)
+            else:
+                await self._advance_until(jump_s, request.until, request.timeout_ms)
+        return self.now()
+
+    async def _advance_until(self, jump_s: float, until: Until, timeout_ms: int) -> None:
+        """Goes from one due moment to the next while something waits for its time.
+
+        While nothing does, clients in other processes are at work, or nothing comes any more: they
+        have real time until the time-out.
+        """
+        if (until.topic is None) == (until.dead_letters_of is None):
+            raise UsageError("until: give one of topic and deadLettersOf")
+        topic = until.topic or dlq_topic(until.dead_letters_of or "")
+        core, machine, travel = self._core, self._core.machine, self._core.travel
+        assert travel is not None
+        end_s = machine.monotonic() + timeout_ms / 1000
+        left_s = jump_s
+        while self._inspection.count(topic) < until.count:
+            step_s = travel.next_due_s() if core.waiting() else None
+            if step_s is not None and step_s <= left_s:
+                await core.advance(step_s)
+                left_s -= step_s
+            elif machine.monotonic() < end_s:
+                await machine.sleep(LOOK_PERIOD_S)
+            else:
+                raise did_not_come(topic, until.count, self._inspection.count(topic), timeout_ms)

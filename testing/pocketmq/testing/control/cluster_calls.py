@@ -1,0 +1,114 @@
+"""The whole cluster over the control API: its health, its emptying and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from importlib.metadata import version
+
+import msgspec
+
+from pocketmq.protocol.advertise import parse_advertised
+from pocketmq.protocol.errors import ContentError, UsageError
+from pocketmq.testing.control.clock_calls import ClockCalls
+from pocketmq.testing.control.fault_calls import FaultCalls
+from pocketmq.testing.control.models import AdvertisedRequest, BrokerHealth, Done, Health
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import not_found
+from pocketmq.testing.core import Core
+from pocketmq.testing.messages import counted
+
+
+class ClusterCalls:
+    """The cluster as one.
+
+    Args:
+        core: the cluster.
+        clock: its time.
+        faults: what is in force.
+        turn: of what must not happen during a jump.
+        stop: has the process stop.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        clock: ClockCalls,
+        faults: FaultCalls,
+        turn: asyncio.Lock,
+        stop: Callable[[], object],
+    ) -> None:
+        self._core, self._clock, self._faults = core, clock, faults
+        self._turn, self._stop = turn, stop
+
+    def operations(self) -> list[Operation]:
+        """What can be asked."""
+        return [
+            Operation(
+                "GET", "/health", "health", "Whether the cluster answers, and where.",
+                self.health, Health,
+            ),
+            Operation(
+                "POST", "/reset", "reset",
+                "Remove all faults, topics, groups and messages; brokers keep their addresses, and "
+                "topics and groups that the cluster was started with are there again.",
+                self.reset, Done,
+            ),
+            Operation(
+                "PUT", "/brokers/{broker}/advertised", "advertise",
+                "Change which address of a broker clients are told, as for ports that were mapped "
+                "when the container ran already.",
+                self.advertise, Done, body=AdvertisedRequest,
+            ),
+            Operation(
+                "POST", "/shutdown", "shutdown", "Stop the cluster.",
+                self.shutdown, Done, status=202,
+            ),
+        ]  # fmt: skip
+
+    async def health(self, _: Call) -> Health:
+        """Tells how it is."""
+        core, paused = self._core, self._faults.paused()
+        brokers = []
+        for place in core.places.values():
+            state = "killed" if place.broker is None else "paused" if place.name in paused else "up"
+            brokers.append(BrokerHealth(name=place.name, address=place.address, state=state))  # type: ignore[arg-type]
+        return Health(
+            status="up" if all(b.state == "up" for b in brokers) else "degraded",
+            version=version("pocketmq"),
+            namesrv=core.namesrv,
+            brokers=brokers,
+            clock=self._clock.now(),
+            faults=len(self._faults),
+        )
+
+    async def reset(self, call: Call) -> Done:
+        """Empties the cluster."""
+        async with self._turn:
+            removed = await self._faults.remove_all(call)
+            topics, groups = self._core.names()
+            await self._core.begin_anew()
+            left = self._core.names()
+        gone = counted(len(topics - left[0]), "topic"), counted(len(groups - left[1]), "group")
+        return Done(done=f"all messages, {' and '.join(gone)} are gone", warnings=removed.warnings)
+
+    async def advertise(self, call: Call) -> Done:
+        """Changes what clients are told."""
+        request = call.body
+        assert isinstance(request, AdvertisedRequest)
+        place = self._core.places.get(call.path["broker"])
+        if place is None:
+            raise not_found("broker", call.path["broker"], "GET /health")
+        try:
+            parse_advertised(msgspec.json.encode(request.rules).decode())
+        except ContentError as e:
+            raise UsageError(str(e)) from e
+        await place.advertise(request.rules)
+        return Done(
+            done=f"callers are told of {place.name} by {counted(len(request.rules), 'rule')}"
+        )
+
+    async def shutdown(self, _: Call) -> Done:
+        """Has the process stop, once this is answered."""
+        asyncio.get_running_loop().call_soon(self._stop)
+        return Done(done="the cluster stops", warnings=self._faults.unused())

@@ -1,0 +1,214 @@
+"""Faults over the control API: ordered, looked at and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from pocketmq.protocol.namespaces import Namespace
+from pocketmq.testing.control.models import Done, Fault, FaultOrder, Faults, FiredFault
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import ProblemError, not_found
+from pocketmq.testing.core import Core
+from pocketmq.testing.fault_orders import FaultOrders, OrderedFault
+from pocketmq.testing.fault_rules import Rule, Where
+from pocketmq.testing.fault_table import table_of
+from pocketmq.testing.messages import counted
+
+FAULTS_MAX = 1000
+"""Faults in force at a time; each is asked about every request that it might be for."""
+
+FIRED_SHOWN_MAX = 100
+"""Of so many times that a fault fired an answer tells what for."""
+
+
+class FaultCalls:
+    """Faults in force, by their numbers.
+
+    Args:
+        core: the cluster.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._orders = FaultOrders(core, Namespace(""))
+        self._faults: dict[str, tuple[str, OrderedFault]] = {}
+        self._numbers = itertools.count(1)
+        self._turn = asyncio.Lock()
+
+    def operations(self) -> list[Operation]:
+        """What can be asked."""
+        return [
+            Operation(
+                "GET", "/faults", "listFaults", "The faults in force, oldest first.",
+                self.listed, Faults,
+            ),
+            Operation(
+                "POST", "/faults", "orderFault",
+                "Order a fault; it is in force until it is removed.",
+                self.order, Fault, body=FaultOrder, status=201,
+            ),
+            Operation("GET", "/faults/{id}", "getFault", "One fault.", self.one, Fault),
+            Operation(
+                "DELETE", "/faults/{id}", "removeFault",
+                "Remove a fault: from now on this is right again.", self.remove, Fault,
+            ),
+            Operation(
+                "DELETE", "/faults", "removeFaults", "Remove all faults.", self.remove_all, Done,
+            ),
+        ]  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._faults)
+
+    def paused(self) -> set[str | None]:
+        """The brokers that are paused."""
+        return {
+            fault.rule.where.broker
+            for kind, fault in self._faults.values()
+            if kind == "pause" and fault.rule is not None
+        }
+
+    async def listed(self, _: Call) -> Faults:
+        """The faults in force."""
+        return Faults(faults=[self._shown(number) for number in self._faults])
+
+    async def one(self, call: Call) -> Fault:
+        """A fault."""
+        return self._shown(self._known(call))
+
+    async def order(self, call: Call) -> Fault:
+        """Puts a fault into force."""
+        if len(self._faults) >= FAULTS_MAX:
+            raise ProblemError(
+                409,
+                "There are too many faults",
+                f"{FAULTS_MAX} faults are in force",
+                "remove some: DELETE /faults/{id}, or all: DELETE /faults",
+            )
+        given = _given(call.body)
+        kind = call.body.__struct_config__.tag
+        fault: OrderedFault = await getattr(self._orders, kind)(**given)
+        number = str(next(self._numbers))
+        self._faults[number] = (kind, fault)
+        return self._shown(number)
+
+    async def remove(self, call: Call) -> Fault:
+        """Ends a fault."""
+        number = self._known(call)
+        shown = self._shown(number)
+        fault = self._faults[number][1]
+        if fault.is_unused:
+            shown.warnings.append(_never_fired(fault))
+        await self._end(number)
+        return shown
+
+    async def remove_all(self, _: Call) -> Done:
+        """Ends all faults, the youngest first."""
+        faults = [fault for _, fault in self._faults.values()]
+        unused = [_never_fired(fault) for fault in faults if fault.is_unused]
+        for number in reversed(list(self._faults)):
+            await self._end(number)
+        return Done(done=f"{counted(len(faults), 'fault')} removed", warnings=unused)
+
+    async def _end(self, number: str) -> None:
+        async with self._turn:
+            entry = self._faults.get(number)
+            if entry is None:
+                return
+            await entry[1].remove()
+            if (rule := entry[1].rule) is not None:
+                table_of(self._core).forget(rule)
+            self._faults.pop(number, None)
+
+    def unused(self) -> list[str]:
+        """What should be warned of when the cluster ends."""
+        return [_never_fired(fault) for _, fault in self._faults.values() if fault.is_unused]
+
+    def _known(self, call: Call) -> str:
+        number = call.path["id"]
+        if number not in self._faults:
+            raise not_found("fault", number, "GET /faults")
+        return number
+
+    def _shown(self, number: str) -> Fault:
+        fault = self._faults[number][1]
+        return Fault(
+            id=number,
+            fault=fault.text,
+            count=fault.count,
+            fired=[_fired(one) for one in fault.fired[:FIRED_SHOWN_MAX]],
+            warnings=[] if fault.rule is None or fault.count else self._unfit(fault.rule),
+        )
+
+    def _unfit(self, rule: Rule) -> list[str]:
+        """Conditions that nothing fits which is there now."""
+        where = rule.where
+        topics, groups = self._core.names()
+        found = []
+        if where.topic is not None and where.topic not in topics:
+            found.append(_nothing("topic", where.topic, topics))
+        elif where.queue is not None and where.topic is not None:
+            found += self._unfit_queue(where)
+        if where.group is not None and where.group not in groups | self._producers():
+            found.append(_nothing("group", where.group, groups | self._producers()))
+        if where.client is not None and where.client not in self._clients():
+            found.append(_nothing("client", where.client, self._clients()))
+        if rule.codes is not None and not rule.codes & self._served():
+            found.append(f"no server here carries out {where.request}")
+        return found
+
+    def _unfit_queue(self, where: Where) -> list[str]:
+        configs = (broker.topics.get(where.topic or "") for broker in self._core.brokers())
+        queues = max((config.queue_nums_max for config in configs if config), default=0)
+        if 0 <= (where.queue or 0) < queues:
+            return []
+        return [f"topic {where.topic} has {counted(queues, 'queue')}, the first is 0"]
+
+    def _producers(self) -> set[str]:
+        return {group for broker in self._core.brokers() for group, _ in broker.producers}
+
+    def _clients(self) -> set[str]:
+        found = set()
+        for broker in self._core.brokers():
+            found |= {c.remote_address for c in broker.server.connections}
+            found |= {m.client_id for _, members in broker.producers for m in members}
+            found |= {m.client_id for _, g in broker.consumers for m in g.members.values()}
+        return found
+
+    def _served(self) -> set[int]:
+        served = set(self._core.name_server.handlers)
+        for broker in self._core.brokers():
+            served |= set(broker.handlers)
+        return served
+
+
+def _given(order: msgspec.Struct) -> dict[str, Any]:
+    """What an order says, without what it leaves out."""
+    return {
+        one.name: value
+        for one in msgspec.structs.fields(order)
+        if (value := getattr(order, one.name)) != one.default
+    }
+
+
+def _fired(fired: Any) -> FiredFault:
+    return FiredFault(**fired._asdict())
+
+
+def _nothing(kind: str, name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no {kind} {name!r} so far, so the fault fits nothing{hint}"
+
+
+def _never_fired(fault: OrderedFault) -> str:
+    return (
+        f"the fault {fault.text} never fired: nothing was asked that fits its conditions; compare "
+        "them with what `fired` shows of a fault without conditions"
+    )

@@ -1,0 +1,134 @@
+"""Who may ask the control API: callers of this machine that are no web page of somebody else.
+
+It asks nobody for a password, so a page in a browser on this machine must not get at it: neither
+by its own script (`Origin`), nor by a name that it has pointed here (DNS rebinding: `Host`), nor by
+a form (only JSON is taken).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from starlette.requests import Request
+
+from pocketmq.testing.control.problems import ProblemError
+
+BODY_MAX = 8 * 1024 * 1024
+"""Bytes of a request: a message of 4 MiB in base64 fits."""
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Gate:
+    """Decides about requests before anything is done for them.
+
+    Args:
+        host: the address that is listened on. Loopback: only callers of this machine, by its
+            names. Another one was chosen on purpose: all callers, by any address, or by a name
+            without dots, as containers have; a name of the internet needs a dot.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._is_local = is_loopback(host)
+        self._host = host
+
+    def check(self, request: Request) -> None:
+        """Lets a request through, or not.
+
+        Raises:
+            ProblemError: 403.
+        """
+        client = request.client
+        if self._is_local and (client is None or not is_loopback(client.host)):
+            where = "somewhere" if client is None else client.host
+            raise _refused(
+                f"the request comes from {where}, and this control API is for its own machine",
+                "start it with --control-host, in a network that you trust",
+            )
+        named = request.headers.getlist("host")
+        if len(named) != 1 or not self._is_own(_without_port(named[0])):
+            raise _refused(
+                f"the request names the host {' and '.join(named) or 'nowhere'!r}",
+                "ask by the address that `up` has printed, or as localhost",
+            )
+        origin = request.headers.get("origin")
+        site = request.headers.get("sec-fetch-site", "none")
+        if (origin is not None and origin != f"http://{named[0]}") or site not in _OWN_SITES:
+            raise _refused(
+                f"the request comes from a web page of {origin or 'another site'}",
+                "ask from a program; pages of other sites may not control a cluster",
+            )
+
+    def _is_own(self, name: str) -> bool:
+        if name in LOOPBACK_NAMES or name.strip("[]") == self._host.lower():
+            return True
+        return not self._is_local and ("." not in name or _is_address(name))
+
+
+_OWN_SITES = frozenset({"none", "same-origin"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or ``localhost``, is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def body_of(request: Request) -> bytes:
+    """The body of a request, if it is not too large.
+
+    Raises:
+        ProblemError: 413, or 415 if it is not JSON.
+    """
+    parts, size = [], 0
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_MAX:
+        raise _too_large(declared)
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_MAX:
+            raise _too_large(f"more than {BODY_MAX}")
+        parts.append(part)
+    if size and not _is_json(request.headers.getlist("content-type")):
+        raise ProblemError(
+            415,
+            "The body is not JSON",
+            "the request has a body that is not declared as application/json",
+            "send the header Content-Type: application/json",
+        )
+    return b"".join(parts)
+
+
+def _is_json(types: Iterable[str]) -> bool:
+    return [kind.partition(";")[0].strip().lower() for kind in types] == ["application/json"]
+
+
+def _too_large(size: str) -> ProblemError:
+    return ProblemError(
+        413,
+        "The body is too large",
+        f"the request has {size} bytes, allowed are {BODY_MAX}",
+        "send it in parts",
+    )
+
+
+def _refused(detail: str, remedy: str) -> ProblemError:
+    return ProblemError(403, "The control API is not for this caller", detail, remedy)
+
+
+def _without_port(host: str) -> str:
+    head, _, port = host.rpartition(":")
+    return head.lower() if head and port.isdigit() else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""Messages over the control API: shown without being consumed, and published."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from pocketmq.client import Message, MessageQueue
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.message import ReceivedMessage
+from pocketmq.protocol.names import dlq_topic
+from pocketmq.testing.control.clients import ControlClients
+from pocketmq.testing.control.models import (
+    Messages,
+    NewMessage,
+    PeekQuery,
+    PublishAnswer,
+    PublishedMessage,
+    PublishRequest,
+    StoredMessage,
+)
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import ProblemError
+from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.messages import counted
+
+
+class MessageCalls:
+    """Shows and publishes messages.
+
+    Args:
+        inspection: looks into the brokers.
+        clients: publish.
+    """
+
+    def __init__(self, inspection: Inspection, clients: ControlClients) -> None:
+        self._inspection, self._clients = inspection, clients
+
+    def operations(self) -> list[Operation]:
+        """What can be asked."""
+        return [
+            Operation(
+                "GET", "/topics/{topic}/messages", "peek",
+                "Messages of a topic, oldest first; nothing is consumed and no offset moves.",
+                self.peek, Messages, query=PeekQuery,
+            ),
+            Operation(
+                "POST", "/topics/{topic}/messages", "publish",
+                "Publish messages, as a client of the cluster: faults fire for it as for others.",
+                self.publish, PublishAnswer, body=PublishRequest, status=201,
+            ),
+            Operation(
+                "GET", "/groups/{group}/dead-letters", "deadLetters",
+                "Messages that were given up for a group, oldest first.",
+                self.dead_letters, Messages, query=PeekQuery,
+            ),
+        ]  # fmt: skip
+
+    async def peek(self, call: Call) -> Messages:
+        """Shows messages of a topic."""
+        return await self._shown(call.path["topic"], call.query)
+
+    async def dead_letters(self, call: Call) -> Messages:
+        """Shows a group's dead letters."""
+        return await self._shown(dlq_topic(call.path["group"]), call.query)
+
+    async def _shown(self, topic: str, query: PeekQuery) -> Messages:
+        inspection, wanted = self._inspection, query.wait_for
+
+        def fitting() -> list[ReceivedMessage]:
+            return [
+                message
+                for message in inspection.stored(topic)
+                if query.key in (None, *message.keys) and query.tag in (None, message.tags)
+            ]
+
+        def is_there() -> bool:
+            return inspection.count(topic) >= wanted and len(fitting()) >= wanted
+
+        if wanted and not await inspection.comes_true(is_there, query.timeout_ms / 1000):
+            raise did_not_come(topic, wanted, len(fitting()), query.timeout_ms)
+        found = fitting()
+        part = found[-query.limit :] if query.newest else found[: query.limit]
+        return Messages(total=len(found), messages=[_stored(message) for message in part])
+
+    async def publish(self, call: Call) -> PublishAnswer:
+        """Publishes messages, one after the other; all are read before the first goes out."""
+        topic, request = call.path["topic"], call.body
+        assert isinstance(request, PublishRequest)
+        outgoing = [(_message(topic, new), _queue(topic, new)) for new in request.messages]
+        producer = await self._clients.producer()
+        done = []
+        for message, queue in outgoing:
+            result = await producer.send(message, queue=queue)
+            done.append(
+                PublishedMessage(
+                    status=result.status.name,
+                    msg_id=result.msg_id,
+                    broker=result.queue.broker_name,
+                    queue=result.queue.queue_id,
+                    offset=result.queue_offset,
+                )
+            )
+        return PublishAnswer(messages=done)
+
+
+def did_not_come(topic: str, wanted: int, found: int, timeout_ms: int) -> ProblemError:
+    """A topic does not hold what was waited for."""
+    return ProblemError(
+        409,
+        "It has not come",
+        f"topic {topic} should hold {counted(wanted)} and holds {found}, after {timeout_ms} ms",
+        "see what the topic holds and what waits for its time (GET /clock); delays and retries "
+        "come with POST /clock/advance",
+    )
+
+
+def _stored(message: ReceivedMessage) -> StoredMessage:
+    try:
+        text: str | None = message.body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return StoredMessage(
+        topic=message.topic,
+        broker=message.broker_name,
+        queue=message.queue_id,
+        offset=message.queue_offset,
+        msg_id=message.msg_id,
+        body=text,
+        body_base64=base64.b64encode(message.body).decode(),
+        tags=message.tags,
+        keys=list(message.keys),
+        properties=message.properties,
+        reconsume_times=message.reconsume_times,
+        born_ms=message.born_timestamp,
+        stored_ms=message.store_timestamp,
+    )
+
+
+def _message(topic: str, new: NewMessage) -> Message:
+    """What is sent.
+
+    Raises:
+        UsageError: it does not fit.
+    """
+    if (new.body is None) == (new.body_base64 is None):
+        raise UsageError("give one of body (text) and bodyBase64 (bytes)")
+    try:
+        body = base64.b64decode(new.body_base64, validate=True) if new.body_base64 else b""
+    except binascii.Error as e:
+        raise UsageError(f"bodyBase64 is no base64: {e}") from e
+    return Message(
+        topic,
+        body if new.body is None else new.body,
+        tags=new.tags,
+        keys=new.keys,
+        properties=new.properties,
+        sharding_key=new.sharding_key,
+        delay_level=new.delay_level,
+        delay_ms=new.delay_ms,
+        deliver_at_ms=new.deliver_at_ms,
+    )
+
+
+def _queue(topic: str, new: NewMessage) -> MessageQueue | None:
+    if (new.broker is None) != (new.queue is None):
+        raise UsageError("give broker and queue together, or none of them")
+    if new.broker is None or new.queue is None:
+        return None
+    return MessageQueue(topic, new.broker, new.queue)

@@ -1,0 +1,450 @@
+"""What the control API takes and gives: the types of its JSON, and of /openapi.json."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.testing.fault_rules import Where
+
+SHOWN_MAX = 1000
+"""Messages in one answer."""
+
+PUBLISHED_MAX = 1000
+"""Messages in one request."""
+
+WAIT_MAX_MS = 60_000
+"""So long a request may wait in real time."""
+
+Count = Annotated[int, Meta(ge=0)]
+WaitMs = Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)]
+Queues = Annotated[int, Meta(ge=1, le=65536)]
+
+
+class Taken(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Something that a request brings."""
+
+
+class Given(Struct, kw_only=True, rename="camel"):
+    """Something that an answer brings."""
+
+
+# -- the cluster ----------------------------------------------------------------------------------
+
+
+class BrokerHealth(Given):
+    """A broker: ``up``, ``killed``, or ``paused`` by a fault; and where it answers."""
+
+    name: str
+    address: str
+    state: Literal["up", "killed", "paused"]
+
+
+class ClockInfo(Given):
+    """The cluster's time.
+
+    Attributes:
+        mode: ``offset`` goes on by itself and can be advanced, ``virtual`` only moves when it is
+            advanced, ``system`` is the machine's.
+        now_ms: milliseconds since the epoch.
+        ahead_ms: how far it is before the machine's.
+        waiting: messages that wait for their time, and open transactions.
+    """
+
+    mode: Literal["offset", "virtual", "system"]
+    now_ms: int
+    ahead_ms: int
+    waiting: int
+
+
+class Health(Given):
+    """Whether the cluster answers, and where.
+
+    Attributes:
+        status: ``up`` if all brokers are, else ``degraded``.
+        faults: how many are in force.
+    """
+
+    status: Literal["up", "degraded"]
+    version: str
+    namesrv: str
+    brokers: list[BrokerHealth]
+    clock: ClockInfo
+    faults: int
+
+
+class Done(Given):
+    """It was done, or has begun.
+
+    Attributes:
+        warnings: what should be known about it.
+    """
+
+    done: str
+    warnings: list[str] = field(default_factory=list)
+
+
+class AdvertisedRequest(Taken):
+    """Which addresses of a broker callers are told: the first rule that holds (docs/deploy.md)."""
+
+    rules: list[AdvertiseRule]
+
+
+# -- topics and messages --------------------------------------------------------------------------
+
+
+class TopicRequest(Taken):
+    """A topic to make or change.
+
+    Attributes:
+        queues: for reading and writing, on each broker.
+        settings: others of RocketMQ's TopicConfig, such as ``order`` or ``attributes``.
+    """
+
+    queues: Queues = 4
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Topic(Given):
+    """A topic.
+
+    Attributes:
+        queues: for writing, on each broker.
+        brokers: which have it.
+        messages: that it holds now.
+    """
+
+    name: str
+    queues: int
+    brokers: list[str]
+    messages: int
+
+
+class Topics(Given):
+    """All topics but those that brokers keep for themselves."""
+
+    topics: list[Topic]
+
+
+class PeekQuery(Taken):
+    """Which messages are shown.
+
+    Attributes:
+        wait_for: waits until the topic holds so many.
+        timeout_ms: how long, in real time.
+        limit: so many at the most.
+        newest: the newest instead of the oldest; oldest first either way.
+        key, tag: only messages with it.
+    """
+
+    wait_for: Count = 0
+    timeout_ms: WaitMs = 10_000
+    limit: Annotated[int, Meta(ge=1, le=SHOWN_MAX)] = 100
+    newest: bool = False
+    key: str | None = None
+    tag: str | None = None
+
+
+class StoredMessage(Given):
+    """A message that is stored.
+
+    Attributes:
+        body: as text, if it is UTF-8.
+        body_base64: its bytes.
+        properties: all, those of the system too.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    msg_id: str
+    body: str | None
+    body_base64: str
+    tags: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    reconsume_times: int
+    born_ms: int
+    stored_ms: int
+
+
+class Messages(Given):
+    """Messages, oldest first.
+
+    Attributes:
+        total: how many fit, shown or not.
+    """
+
+    total: int
+    messages: list[StoredMessage]
+
+
+class NewMessage(Taken):
+    """A message to publish.
+
+    Attributes:
+        body, body_base64: one of them: text, or bytes.
+        broker, queue: where to; both or none.
+    """
+
+    body: str | None = None
+    body_base64: str | None = None
+    tags: str | None = None
+    keys: list[str] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    sharding_key: str | None = None
+    delay_level: Count = 0
+    delay_ms: Count = 0
+    deliver_at_ms: Count = 0
+    broker: str | None = None
+    queue: int | None = None
+
+
+class PublishRequest(Taken):
+    """Messages to publish, one after the other."""
+
+    messages: Annotated[list[NewMessage], Meta(min_length=1, max_length=PUBLISHED_MAX)]
+
+
+class PublishedMessage(Given):
+    """Where a message went; one that waits for its time is in its topic later.
+
+    Attributes:
+        status: as the client's ``SendStatus``.
+    """
+
+    status: str
+    msg_id: str
+    broker: str
+    queue: int
+    offset: int
+
+
+class PublishAnswer(Given):
+    """Where messages went, in the order of the request."""
+
+    messages: list[PublishedMessage]
+
+
+# -- groups ---------------------------------------------------------------------------------------
+
+
+class GroupRequest(Taken):
+    """A consumer group to make or change.
+
+    Attributes:
+        settings: of RocketMQ's SubscriptionGroupConfig, such as ``retryMaxTimes``.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Group(Given):
+    """A consumer group.
+
+    Attributes:
+        members: client ids of the consumers that are connected.
+        topics: that it subscribes to, or has offsets in.
+        lag: messages it has not finished.
+        dead_letters: messages that were given up for it.
+    """
+
+    name: str
+    members: list[str]
+    topics: list[str]
+    lag: int
+    dead_letters: int
+
+
+class Groups(Given):
+    """All consumer groups but those of brokers and tools."""
+
+    groups: list[Group]
+
+
+class QueueLag(Given):
+    """A queue in which a group is not at the end.
+
+    Attributes:
+        committed: how far the group has come; null if it never said.
+        begin, end: the offsets of the oldest message and of the next one.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    committed: int | None
+    begin: int
+    end: int
+    left: int
+
+
+class Lag(Given):
+    """What a group has not finished, by queue."""
+
+    group: str
+    left: int
+    queues: list[QueueLag]
+
+
+class DrainRequest(Taken):
+    """Waits until a group has finished all that its topics hold, as far as it has committed."""
+
+    timeout_ms: WaitMs = 10_000
+
+
+class GroupResetRequest(Taken):
+    """Puts a group elsewhere.
+
+    Attributes:
+        to: to the oldest messages, or behind the newest.
+        timestamp_ms: to the first message stored then or later; instead of `to`.
+        topic: only in this one.
+    """
+
+    to: Literal["beginning", "end"] | None = None
+    timestamp_ms: Count | None = None
+    topic: str | None = None
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+class Until(Taken):
+    """What is waited for during a jump.
+
+    Attributes:
+        topic: which topic.
+        dead_letters_of: the dead letters of this group instead.
+        count: so many messages it holds.
+    """
+
+    topic: str | None = None
+    dead_letters_of: str | None = None
+    count: Annotated[int, Meta(ge=1)] = 1
+
+
+class AdvanceRequest(Taken):
+    """How far the clock is set forward: the sum of all.
+
+    Attributes:
+        until: stop as soon as this holds. Then whenever nothing waits for its time, clients in
+            other processes are given real time to bring more, as with one retry after the other.
+        timeout_ms: how long that may take, in real time.
+    """
+
+    days: float = 0
+    hours: float = 0
+    minutes: float = 0
+    seconds: float = 0
+    milliseconds: float = 0
+    until: Until | None = None
+    timeout_ms: WaitMs = 10_000
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+class Answer(Where, tag="answer", tag_field="kind"):
+    """Requests are refused with a response code, by name or number, and not carried out."""
+
+    code: str | int
+    remark: str = "a fault was ordered"
+
+
+class Delay(Where, tag="delay", tag_field="kind"):
+    """Requests are carried out so much later."""
+
+    milliseconds: Annotated[float, Meta(ge=0)]
+
+
+class DropRequest(Where, tag="drop_request", tag_field="kind"):
+    """Requests are neither carried out nor answered."""
+
+
+class DropReply(Where, tag="drop_reply", tag_field="kind"):
+    """Requests are carried out and not answered."""
+
+
+class CloseConnection(Where, tag="close_connection", tag_field="kind"):
+    """The connection of a request is cut instead."""
+
+
+class SendStatus(Where, tag="send_status", tag_field="kind"):
+    """Messages are stored, and their senders get this status."""
+
+    status: Literal["FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"]
+
+
+class _OfBroker(Struct, kw_only=True, forbid_unknown_fields=True):
+    broker: str
+
+
+class Pause(_OfBroker, tag="pause", tag_field="kind"):
+    """A broker takes requests and carries none out before the fault ends."""
+
+
+class Kill(_OfBroker, tag="kill", tag_field="kind"):
+    """A broker is gone at once; it is back, with its data, when the fault ends."""
+
+
+class Partition(_OfBroker, tag="partition", tag_field="kind"):
+    """A broker cannot reach the name server; clients reach both."""
+
+
+class DiskFull(Struct, kw_only=True, forbid_unknown_fields=True, tag="disk_full", tag_field="kind"):
+    """A broker, or all, cannot write."""
+
+    broker: str | None = None
+
+
+FaultOrder = (
+    Answer
+    | Delay
+    | DropRequest
+    | DropReply
+    | CloseConnection
+    | SendStatus
+    | Pause
+    | Kill
+    | Partition
+    | DiskFull
+)
+
+
+class FiredFault(Given):
+    """One time that a fault fired: when, by the cluster's clock, where and what for."""
+
+    time_ms: int
+    server: str
+    request: str
+    topic: str | None
+    queue: int | None
+    group: str | None
+
+
+class Fault(Given):
+    """A fault that was ordered.
+
+    Attributes:
+        id: by which it is removed.
+        fault: what was ordered.
+        count: how often it fired.
+        fired: what for, the first times.
+        warnings: conditions that nothing here fits; of a removed fault, that it never fired.
+    """
+
+    id: str
+    fault: str
+    count: int
+    fired: list[FiredFault]
+    warnings: list[str]
+
+
+class Faults(Given):
+    """Faults in force, oldest first; the oldest that fits a request decides."""
+
+    faults: list[Fault]

@@ -1,0 +1,77 @@
+"""Errors as the control API tells them: problem details (RFC 9457) with cause and remedy."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.protocol.errors import OperatingError, PocketMQError, ResponseError, UsageError
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What went wrong (RFC 9457).
+
+    Attributes:
+        title: what kind of problem it is.
+        status: the HTTP status.
+        detail: what went wrong this time.
+        remedy: what to do about it.
+        code: the response code of a broker that refused.
+    """
+
+    title: str
+    status: int
+    detail: str
+    remedy: str
+    code: int | None = None
+
+
+class ProblemError(PocketMQError):
+    """A request of the control API that is answered with a problem."""
+
+    def __init__(self, status: int, title: str, detail: str, remedy: str) -> None:
+        super().__init__(status, title, detail, remedy)
+        self.problem = Problem(title=title, status=status, detail=detail, remedy=remedy)
+
+    def __str__(self) -> str:
+        return f"{self.problem.detail}; {self.problem.remedy}"
+
+
+def problem_of(error: PocketMQError) -> Problem:
+    """What an error of PocketMQ is to a client of the control API."""
+    if isinstance(error, ProblemError):
+        return error.problem
+    if isinstance(error, UsageError):
+        return Problem(
+            title="The request does not fit",
+            status=400,
+            detail=str(error),
+            remedy="change what the detail names; /openapi.json describes all requests",
+        )
+    if isinstance(error, ResponseError):
+        return Problem(
+            title="A broker refused",
+            status=502,
+            detail=str(error),
+            remedy="see which faults are in force (GET /faults), and what the detail says",
+            code=error.code,
+        )
+    status = 503 if isinstance(error, OperatingError) else 502
+    return Problem(
+        title="It could not be done now",
+        status=status,
+        detail=str(error) or type(error).__name__,
+        remedy="see which brokers run (GET /health) and which faults are in force (GET /faults)",
+    )
+
+
+def not_found(kind: str, name: str, known: str) -> ProblemError:
+    """There is no such thing.
+
+    Args:
+        kind: what it would be.
+        name: what was asked for.
+        known: how to see what there is.
+    """
+    return ProblemError(404, f"No such {kind}", f"there is no {kind} {name!r}", f"see {known}")

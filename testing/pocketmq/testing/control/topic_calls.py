@@ -1,0 +1,127 @@
+"""Topics over the control API: listed, made, emptied and deleted."""
+
+from __future__ import annotations
+
+from pocketmq.broker.topics import system_topic_names
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.errors import UsageError
+from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
+from pocketmq.testing.control.operations import Call, Operation
+from pocketmq.testing.control.problems import ProblemError, not_found
+from pocketmq.testing.core import Core
+from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.messages import counted
+from pocketmq.testing.settings import topic_config
+
+
+class TopicCalls:
+    """Topics on all brokers.
+
+    Args:
+        core: the cluster.
+        inspection: looks into the brokers.
+    """
+
+    def __init__(self, core: Core, inspection: Inspection) -> None:
+        self._core, self._inspection = core, inspection
+
+    def operations(self) -> list[Operation]:
+        """What can be asked."""
+        return [
+            Operation("GET", "/topics", "listTopics", "All topics.", self.listed, Topics),
+            Operation(
+                "GET", "/topics/{topic}", "getTopic", "One topic.", self.one, Topic,
+            ),
+            Operation(
+                "PUT", "/topics/{topic}", "putTopic",
+                "Make or change a topic; clients find it at once.",
+                self.put, Topic, body=TopicRequest,
+            ),
+            Operation(
+                "DELETE", "/topics/{topic}", "deleteTopic",
+                "Delete a topic with its messages.", self.delete, Done,
+            ),
+            Operation(
+                "POST", "/topics/{topic}/empty", "emptyTopic",
+                "Remove a topic's messages and all groups' offsets in it.", self.empty, Done,
+            ),
+        ]  # fmt: skip
+
+    async def listed(self, _: Call) -> Topics:
+        """All topics but the brokers' own."""
+        found = self._core.names()[0] - self._system()
+        return Topics(topics=[self._topic(name) for name in sorted(found)])
+
+    async def one(self, call: Call) -> Topic:
+        """A topic."""
+        return self._topic(call.path["topic"])
+
+    async def put(self, call: Call) -> Topic:
+        """Makes or changes a topic."""
+        name, request = call.path["topic"], call.body
+        assert isinstance(request, TopicRequest)
+        if name in self._system():
+            raise UsageError(f"topic {name} is the brokers' own: choose another name")
+        config = topic_config(name, {"queues": request.queues, **request.settings})
+        await self._core.put([config], [])
+        return self._topic(name)
+
+    async def delete(self, call: Call) -> Done:
+        """Deletes a topic."""
+        topic = self._topic(self._own(call))
+        await self._core.remove({topic.name}, set())
+        return Done(done=f"topic {topic.name} is deleted, with {counted(topic.messages)}")
+
+    async def empty(self, call: Call) -> Done:
+        """Empties a topic: it is made anew, with its settings."""
+        topic = self._topic(self._own(call))
+        config = self._configs(topic.name)[0][1]
+        await self._core.remove({topic.name}, set())
+        await self._core.put([config], [])
+        done = Done(done=f"topic {topic.name} is empty; it held {counted(topic.messages)}")
+        members = sorted(
+            group
+            for group in self._inspection.groups()
+            if self._inspection.members(group) and topic.name in self._inspection.topics_of(group)
+        )
+        if members:
+            done.warnings.append(
+                f"offsets begin at 0 again, which consumers that run may notice as late as their "
+                f"next rebalance (20 s): {', '.join(members)}; close consumers before"
+            )
+        return done
+
+    def _own(self, call: Call) -> str:
+        name = call.path["topic"]
+        if name in self._system():
+            raise ProblemError(
+                403,
+                "The topic is the brokers' own",
+                f"topic {name} cannot be emptied or deleted by itself",
+                "POST /reset empties the whole cluster",
+            )
+        return name
+
+    def _topic(self, name: str) -> Topic:
+        configs = self._configs(name)
+        if not configs:
+            raise not_found("topic", name, "GET /topics")
+        return Topic(
+            name=name,
+            queues=configs[0][1].write_queue_nums,
+            brokers=[broker for broker, _ in configs],
+            messages=self._inspection.count(name),
+        )
+
+    def _configs(self, name: str) -> list[tuple[str, TopicConfig]]:
+        return [
+            (broker.config.broker_name, config)
+            for broker in self._core.brokers()
+            if (config := broker.topics.get(name)) is not None
+        ]
+
+    def _system(self) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        for place in self._core.places.values():
+            found |= system_topic_names(place.config.broker_cluster_name, place.name)
+        return found
