@@ -1,7 +1,8 @@
 """A whole cluster in the foreground: a name server and N brokers.
 
-One broker shares the process of the name server. Several have a process each, so that each has a
-core of its own; they end with this process, however it ends.
+Here one broker shares the process of the name server. Several have a process each, so that each has
+a core of its own; they end with this process, however it ends. `controlled` is the cluster with a
+control API, all in one process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.namesrv import NameServer, NamesrvConfig
@@ -24,6 +25,7 @@ BROKERS_MAX = 26
 
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
+LOOPBACK = "127.0.0.1"
 
 
 class ClusterOptions(NamedTuple):
@@ -36,6 +38,7 @@ class ClusterOptions(NamedTuple):
             `broker_port` + 1000·i.
         host: address that is listened on and told to clients.
         sync_flush: acknowledge only what the disk has.
+        gateway: callers that come from this address are told the loopback address; empty for none.
     """
 
     brokers: int
@@ -44,28 +47,61 @@ class ClusterOptions(NamedTuple):
     broker_port: int
     host: str
     sync_flush: bool
+    gateway: str = ""
+
+    def check(self) -> None:
+        """Checks what can be checked before anything starts.
+
+        Raises:
+            ConfigError: something does not fit.
+        """
+        if not 1 <= self.brokers <= BROKERS_MAX:
+            raise ConfigError(
+                f"--brokers is {self.brokers}: it must be between 1 and {BROKERS_MAX}"
+            )
+
+    def broker_port_of(self, index: int) -> int:
+        """The port of one broker."""
+        return self.broker_port + PORT_STEP * index if self.broker_port else 0
+
+    def common_settings(self) -> dict[str, Any]:
+        """The settings that all brokers have, under the keys of their YAML files."""
+        return {
+            "bindAddress": self.host,
+            "brokerIP1": "" if self.host in ("0.0.0.0", "::") else self.host,  # noqa: S104
+            "flushDiskType": "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
+        }
+
+    def kv_config_path(self) -> str:
+        """Where the name server keeps its KV configuration."""
+        return str(self.data / "namesrv" / "kvConfig.json")
 
 
 class ClusterAddresses(NamedTuple):
-    """Where a cluster answers: the name server, and the brokers by name."""
+    """Where a cluster answers: the name server, the brokers by name, and the control API's URL."""
 
     namesrv: str
     brokers: dict[str, str]
+    control: str | None = None
 
 
 def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[str, object]:
     """The settings of one broker, under the keys of its YAML file."""
     name = f"broker-{chr(ord('a') + index)}"
-    port = options.broker_port + PORT_STEP * index if options.broker_port else 0
+    port = options.broker_port_of(index)
     return {
+        **options.common_settings(),
         "brokerName": name,
         "listenPort": port,
-        "bindAddress": options.host,
-        "brokerIP1": "" if options.host in ("0.0.0.0", "::") else options.host,  # noqa: S104
         "namesrvAddr": namesrv,
         "storePathRootDir": str(options.data / name),
-        "flushDiskType": "SYNC_FLUSH" if options.sync_flush else "ASYNC_FLUSH",
+        "advertise": rules_of_gateway(options.gateway, port),
     }
+
+
+def rules_of_gateway(gateway: str, port: int) -> list[dict[str, Any]]:
+    """What callers that come through a gateway are told of a broker (`advertise`)."""
+    return [{"addr": f"{LOOPBACK}:{port}", "callers": [gateway]}] if gateway else []
 
 
 @asynccontextmanager
@@ -78,8 +114,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
     """
     import msgspec
 
-    if not 1 <= options.brokers <= BROKERS_MAX:
-        raise ConfigError(f"--brokers is {options.brokers}: it must be between 1 and {BROKERS_MAX}")
+    options.check()
     options.data.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         name_server = await stack.enter_async_context(
@@ -87,7 +122,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
                 NamesrvConfig(
                     listen_port=options.namesrv_port,
                     bind_address=options.host,
-                    kv_config_path=str(options.data / "namesrv" / "kvConfig.json"),
+                    kv_config_path=options.kv_config_path(),
                 )
             )
         )
@@ -103,16 +138,20 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
                 *(
                     _start_process(stack, broker_settings(options, i, name_server.address))
                     for i in range(options.brokers)
-                )
+                ),
+                return_exceptions=True,  # none may be under way when the others are stopped
             )
-            addresses.update(started)
+            for one in started:
+                if isinstance(one, BaseException):
+                    raise one
+                addresses[one[0]] = one[1]
         yield ClusterAddresses(name_server.address, addresses)
 
 
 async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> tuple[str, str]:
     """Starts one broker in a process of its own; returns its name and address."""
     name = str(settings["brokerName"])
-    process = await asyncio.create_subprocess_exec(
+    process = await _process(
         sys.executable,
         "-m",
         "pocketmq.cli.main",
@@ -120,8 +159,6 @@ async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> 
         "--settings",
         json.dumps(settings),
         "--stop-with-stdin",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
     )
     stack.push_async_callback(_stop_process, process)
     assert process.stdout is not None
@@ -131,6 +168,20 @@ async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> 
         code = await process.wait()
         raise OperatingError(f"{name} did not start (exit code {code}): its reason is above")
     return name, address
+
+
+async def _process(*command: str) -> asyncio.subprocess.Process:
+    """Starts a process; who is cancelled meanwhile leaves none behind."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _stop_process(await starting)
+        raise
 
 
 async def _stop_process(process: asyncio.subprocess.Process) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from pocketmq.cli.cluster import ClusterOptions, cluster
+from pocketmq.cli.cluster import ClusterAddresses, ClusterOptions, cluster
+from pocketmq.cli.controlled import ControlOptions, controlled_cluster
+from pocketmq.cli.gateway import default_gateway
 from pocketmq.cli.options import VerboseOption
-from pocketmq.cli.output import note, set_up_logging
-from pocketmq.cli.signals import stop_event
+from pocketmq.cli.output import Format, note, set_up_logging
+from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.requests.nameserver import TopicListRequest
@@ -25,11 +28,15 @@ from pocketmq.transport.settings import load_settings
 
 HEALTH_TIMEOUT_MS = 3000
 
+ENV = "POCKETMQ_UP_"
+"""Options that the image sets are read from the environment (deploy/Dockerfile)."""
+
 
 def up(
     brokers: Annotated[int, typer.Option(help="How many brokers: broker-a, broker-b, …")] = 1,
     data: Annotated[
-        Path | None, typer.Option(help="Directory of the data; pocketmq-data by default.")
+        Path | None,
+        typer.Option(help="Directory of the data; pocketmq-data by default."),
     ] = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep the data in a temporary directory that goes.")
@@ -38,32 +45,90 @@ def up(
     broker_port: Annotated[
         int, typer.Option(help="Port of broker-a, the next ones 1000 apart; 0: any.")
     ] = 10911,
-    host: Annotated[str, typer.Option(help="Address to listen on and to tell.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on and to tell.", envvar=f"{ENV}HOST")
+    ] = "127.0.0.1",
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published",
+            help="In a container whose ports have the same numbers on its host: clients that come "
+            "through the gateway are told 127.0.0.1.",
+            envvar=f"{ENV}PUBLISHED",
+        ),
+    ] = False,
     flush: Annotated[
         str, typer.Option(help="async: the system has it; sync: the disk has it.")
     ] = "async",
+    control: Annotated[
+        int | None,
+        typer.Option(help="Serve the control API on this port; 0: any. See docs/testing.md."),
+    ] = None,
+    control_host: Annotated[
+        str, typer.Option(help="Address of the control API.", envvar=f"{ENV}CONTROL_HOST")
+    ] = "127.0.0.1",
+    clock: Annotated[
+        str | None,
+        typer.Option(
+            help="With --control: offset goes on and can be advanced (default), virtual only moves "
+            "when it is advanced, system is the machine's."
+        ),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("-o", "--output", help="How the line is printed that says it is up.")
+    ] = Format.TABLE,
     verbose: VerboseOption = 0,
 ) -> None:
     """Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly."""
     set_up_logging(verbose)
     if flush not in ("async", "sync"):
         raise ConfigError(f"--flush is {flush!r}: it must be async or sync")
+    if clock is not None and control is None:
+        raise ConfigError("--clock needs --control PORT, by which the clock is advanced")
+    if published and not (namesrv_port and broker_port):
+        raise ConfigError(
+            "--published needs fixed ports: with port 0 nobody knows which ones to publish"
+        )
     if memory and data is not None:
         raise ConfigError(f"--memory and --data {data} exclude each other: leave one of them out")
-    with ExitStack() as stack:
-        if memory:
-            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-")))
-        kept = data or Path("pocketmq-data")
-        options = ClusterOptions(brokers, kept, namesrv_port, broker_port, host, flush == "sync")
-        run(_up(options))
+    options = ClusterOptions(
+        brokers,
+        data or Path("pocketmq-data"),
+        namesrv_port,
+        broker_port,
+        host,
+        flush == "sync",
+        default_gateway() if published else "",
+    )
+    wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
+    run(_up(options, wanted, memory=memory, output=output))
 
 
-async def _up(options: ClusterOptions) -> None:
+async def _up(
+    options: ClusterOptions, control: ControlOptions | None, *, memory: bool, output: Format
+) -> None:
     stop = stop_event()
-    async with cluster(options) as addresses:
-        places = " ".join(f"{name}={address}" for name, address in addresses.brokers.items())
-        typer.echo(f"up namesrv={addresses.namesrv} {places} data={options.data}")
+    async with AsyncExitStack() as stack:
+        if memory:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
+            options = options._replace(data=Path(directory))
+        started = (
+            cluster(options) if control is None else controlled_cluster(options, control, stop.set)
+        )
+        addresses = await enter_unless_stopped(stack, started, stop)
+        _say_up(addresses, options.data, output)
         await stop.wait()
+
+
+def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:
+    """Prints one line, for people or for programs."""
+    if output is Format.JSON:
+        typer.echo(json.dumps({"up": True, **addresses._asdict(), "data": str(data)}))
+        return
+    places = [f"{name}={address}" for name, address in addresses.brokers.items()]
+    if addresses.control is not None:
+        places.append(f"control={addresses.control}")
+    typer.echo(f"up namesrv={addresses.namesrv} {' '.join(places)} data={data}")
 
 
 def namesrv(
@@ -84,7 +149,8 @@ async def _namesrv(settings: object) -> None:
 
     assert isinstance(settings, NamesrvConfig)
     stop = stop_event()
-    async with NameServer(settings) as server:
+    async with AsyncExitStack() as stack:
+        server = await enter_unless_stopped(stack, NameServer(settings), stop)
         typer.echo(f"up namesrv={server.address}")
         await stop.wait()
 
@@ -125,7 +191,8 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
 
     assert isinstance(settings, BrokerConfig)
     stop = stop_event(on_stdin_end=stop_with_stdin)
-    async with Broker(settings) as server:
+    async with AsyncExitStack() as stack:
+        server = await enter_unless_stopped(stack, Broker(settings), stop)
         typer.echo(f"up {settings.broker_name}={server.address}")
         await stop.wait()
 

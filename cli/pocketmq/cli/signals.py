@@ -1,4 +1,4 @@
-"""Running until told to stop."""
+"""Running until told to stop, also in the middle of a start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TypeVar
+
+import typer
+
+from pocketmq.cli.output import EXIT_FAILED, note
+
+T = TypeVar("T")
 
 
 def stop_event(*, on_stdin_end: bool = False) -> asyncio.Event:
@@ -25,3 +33,26 @@ def stop_event(*, on_stdin_end: bool = False) -> asyncio.Event:
 
         loop.add_reader(descriptor, drained)
     return event
+
+
+async def enter_unless_stopped(
+    stack: AsyncExitStack, context: AbstractAsyncContextManager[T], stop: asyncio.Event
+) -> T:
+    """Enters a context, whose end is then the stack's.
+
+    Raises:
+        typer.Exit: it was told to stop before; what had begun is undone.
+    """
+    entering = asyncio.ensure_future(context.__aenter__())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({entering, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not entering.done():
+        entering.cancel()
+        await asyncio.wait({entering})
+    if entering.cancelled():
+        note("stopped before it was up; nothing is left behind")
+        raise typer.Exit(EXIT_FAILED)
+    entered = entering.result()
+    stack.push_async_exit(context)
+    return entered

@@ -192,7 +192,11 @@ class Core:
         await self._start_brokers()
 
     async def _start_brokers(self) -> None:
-        await asyncio.gather(*(place.start() for place in self.places.values()))
+        starts = (place.start() for place in self.places.values())
+        started = await asyncio.gather(*starts, return_exceptions=True)
+        for one in started:  # none may be under way when the others are stopped
+            if isinstance(one, BaseException):
+                raise one
         topics, groups = self.settings.topic_configs(), self.settings.group_configs()
         if topics or groups:
             await self.put(topics, groups)
