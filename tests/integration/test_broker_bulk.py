@@ -53,9 +53,17 @@ async def client(stage: Stage) -> Client:
     return await stage.started_with_topic()
 
 
-async def append(client: Client, *records: bytes, queue_id: int = 0) -> BulkAppendResponse:
-    request = bulk_request(len(records), queue_id=queue_id)
-    return (await client.ask(request, b"".join(records))).read(BulkAppendResponse)
+async def append(
+    client: Client, *records: bytes, queue_id: int = 0, sizes: bool = False
+) -> BulkAppendResponse:
+    request = bulk_request(len(records), queue_id=queue_id, sizes=sizes)
+    body = b"".join(records) + (sizes_of(*records) if sizes else b"")
+    return (await client.ask(request, body)).read(BulkAppendResponse)
+
+
+def sizes_of(*records: bytes) -> bytes:
+    """What may stand behind records, so that the broker need not look for where each begins."""
+    return b"".join(len(record).to_bytes(4, "big") for record in records)
 
 
 # -- what is stored -----------------------------------------------------------------------------
@@ -106,8 +114,8 @@ async def test_the_files_equal_those_of_single_sends(
     )
     records = split(raw)
     assert len(records) == 60
-    for records_part in (records[:1], records[1:40], records[40:]):
-        await append(second, *map(without_place, records_part), queue_id=1)
+    for records_part, sizes in ((records[:1], True), (records[1:40], False), (records[40:], True)):
+        await append(second, *map(without_place, records_part), queue_id=1, sizes=sizes)
     assert (await second.call(pull_request(queue_id=1))).body == raw[: sum(map(len, records[:32]))]
     for tag in ("A", "Zoë", "標籤"):
         tagged = await second.pull(queue_id=1, subscription=tag)
@@ -274,11 +282,59 @@ async def test_an_unsound_record_has_all_refused(client: Client, kind: str, wher
     before = [] if where in ("alone", "first") else [GOOD] * 3
     after = [] if where in ("alone", "last") else [GOOD] * 2
     records = [*before, bad, *after]
-    code, remark = await client.refusal(bulk_request(len(records)), b"".join(records))
-    assert code == 1
-    assert "record" in remark or "message" in remark
+    for sizes in (b"", sizes_of(*records)):
+        request = bulk_request(len(records), sizes=bool(sizes))
+        code, remark = await client.refusal(request, b"".join(records) + sizes)
+        assert code == 1
+        assert "record" in remark or "message" in remark
     assert await client.max_offset() == 0
     assert (await append(client, GOOD)).queue_offset == 0, "nothing of it waits in memory"
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "reason"),
+    [
+        (2, [0, 2 * len(GOOD)], "the size of record 0 is said to be 0"),
+        (2, [2 * len(GOOD) - RECORD_SIZE_MIN + 1, RECORD_SIZE_MIN - 1], "record 1 is said to be"),
+        (2, [len(GOOD) - 1, len(GOOD) + 1], "the record at byte 0 of the bulk body is no sound"),
+        (2, [len(GOOD) + 1, len(GOOD) - 1], "the record at byte 0 of the bulk body is no sound"),
+        (2, [len(GOOD), len(GOOD) + 1], f"{2 * len(GOOD) + 1} bytes of records"),
+        (2, [len(GOOD), (1 << 32) - 1], "bytes of records"),
+        (1, [2 * len(GOOD)], "the record at byte 0"),
+        (1, [len(GOOD), len(GOOD)], "bytes of records"),
+        (3, [len(GOOD), len(GOOD)], "3 records and their sizes are announced"),
+        (0, [], "0 records and their sizes are announced"),
+        (-1, [len(GOOD), len(GOOD)], "-1 records"),
+        (1 << 40, [len(GOOD), len(GOOD)], "records and their sizes are announced"),
+    ],
+)
+async def test_sizes_that_lie_are_refused(
+    client: Client, count: int, sizes: list[int], reason: str
+) -> None:
+    body = GOOD * 2 + b"".join(size.to_bytes(4, "big") for size in sizes)
+    code, remark = await client.refusal(bulk_request(count, sizes=True), body)
+    assert code == 1
+    assert reason in remark
+    assert await client.max_offset() == 0
+
+
+async def test_tags_are_those_that_a_single_send_would_find(client: Client) -> None:
+    texts = [
+        b"TAGS\x01ab",
+        b"k\x01v\x02TAGS\x01a\x02",
+        b"TAGS\x01b\x02TAGS\x01c\x02",
+        b"NOTAGS\x01a\x02",
+        b"k\x01TAGS\x01a\x02",
+        b"NOTAGS\x01a\x02TAGS\x01b\x02",
+        b"k\x01v\x02TAGS\x01\x02",
+        b"",
+        b"k\x01" + b"v" * 300 + b"\x02TAGS\x01a\x02",
+    ]
+    await append(client, *[bulk_record(b"x", text) for text in texts], sizes=True)
+    for tags in ("a", "ab", "b", "c"):
+        found = await client.pull(subscription=tags)
+        expected = [i for i, t in enumerate(texts) if props.value_of(t.decode(), "TAGS") == tags]
+        assert [m.queue_offset for m in found.messages] == expected, tags
 
 
 async def test_neighbours_do_not_complete_each_other_s_characters(client: Client) -> None:
@@ -336,9 +392,11 @@ async def test_any_damage_is_refused_or_does_no_harm(client: Client, chance: ran
             )
             for _ in range(count)
         )
+        sizes = sizes_of(*split(body))
         body = damaged(body, chance)
-        answer = await client.call(bulk_request(count), body)
-        assert (answer.code == 0) == is_sound(body, bulk_request(count)), body.hex()
+        request = bulk_request(count, sizes=chance.random() < 0.5)
+        answer = await client.call(request, body + (sizes if request.sizes else b""))
+        assert (answer.code == 0) == is_sound(body, request), body.hex()
         stored += 0 if answer.code else count
         assert await client.max_offset() == stored
     messages: list[ReceivedMessage] = await client.everything()

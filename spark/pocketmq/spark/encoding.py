@@ -8,10 +8,8 @@ CRC-32, which costs most of the time.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +18,7 @@ import pyarrow.compute as pc
 
 from pocketmq.protocol import batch
 from pocketmq.protocol import properties as props
-from pocketmq.protocol.hosts import IPV4_HOST_SIZE
+from pocketmq.protocol.record_columns import RECORD_HEAD, crcs_at
 from pocketmq.protocol.records import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_V1_MAX
 from pocketmq.spark.errors import RowError
 
@@ -29,28 +27,6 @@ if TYPE_CHECKING:
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-
-RECORD_HEAD = np.dtype(
-    [
-        ("total", ">i4"),
-        ("magic", ">u4"),
-        ("body_crc", ">u4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_timestamp", ">i8"),
-        ("born_host", "u1", (IPV4_HOST_SIZE,)),
-        ("store_timestamp", ">i8"),
-        ("store_host", "u1", (IPV4_HOST_SIZE,)),
-        ("reconsume_times", ">i4"),
-        ("prepared_transaction_offset", ">i8"),
-        ("body_size", ">i4"),
-    ]
-)
-"""A stored record with IPv4 hosts up to its body (see `pocketmq.protocol.records`)."""
-assert RECORD_HEAD.itemsize == 88
 
 ENTRY_HEAD = np.dtype(
     [("total", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body_size", ">i4")]
@@ -192,7 +168,7 @@ def encode_records(
     heads = np.zeros(rows, RECORD_HEAD)
     heads["total"] = RECORD_HEAD.itemsize + body_sizes + len(topic_part) + 2 + properties_sizes
     heads["magic"] = magic
-    heads["body_crc"] = body_crcs(columns.body)
+    heads["body_crc"] = crcs_at(columns.body.buffers()[2] or b"", body_ends[:-1], body_sizes)
     heads["queue_id"] = queue_ids
     heads["born_timestamp"] = born_timestamp
     heads["born_host"] = np.frombuffer(born_host, np.uint8)
@@ -243,13 +219,6 @@ def chunk_bounds(ends: Ints, groups: Sequence[int], size_max: int, count_max: in
             fits = int(np.searchsorted(ends, ends[first] + size_max, "right")) - 1
             bounds.append(max(first + 1, min(fits, first + count_max, group_end)))
     return bounds
-
-
-def body_crcs(body: Any) -> Sequence[int]:
-    """CRC-32 of each value, 31 bits."""
-    ends = _ends(body).tolist()
-    data = memoryview(body.buffers()[2] or b"")
-    return [crc32(data[a:b]) & 0x7FFFFFFF for a, b in itertools.pairwise(ends)]
 
 
 def _ends(array: Any) -> Ints:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from pocketmq.client.errors import Attempt, SendFailedError
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.latency import (
@@ -22,6 +24,7 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
 from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.record_columns import RECORD_SIZES
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
 from pocketmq.protocol.requests.sending import BulkAppendRequest, SendBatchRequest
 from pocketmq.spark.encoding import Encoded, with_queue_id
@@ -180,25 +183,28 @@ class BulkSender:
 
     async def _attempt(self, queue: MessageQueue, messages: Encoded, is_record: bool) -> SendStatus:
         address = await self._instance.routes.master_of(queue)
-        request = self._bulk(queue, messages) if is_record else self._batch(queue)
+        request, body = (self._bulk if is_record else self._batch)(queue, messages)
         answer = await self._instance.pool.call(
-            address, request, self._options.send_timeout_ms, bytes(messages.data)
+            address, request, self._options.send_timeout_ms, body
         )
         status = SEND_STATUS_BY_CODE.get(answer.code)
         if status is None:
             raise response_error(answer.code, answer.remark, address)
         return status
 
-    def _bulk(self, queue: MessageQueue, messages: Encoded) -> RequestHeader:
-        return BulkAppendRequest(
+    def _bulk(self, queue: MessageQueue, messages: Encoded) -> tuple[RequestHeader, bytes]:
+        header = BulkAppendRequest(
             producer_group=self._options.producer_group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             count=messages.rows,
+            sizes=True,
         )
+        sizes = np.diff(messages.ends).astype(RECORD_SIZES)
+        return header, b"".join((messages.data, sizes.data))
 
-    def _batch(self, queue: MessageQueue) -> RequestHeader:
-        return SendBatchRequest(
+    def _batch(self, queue: MessageQueue, messages: Encoded) -> tuple[RequestHeader, bytes]:
+        header = SendBatchRequest(
             producer_group=self._options.producer_group,
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -207,3 +213,4 @@ class BulkSender:
             broker_name=queue.broker_name,
             batch=True,
         )
+        return header, bytes(messages.data)

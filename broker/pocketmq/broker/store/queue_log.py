@@ -104,7 +104,7 @@ class QueueLog(ReadableLog):
         self.synced_base = self.segments[-1].base_position if self.segments else -1
         self.unverified_end = end_offset
         self.opened_position, self.opened_offset = end_position, end_offset
-        self._records: list[bytes] = []
+        self._records: list[bytes | bytearray] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []
         self._is_torn = False
@@ -134,7 +134,7 @@ class QueueLog(ReadableLog):
             self._waiting.append(waiter)
 
     def append_many(
-        self, records: bytes, entries: bytes, count: int, waiter: Waiter | None
+        self, records: bytes | bytearray, entries: bytes, count: int, waiter: Waiter | None
     ) -> None:
         """Takes many records back to back, with their index entries ready-made."""
         self._records.append(records)

@@ -151,6 +151,10 @@ class BulkAppendRequest(RequestHeader, kw_only=True):
 
     The body is the records back to back in RocketMQ's stored form; `queueOffset`,
     `physicalOffset`, `storeTimestamp` and `storeHost` are left zero and filled in by the broker.
+
+    Attributes:
+        sizes: the bytes of each record stand behind the records, 4 bytes each, big-endian; without
+            them the broker has to go from record to record.
     """
 
     code: ClassVar[RequestCode] = RequestCode.BULK_APPEND
@@ -159,6 +163,7 @@ class BulkAppendRequest(RequestHeader, kw_only=True):
     topic: str
     queue_id: int
     count: int
+    sizes: bool = False
 
 
 class BulkAppendResponse(Header, kw_only=True):
