@@ -10,6 +10,7 @@
     └── RequirementError  PySpark, PyArrow or Java is missing or too old
     OperatingError
     ├── DataLossError     messages that were to be read are not there any more
+    │   └── ClosedQueueError  a stream's queue, or its topic, is not there any more
     └── JobError          a Spark job failed; holds the reason that its task gave
 """
 
@@ -85,6 +86,18 @@ class DataLossError(OperatingError):
             f"the broker holds {self.min_offset} to {self.max_offset}: messages were deleted "
             f"(retention, or the topic was made anew); set failOnDataLoss=false to read what is "
             f"there"
+        )
+
+
+class ClosedQueueError(DataLossError):
+    """A queue that a stream was reading cannot be read any more."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue} cannot be read any more: its topic was deleted or has fewer read queues "
+            f"now. The stream stands at offset {self.wanted_start}, the broker holds "
+            f"{self.min_offset} to {self.max_offset} of it; set failOnDataLoss=false to go on "
+            f"without it"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ ALIASES = {
     "includeheaders": "includeProperties",
 }
 """Other names of options, in small letters; `topic` and `subscribe` stand for each other."""
+
+TOOLS_CONSUMER = "TOOLS_CONSUMER"
+"""A group that every broker knows, for reading without one."""
 
 REFUSED = {
     "kafka.bootstrap.servers": "the name servers are given by 'namesrvAddr'",
@@ -88,7 +91,7 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     fail_on_data_loss: bool = True
     min_partitions: int = 0
     include_properties: bool = True
-    consumer_group: str = "TOOLS_CONSUMER"
+    consumer_group: str = TOOLS_CONSUMER
     pull_timeout_ms: int = 30_000
     retry_times_when_pull_failed: int = 5
     max_msg_bytes: int = 4 * MEBIBYTE
@@ -99,10 +102,12 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         return tuple(dict.fromkeys(t.strip() for t in self.subscribe.split(",") if t.strip()))
 
 
+ReadOptionsT = TypeVar("ReadOptionsT", bound=ReadOptions)
+
 ROUTINGS = ("auto", "key", "roundRobin")
 _POSITIVE = {
     "send_timeout_ms", "batch_bytes", "batch_rows", "in_flight_bytes", "max_message_size",
-    "pull_timeout_ms", "max_msg_bytes",
+    "pull_timeout_ms", "max_msg_bytes", "max_offsets_per_trigger", "min_offsets_per_trigger",
 }  # fmt: skip
 _NOT_NEGATIVE = {
     "retry_times_when_send_failed", "create_topic_queues", "min_partitions",
@@ -138,7 +143,16 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     Raises:
         OptionError: an option is unknown, missing or does not fit.
     """
-    options: ReadOptions = _take(ReadOptions, given, topic_name="subscribe")
+    return read_options_of(ReadOptions, given)
+
+
+def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadOptionsT:
+    """Reads the options of a read of some kind.
+
+    Raises:
+        OptionError: an option is unknown, missing or does not fit.
+    """
+    options: ReadOptionsT = _take(kind, given, topic_name="subscribe")
     if not options.topics:
         raise OptionError("option 'subscribe' names no topic")
     for topic in options.topics:
@@ -187,6 +201,8 @@ def _converted(cls: type[Any], taken: dict[str, str]) -> Any:
     names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
     for attribute, name in names:
         value = getattr(options, attribute)
+        if value is None:
+            continue
         if (attribute in _POSITIVE and value < 1) or (attribute in _NOT_NEGATIVE and value < 0):
             least = 1 if attribute in _POSITIVE else 0
             raise OptionError(f"option {name!r} is {value}, it must be at least {least}")

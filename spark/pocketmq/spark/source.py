@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.spark.errors import OptionError, SchemaError
-from pocketmq.spark.options import WriteOptions, read_options, write_options
+from pocketmq.spark.options import ReadOptions, WriteOptions, read_options, write_options
+from pocketmq.spark.stream_options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
 from pocketmq.transport.runtime import run
 
@@ -36,7 +42,7 @@ COLUMNS = (
 
 
 class MessageSource(DataSource):
-    """Topics of a PocketMQ or RocketMQ cluster, read and written in batches."""
+    """Topics of a PocketMQ or RocketMQ cluster, read and written in batches and as streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +55,7 @@ class MessageSource(DataSource):
         Raises:
             OptionError: an option is unknown or does not fit.
         """
-        with_properties = read_options(self.options).include_properties
+        with_properties = columns_options(self.options).include_properties
         return ", ".join(
             f"{name} {kind}" for name, kind in COLUMNS if with_properties or name != "properties"
         )
@@ -62,15 +68,24 @@ class MessageSource(DataSource):
         """
         from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
 
+        check_batch_read(self.options)
         options = read_options(self.options)
-        given = [(f.name, f.dataType.simpleString()) for f in schema.fields]
-        columns = [c for c in COLUMNS if options.include_properties or c[0] != "properties"]
-        if given != columns:
-            raise SchemaError(
-                f"messages have the columns {', '.join(c[0] for c in columns)}: leave .schema() "
-                f"out, and select or parse after .load()"
-            )
+        _check_columns(schema, options)
         return MessageReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Reads topics as a stream.
+
+        Raises:
+            SchemaError: a schema was given, and it is not that of messages.
+            RequirementError: an option needs a newer PySpark.
+        """
+        from pocketmq.spark.stream_features import installed_features
+        from pocketmq.spark.stream_reader import stream_reader
+
+        options = stream_options(self.options)
+        _check_columns(schema, options)
+        return stream_reader(options, installed_features())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes to a topic; what can be wrong is found before the job starts.
@@ -90,6 +105,16 @@ class MessageSource(DataSource):
         if options.routing == "key" and not {"key", "keys"} & set(schema.names):
             raise SchemaError("option routing=key needs the column 'keys'")
         return MessageWriter(options, schema, run(_queues(options)))
+
+
+def _check_columns(schema: StructType, options: ReadOptions) -> None:
+    given = [(f.name, f.dataType.simpleString()) for f in schema.fields]
+    columns = [c for c in COLUMNS if options.include_properties or c[0] != "properties"]
+    if given != columns:
+        raise SchemaError(
+            f"messages have the columns {', '.join(c[0] for c in columns)}: leave .schema() "
+            f"out, and select or parse after .load()"
+        )
 
 
 async def _queues(options: WriteOptions) -> list[MessageQueue]:
