@@ -15,6 +15,7 @@ from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
 from pocketmq.protocol.errors import OperatingError, TopicMissingError
 from pocketmq.protocol.flags import is_readable, is_writable
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.names import RETRY_PREFIX
 from pocketmq.protocol.requests.nameserver import RouteRequest
 
 log = logging.getLogger("pocketmq.client")
@@ -22,6 +23,8 @@ log = logging.getLogger("pocketmq.client")
 MASTER_ID = 0
 UNUSED_POLLS_MAX = 20
 """A topic that was not sent to during so many polls (10 minutes) is forgotten."""
+RETRY_QUEUE_NUMS = 1
+"""Of a retry topic that no name server knows yet: brokers make them so (`retryQueueNums`)."""
 
 
 def writable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
@@ -165,7 +168,9 @@ class RouteCache:
             except TopicMissingError as e:
                 asked = self._link.current or ", ".join(self._link.addresses)
                 raise UnknownTopicError(topic, asked, is_for_sending=True) from e
-            route, is_default = default_route(model, settings.default_topic_queue_nums), True
+            is_retry = topic.startswith(RETRY_PREFIX)
+            queues_max = RETRY_QUEUE_NUMS if is_retry else settings.default_topic_queue_nums
+            route, is_default = default_route(model, queues_max), True
         return self._keep_to_publish(topic, route, is_default=is_default)
 
     def _keep_to_publish(self, topic: str, route: TopicRoute, *, is_default: bool) -> PublishRoute:

@@ -80,6 +80,14 @@ async def test_an_unknown_topic_takes_the_route_of_tbw102(cluster: Cluster) -> N
     assert found.ring.queues == tuple(MessageQueue("New", "a", i) for i in range(4))
 
 
+async def test_a_retry_topic_that_no_name_server_knows_yet_has_one_queue(cluster: Cluster) -> None:
+    await cluster.add_broker("a")
+    client = await started(cluster)
+    cluster.topic("TBW102", "a", queues=8, perm=7)
+    found = await done(client.routes.publish_route("%RETRY%billing"))
+    assert found.ring.queues == (MessageQueue("%RETRY%billing", "a", 0),)
+
+
 async def test_the_real_route_replaces_the_default_one(cluster: Cluster) -> None:
     await cluster.add_broker("a")
     client = await started(cluster)
