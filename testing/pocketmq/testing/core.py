@@ -300,6 +300,7 @@ class Core:
         """Messages that wait for their time, and transactions that are open."""
         count = 0
         for broker in self.brokers():
+            broker.transactions.grow()
             count += broker.schedule.waiting_count + broker.transactions.ledger.open_count()
         return count
 

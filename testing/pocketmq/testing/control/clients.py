@@ -42,12 +42,17 @@ class ControlClients:
                 self._admin = admin
         return self._admin
 
-    async def close(self) -> None:
-        """Closes both. Idempotent."""
-        producer, self._producer = self._producer, None
-        admin, self._admin = self._admin, None
+    async def renew(self) -> None:
+        """Topics have changed: what these clients know of routes is not used any more."""
+        async with self._turn:
+            producer, self._producer = self._producer, None
+            admin, self._admin = self._admin, None
         if producer is not None:
             await producer.close()
         if admin is not None:
             await admin.close()
+
+    async def close(self) -> None:
+        """Closes both. Idempotent."""
+        await self.renew()
         self._settings.close()

@@ -10,6 +10,7 @@ import msgspec
 
 from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.errors import ContentError, UsageError
+from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
 from pocketmq.testing.control.fault_calls import FaultCalls
 from pocketmq.testing.control.models import AdvertisedRequest, BrokerHealth, Done, Health
@@ -26,6 +27,7 @@ class ClusterCalls:
         core: the cluster.
         clock: its time.
         faults: what is in force.
+        clients: are told that topics have changed.
         turn: of what must not happen during a jump.
         stop: has the process stop.
     """
@@ -35,11 +37,12 @@ class ClusterCalls:
         core: Core,
         clock: ClockCalls,
         faults: FaultCalls,
+        clients: ControlClients,
         turn: asyncio.Lock,
         stop: Callable[[], object],
     ) -> None:
         self._core, self._clock, self._faults = core, clock, faults
-        self._turn, self._stop = turn, stop
+        self._clients, self._turn, self._stop = clients, turn, stop
 
     def operations(self) -> list[Operation]:
         """What can be asked."""
@@ -86,11 +89,9 @@ class ClusterCalls:
         """Empties the cluster."""
         async with self._turn:
             removed = await self._faults.remove_all(call)
-            topics, groups = self._core.names()
             await self._core.begin_anew()
-            left = self._core.names()
-        gone = counted(len(topics - left[0]), "topic"), counted(len(groups - left[1]), "group")
-        return Done(done=f"all messages, {' and '.join(gone)} are gone", warnings=removed.warnings)
+            await self._clients.renew()
+        return Done(done="the cluster is as it was started", warnings=removed.warnings)
 
     async def advertise(self, call: Call) -> Done:
         """Changes what clients are told."""

@@ -130,6 +130,13 @@ class FaultCalls:
         """What should be warned of when the cluster ends."""
         return [_never_fired(fault) for _, fault in self._faults.values() if fault.is_unused]
 
+    def forget(self) -> None:
+        """Ends all rules at the end of the cluster; brokers that were killed stay so."""
+        for _, fault in self._faults.values():
+            if fault.rule is not None:
+                table_of(self._core).forget(fault.rule)
+        self._faults.clear()
+
     def _known(self, call: Call) -> str:
         number = call.path["id"]
         if number not in self._faults:

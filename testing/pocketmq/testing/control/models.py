@@ -123,7 +123,7 @@ class Topic(Given):
 
 
 class Topics(Given):
-    """All topics but those that brokers keep for themselves."""
+    """All topics but the brokers' own, and the retries and dead letters of groups."""
 
     topics: list[Topic]
 

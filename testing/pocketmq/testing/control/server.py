@@ -55,8 +55,8 @@ class ControlServer:
         self._faults = FaultCalls(core)
         clock = ClockCalls(core, inspection, turn)
         self.operations: list[Operation] = [
-            *ClusterCalls(core, clock, self._faults, turn, stop).operations(),
-            *TopicCalls(core, inspection).operations(),
+            *ClusterCalls(core, clock, self._faults, self._clients, turn, stop).operations(),
+            *TopicCalls(core, inspection, self._clients).operations(),
             *MessageCalls(inspection, self._clients).operations(),
             *GroupCalls(core, inspection, self._clients).operations(),
             *clock.operations(),
@@ -98,6 +98,7 @@ class ControlServer:
     async def __aexit__(self, *exc_info: object) -> None:
         for text in self._faults.unused():
             log.warning("%s", text)
+        self._faults.forget()
         await self._server.shutdown()
         await self._clients.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pocketmq.broker.topics import system_topic_names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
@@ -20,10 +22,11 @@ class TopicCalls:
     Args:
         core: the cluster.
         inspection: looks into the brokers.
+        clients: are told that topics have changed.
     """
 
-    def __init__(self, core: Core, inspection: Inspection) -> None:
-        self._core, self._inspection = core, inspection
+    def __init__(self, core: Core, inspection: Inspection, clients: ControlClients) -> None:
+        self._core, self._inspection, self._clients = core, inspection, clients
 
     def operations(self) -> list[Operation]:
         """What can be asked."""
@@ -48,8 +51,12 @@ class TopicCalls:
         ]  # fmt: skip
 
     async def listed(self, _: Call) -> Topics:
-        """All topics but the brokers' own."""
-        found = self._core.names()[0] - self._system()
+        """All topics but the brokers' own, and those of groups."""
+        found = {
+            name
+            for name in self._core.names()[0] - self._system()
+            if not name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        }
         return Topics(topics=[self._topic(name) for name in sorted(found)])
 
     async def one(self, call: Call) -> Topic:
@@ -64,12 +71,14 @@ class TopicCalls:
             raise UsageError(f"topic {name} is the brokers' own: choose another name")
         config = topic_config(name, {"queues": request.queues, **request.settings})
         await self._core.put([config], [])
+        await self._clients.renew()
         return self._topic(name)
 
     async def delete(self, call: Call) -> Done:
         """Deletes a topic."""
         topic = self._topic(self._own(call))
         await self._core.remove({topic.name}, set())
+        await self._clients.renew()
         return Done(done=f"topic {topic.name} is deleted, with {counted(topic.messages)}")
 
     async def empty(self, call: Call) -> Done:
