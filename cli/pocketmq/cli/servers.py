@@ -74,6 +74,13 @@ def up(
             "when it is advanced, system is the machine's."
         ),
     ] = None,
+    stop_with_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--stop-with-stdin",
+            help="Stop when standard input ends, as with a test that starts it.",
+        ),
+    ] = False,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="How the line is printed that says it is up.")
     ] = Format.TABLE,
@@ -101,13 +108,18 @@ def up(
         default_gateway() if published else "",
     )
     wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
-    run(_up(options, wanted, memory=memory, output=output))
+    run(_up(options, wanted, memory=memory, stop_with_stdin=stop_with_stdin, output=output))
 
 
 async def _up(
-    options: ClusterOptions, control: ControlOptions | None, *, memory: bool, output: Format
+    options: ClusterOptions,
+    control: ControlOptions | None,
+    *,
+    memory: bool,
+    stop_with_stdin: bool,
+    output: Format,
 ) -> None:
-    stop = stop_event()
+    stop = stop_event(on_stdin_end=stop_with_stdin)
     async with AsyncExitStack() as stack:
         if memory:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
