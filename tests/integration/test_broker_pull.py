@@ -38,6 +38,7 @@ from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     BulkPullRequest,
+    BulkPullResponse,
     LitePullMessageRequest,
 )
 from pocketmq.protocol.requests.topics import UpdateGroupRequest
@@ -334,6 +335,22 @@ async def test_lite_and_bulk_pulls(client: Client) -> None:
     assert len(pulled(await client.call(BulkPullRequest(**fields))).messages) == 10
     fields["max_msg_nums"] = 3
     assert len(pulled(await client.call(BulkPullRequest(**fields))).messages) == 3
+
+
+async def test_a_bulk_pull_tells_the_sizes_of_what_it_brings(client: Client) -> None:
+    records = [bulk_record(bytes(size)) for size in (5, 700, 1, 30, 2000)]
+    await client.ask(bulk_request(5), b"".join(records))
+    fields = {name: getattr(pull_request(), name) for name in pull_request().__struct_fields__}
+    fields["max_msg_bytes"] = sum(map(len, records[:3]))
+    answer = await client.call(BulkPullRequest(**fields, with_sizes=True))
+    header = answer.read(BulkPullResponse)
+    assert (header.size_count, header.next_begin_offset, header.max_offset) == (3, 3, 5)
+    sizes = b"".join(len(record).to_bytes(4, "big") for record in records[:3])
+    assert answer.body.endswith(sizes)
+    assert len(answer.body) == fields["max_msg_bytes"] + len(sizes)
+    fields["subscription"] = "none"
+    answer = await client.call(BulkPullRequest(**fields, with_sizes=True))
+    assert answer.read(BulkPullResponse).size_count == 0
 
 
 # -- offsets committed by the way ---------------------------------------------------------------

@@ -1,15 +1,15 @@
 """Stored records into an Arrow batch, many at a time.
 
-Where each record begins has to be found one after the other; all else is done for all rows at
-once. Bodies, topics and properties are cut out by laying an Arrow array over the very bytes that
-came from the broker, whose elements are by turns a wanted part and the gap before the next one, and
-taking every second element.
+Where each record begins is told by a PocketMQ broker, and has to be found one after the other in
+what others send; all else is done for all rows at once. Bodies, topics and properties are cut out
+of the very bytes that came from the broker.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from pocketmq.protocol.compression import decompress
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.record_columns import RECORD_SIZES, parts_at
 from pocketmq.protocol.records import (
     BORN_HOST_AT,
     MAGIC_V1,
@@ -32,6 +33,7 @@ from pocketmq.protocol.records import (
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
+from pocketmq.spark.property_columns import PropertyColumns, cut_out
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,8 +65,60 @@ _RECONSUME_FROM_STORE_HOST = IPV4_HOST_SIZE
 _BODY_SIZE_FROM_RECONSUME = 12
 
 
+class Part(NamedTuple):
+    """Stored records back to back, as a pull brings them.
+
+    Attributes:
+        data: the bytes; what the broker has added may stand behind the records.
+        bounds: where each record begins and the last one ends, if the broker has told.
+    """
+
+    data: bytes
+    bounds: Ints | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+
+def told_part(body: bytes, size_count: int) -> Part:
+    """The part that a bulk pull has brought, with so many sizes behind its records.
+
+    Raises:
+        ContentError: the sizes do not fit the records.
+    """
+    if not size_count:
+        return Part(body)
+    end = len(body) - size_count * RECORD_SIZES.itemsize
+    if size_count < 0 or end < size_count * RECORD_SIZE_MIN:
+        raise ContentError(f"{size_count} messages and their sizes do not fit {len(body)} bytes")
+    bounds = np.zeros(size_count + 1, np.int64)
+    np.cumsum(np.frombuffer(body, RECORD_SIZES, size_count, end), out=bounds[1:])
+    if bounds[-1] != end or int(np.diff(bounds).min()) < RECORD_SIZE_MIN:
+        raise ContentError(f"the sizes of {size_count} messages do not fit {end} bytes")
+    heads = parts_at(body, bounds[:-1], _SIZE_MAGIC.size).view(">u4")
+    is_wrong = heads[:, 0] != np.diff(bounds)
+    is_wrong |= (heads[:, 1] != MAGIC_V1) & (heads[:, 1] != MAGIC_V2)
+    if is_wrong.any():
+        raise ContentError(f"no stored message at byte {bounds[np.argmax(is_wrong)]}")
+    return Part(body, bounds)
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Several parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = [len(p.data) if p.bounds is None else int(p.bounds[-1]) for p in parts]
+    data = b"".join(memoryview(p.data)[:end] for p, end in zip(parts, ends, strict=True))
+    known = [p.bounds for p in parts if p.bounds is not None]
+    if not parts or len(known) < len(parts):
+        return Part(data)
+    starts = np.cumsum([0, *ends])
+    moved = [bounds[:-1] + start for bounds, start in zip(known, starts, strict=False)]
+    return Part(data, np.concatenate([*moved, starts[-1:]]))
+
+
 def record_bounds(data: bytes) -> Ints:
-    """Where each record begins, and where the last one ends.
+    """Where each record begins, and where the last one ends, found one after the other.
 
     Raises:
         ContentError: these bytes are not stored records back to back.
@@ -87,7 +141,7 @@ def record_bounds(data: bytes) -> Ints:
 
 
 def decode_records(
-    data: bytes,
+    data: bytes | Part,
     broker_name: str,
     *,
     topic: str | None = None,
@@ -97,7 +151,7 @@ def decode_records(
     """The messages of a pull's body as a record batch of `SCHEMA`.
 
     Args:
-        data: records back to back.
+        data: records back to back, or a part as a pull brings it.
         broker_name: the broker they come from.
         topic: written into the column; None for the topic that each record names.
         with_properties: with the column properties.
@@ -106,10 +160,10 @@ def decode_records(
     Raises:
         ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
     """
-    view = _Records(data)
+    view = _Records(data if isinstance(data, Part) else Part(data))
     if offset_end is not None:
         view.keep_below(offset_end)
-    texts = _Properties(view.properties())
+    texts = PropertyColumns(view.properties())
     columns: dict[str, Any] = {
         "topic": view.topics() if topic is None else _constant(topic, view.rows),
         "brokerName": _constant(broker_name, view.rows),
@@ -139,10 +193,10 @@ def read_schema(*, with_properties: bool) -> Any:
 class _Records:
     """Fields of all records at once."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._bytes = np.frombuffer(data, np.uint8)
-        bounds = record_bounds(data)
+    def __init__(self, part: Part) -> None:
+        self._data = part.data
+        self._bytes = np.frombuffer(part.data, np.uint8)
+        bounds = record_bounds(part.data) if part.bounds is None else part.bounds
         self._place(bounds[:-1], bounds[1:])
 
     def _place(self, starts: Ints, record_ends: Ints) -> None:
@@ -253,16 +307,7 @@ class _Records:
         return pc.coalesce(unique_keys, pa.array(ids, pa.string()))
 
     def _parts(self, starts: Ints, ends: Ints, kind: Any) -> Any:
-        if self.rows == 0:
-            return pa.array([], kind)
-        offsets = np.empty(2 * self.rows, np.int32)
-        offsets[0::2], offsets[1::2] = starts, ends
-        laid_over = pa.Array.from_buffers(
-            pa.binary(),
-            2 * self.rows - 1,
-            [None, pa.py_buffer(offsets), pa.py_buffer(self._data)],
-        )
-        parts = laid_over.take(pa.array(np.arange(0, 2 * self.rows, 2)))
+        parts = cut_out(self._data, starts, ends)
         if kind == pa.binary():
             return parts
         try:
@@ -271,71 +316,10 @@ class _Records:
             raise ContentError(f"a stored text is not UTF-8: {e}") from e
 
     def _int32(self, at: Ints) -> npt.NDArray[np.int32]:
-        found = self._bytes[at[:, None] + np.arange(4)]
-        numbers: npt.NDArray[np.int32] = found.view(">i4").reshape(-1).astype(np.int32)
-        return numbers
+        return parts_at(self._data, at, 4).view(">i4").reshape(-1).astype(np.int32)
 
     def _int64(self, at: Ints) -> Ints:
-        found = self._bytes[at[:, None] + np.arange(8)]
-        numbers: Ints = found.view(">i8").reshape(-1).astype(np.int64)
-        return numbers
-
-
-class _Properties:
-    """The properties of many messages: names and values side by side, and whose they are."""
-
-    def __init__(self, texts: Any) -> None:
-        self._rows = len(texts)
-        entries = pc.split_pattern(texts, props.VALUE_END)
-        row_of = np.repeat(np.arange(self._rows), np.diff(entries.offsets.to_numpy()))
-        flat = entries.flatten()
-        # An entry is name 0x01 value; one without a name or a value is dropped, as RocketMQ does.
-        name_sizes = pc.find_substring(flat, props.NAME_END)
-        is_whole = pc.and_(
-            pc.greater(name_sizes, 0),
-            pc.greater(pc.binary_length(flat), pc.add(name_sizes, 1)),
-        )
-        flat = flat.filter(is_whole)
-        self._row_of = row_of[np.array(is_whole)]
-        if len(flat):
-            pairs = pc.split_pattern(flat, props.NAME_END, max_splits=1).flatten()
-            at = pa.array(np.arange(0, len(pairs), 2))
-            self._names, self._values = pairs.take(at), pairs.take(pc.add(at, 1))
-        else:
-            self._names = self._values = pa.array([], pa.string())
-
-    def value_of(self, name: str) -> Any:
-        """One property of each message; null where it is not set."""
-        found = np.flatnonzero(np.array(pc.equal(self._names, name)))
-        if len(found) == self._rows and np.array_equal(self._row_of[found], np.arange(self._rows)):
-            return self._values.take(pa.array(found))
-        index = np.full(self._rows, -1, np.int64)
-        index[self._row_of[found]] = found  # of two with the same name the last one counts
-        return self._values.take(pa.array(index, mask=index < 0))
-
-    def maps(self) -> Any:
-        """All properties of each message as a map."""
-        names, values, row_of = self._names, self._values, self._row_of
-        doubled = self._earlier_doubles()
-        if doubled is not None:
-            keep = pa.array(~doubled)
-            names, values, row_of = names.filter(keep), values.filter(keep), row_of[~doubled]
-        counts = np.bincount(row_of, minlength=self._rows)
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        return pa.MapArray.from_arrays(pa.array(offsets), names, values)
-
-    def _earlier_doubles(self) -> npt.NDArray[np.bool_] | None:
-        """Which entries are overridden by a later one of the same name and message, if any."""
-        codes = np.array(self._names.dictionary_encode().indices, np.int64)
-        if len(codes) == 0:
-            return None
-        pairs = self._row_of * (int(codes.max()) + 1) + codes
-        _, last = np.unique(pairs[::-1], return_index=True)
-        if len(last) == len(pairs):
-            return None
-        doubled = np.ones(len(pairs), bool)
-        doubled[len(pairs) - 1 - last] = False
-        return doubled
+        return parts_at(self._data, at, 8).view(">i8").reshape(-1).astype(np.int64)
 
 
 def _constant(text: str, rows: int) -> Any:

@@ -17,9 +17,10 @@ from pocketmq.protocol.requests.offsets import MaxOffsetRequest
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
     BulkPullRequest,
+    BulkPullResponse,
     PullMessageRequest,
-    PullMessageResponse,
 )
+from pocketmq.spark.decoding import Part, joined, told_part
 from pocketmq.spark.errors import DataLossError
 from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import ReadOptions
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
     """What a pull came to."""
 
     code: int
-    header: PullMessageResponse
+    header: BulkPullResponse
     body: bytes
 
 
@@ -73,24 +74,24 @@ class RangePull:
         await self._instance.pool.call(address, request, self._options.pull_timeout_ms)
         self._is_bulk = (await self._instance.pool.get(address)).peer_is_pocketmq
 
-    async def next_part(self) -> bytes:
+    async def next_part(self) -> Part:
         """The next messages of the range, perhaps with some behind its end; empty at the end.
 
         Raises:
             DataLossError: messages are not there any more, and this is to be an error.
             OperatingError: the broker fails or refuses, whatever is tried.
         """
-        bodies: list[bytes] = []
+        parts: list[Part] = []
         size = 0
         while self._offset < self._wanted.end and size < PART_SIZE_MIN:
             self._ask_ahead()
             _, task = self._ahead.popleft()
             answer = await task
             if answer.code == ResponseCode.SUCCESS:
-                bodies.append(answer.body)
+                parts.append(told_part(answer.body, answer.header.size_count))
                 size += len(answer.body)
                 self._move_to(answer.header.next_begin_offset)
-            elif bodies:
+            elif parts:
                 # What comes next is told when the messages before it are out.
                 self._forget_ahead()
                 break
@@ -100,7 +101,7 @@ class RangePull:
             self._ask_ahead()
             # One turn of the loop hands the requests to the system: the broker works meanwhile.
             await self._instance.clock.sleep(0)
-        return bodies[0] if len(bodies) == 1 else b"".join(bodies)
+        return joined(parts)
 
     def _move_to(self, offset: int) -> None:
         if offset <= self._offset:
@@ -156,8 +157,7 @@ class RangePull:
         queue, options = self._wanted.queue, self._options
         address, _ = await self._instance.routes.place_of(queue)
         left = self._wanted.end - offset
-        request_type = BulkPullRequest if self._is_bulk else PullMessageRequest
-        request = request_type(
+        request: PullMessageRequest = (BulkPullRequest if self._is_bulk else PullMessageRequest)(
             consumer_group=options.consumer_group,
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -168,10 +168,12 @@ class RangePull:
             expression_type="TAG",
             max_msg_bytes=options.max_msg_bytes if self._is_bulk else None,
         )
+        if isinstance(request, BulkPullRequest):
+            request.with_sizes = True
         answer = await self._instance.pool.call(address, request, options.pull_timeout_ms)
         if answer.code not in _KNOWN_CODES:
             raise response_error(answer.code, answer.remark, address)
-        return Answer(answer.code, answer.read(PullMessageResponse), answer.body)
+        return Answer(answer.code, answer.read(BulkPullResponse), answer.body)
 
 
 _KNOWN_CODES = frozenset(
@@ -184,7 +186,7 @@ _KNOWN_CODES = frozenset(
 )
 
 
-def pulled_parts(options: ReadOptions, wanted: Range) -> Iterator[bytes]:
+def pulled_parts(options: ReadOptions, wanted: Range) -> Iterator[Part]:
     """The messages of a range in parts, each as stored records back to back.
 
     Raises:

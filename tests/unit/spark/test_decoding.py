@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from pocketmq.protocol import flags, records
 from pocketmq.protocol.compression import compress
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.hosts import encode_host
-from pocketmq.spark.decoding import SCHEMA, decode_records, read_schema
+from pocketmq.spark.decoding import (
+    SCHEMA,
+    Part,
+    decode_records,
+    joined,
+    read_schema,
+    told_part,
+)
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=12)
 HOST = st.sampled_from([encode_host("10.0.0.7", 10911), encode_host("::7", 10911)])
@@ -142,3 +150,39 @@ def test_damaged_bytes_never_do_worse_than_a_content_error(
     except ContentError:
         return
     assert rows == len(given_records)
+
+
+def with_sizes(encoded: list[bytes]) -> bytes:
+    return b"".join([*encoded, *(len(record).to_bytes(4, "big") for record in encoded)])
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(RECORD, max_size=6), max_size=4), st.booleans())
+def test_parts_whose_sizes_are_told_give_the_same_rows(
+    given_parts: list[list[dict[str, Any]]], one_is_not_told: bool
+) -> None:
+    encoded = [list(map(encode, part)) for part in given_parts]
+    parts = [told_part(with_sizes(records), len(records)) for records in encoded]
+    if one_is_not_told and parts:
+        parts[-1] = Part(b"".join(encoded[-1]))
+    part = joined(parts)
+    data = b"".join(itertools.chain.from_iterable(encoded))
+    assert bool(part) == bool(data)
+    assert rows_of(decode_records(part, "broker-a")) == rows_expected(data, "broker-a")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[0, 212], [212, 0], [105, 107], [107, 105], [106], [106] * 3, [212], [2**32 - 1] * 2],
+)
+def test_sizes_that_do_not_fit_are_refused(sizes: list[int]) -> None:
+    body = encode(PLAIN) * 2
+    assert len(body) == 212
+    with pytest.raises(ContentError):
+        told_part(body + b"".join(size.to_bytes(4, "big") for size in sizes), len(sizes))
+
+
+@pytest.mark.parametrize("count", [-1, 3, 1 << 40])
+def test_a_count_of_sizes_that_cannot_be_is_refused(count: int) -> None:
+    with pytest.raises(ContentError, match="do not fit"):
+        told_part(with_sizes([encode(PLAIN)] * 2), count)

@@ -14,6 +14,7 @@ from pocketmq.broker.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.pull_progress import PullProgress
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics import TopicTable
 from pocketmq.protocol.bodies.clients import BROADCASTING, GroupConfig
@@ -28,6 +29,7 @@ from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     BulkPullRequest,
+    BulkPullResponse,
     LitePullMessageRequest,
     PullMessageRequest,
     PullMessageResponse,
@@ -57,12 +59,17 @@ class PullSettings(msgspec.Struct, frozen=True):
 
 
 class Found(NamedTuple):
-    """What a pull came to: the response code, the status as RocketMQ names it, and the data."""
+    """What a pull came to: the response code, the status as RocketMQ names it, and the data.
+
+    Attributes:
+        sizes: of the records, if they were asked for and are known.
+    """
 
     code: int
     status: str
     next_offset: int
     data: bytes = b""
+    sizes: bytes = b""
 
 
 class _Pull(msgspec.Struct, eq=False):
@@ -78,6 +85,7 @@ class _Pull(msgspec.Struct, eq=False):
     count_max: int
     size_max: int
     selection: Selection
+    with_sizes: bool = False
     end_tick: int = 0
 
     @property
@@ -161,7 +169,9 @@ class PullHandlers:
         size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.
         count_max = size_max // RECORD_SIZE_MIN + 1
-        return self._pull(command, request, connection, count_max, size_max)
+        return self._pull(
+            command, request, connection, count_max, size_max, with_sizes=request.with_sizes
+        )
 
     def _pull(
         self,
@@ -170,6 +180,8 @@ class PullHandlers:
         connection: Connection,
         count_max: int,
         size_max: int,
+        *,
+        with_sizes: bool = False,
     ) -> Command | None:
         group, topic = self._check(request, connection.remote_address)
         pull = _Pull(
@@ -183,6 +195,7 @@ class PullHandlers:
             min(max(request.max_msg_nums, 1), count_max),
             size_max,
             self._selection_of(request),
+            with_sizes,
         )
         if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
             self._offsets.commit(
@@ -309,23 +322,36 @@ class PullHandlers:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
             )
-        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data)
+        sizes = b""
+        if pull.with_sizes and part.records == part.next_offset - offset:
+            sizes = _sizes_in(queue_log.entries(offset, part.records))
+        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
 
     def answer(self, pull: _Pull, found: Found) -> Command:
         """The answer that says what was found, and where the queue begins and ends."""
         if found.code != ResponseCode.SUCCESS:
             self._progress.missed += 1
         queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
-        return Command(
-            found.code,
-            remark=found.status,
-            body=found.data,
-            header=PullMessageResponse(
-                suggest_which_broker_id=0,
-                next_begin_offset=found.next_offset,
-                min_offset=0 if queue_log is None else queue_log.min_offset,
-                max_offset=0 if queue_log is None else queue_log.max_offset,
-                topic_sys_flag=pull.topic.topic_sys_flag,
-                group_sys_flag=pull.group.group_sys_flag,
-            ),
+        header = PullMessageResponse(
+            suggest_which_broker_id=0,
+            next_begin_offset=found.next_offset,
+            min_offset=0 if queue_log is None else queue_log.min_offset,
+            max_offset=0 if queue_log is None else queue_log.max_offset,
+            topic_sys_flag=pull.topic.topic_sys_flag,
+            group_sys_flag=pull.group.group_sys_flag,
         )
+        body = found.data
+        if found.sizes:
+            body += found.sizes
+            header = BulkPullResponse(
+                **msgspec.structs.asdict(header), size_count=len(found.sizes) // 4
+            )
+        return Command(found.code, remark=found.status, body=body, header=header)
+
+
+def _sizes_in(entries: bytes) -> bytes:
+    """The sizes of records, as they stand in their index entries."""
+    import numpy as np  # only bulk pulls need it, and it would slow down every start
+
+    rows = np.frombuffer(entries, np.uint8).reshape(-1, ENTRY_SIZE)
+    return rows[:, ENTRY_RECORD_SIZE].tobytes()

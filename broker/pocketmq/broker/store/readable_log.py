@@ -228,6 +228,11 @@ class ReadableLog:
         end: int = segment.position_of(place) + size
         return end
 
+    def entries(self, offset: int, count: int) -> bytes:
+        """The index entries of so many records, all of one segment."""
+        segment, _ = self._segment_of(offset)
+        return self._read_entries(segment, offset, count)
+
     def read_record(self, physical: int) -> bytes:
         """The record at a physical offset of this log; empty if none begins there."""
         if not self.segments:

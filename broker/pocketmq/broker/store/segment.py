@@ -30,6 +30,9 @@ ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = ENTRY.size
 assert ENTRY_SIZE == 20
 
+ENTRY_RECORD_SIZE = slice(8, 12)
+"""Where in an entry the record's size stands."""
+
 POSITION_BITS = 40
 POSITION_MASK = (1 << POSITION_BITS) - 1
 LOG_SIZE_MAX = 1 << POSITION_BITS - 1

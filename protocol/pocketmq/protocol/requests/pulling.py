@@ -42,9 +42,15 @@ class LitePullMessageRequest(PullMessageRequest, kw_only=True):
 
 
 class BulkPullRequest(PullMessageRequest, kw_only=True):
-    """The same with the bulk limits of the broker, and `max_msg_bytes` obeyed (PocketMQ's own)."""
+    """The same with the bulk limits of the broker, and `max_msg_bytes` obeyed (PocketMQ's own).
+
+    Attributes:
+        with_sizes: ask for the sizes of the records behind them, see `BulkPullResponse`.
+    """
 
     code: ClassVar[RequestCode] = RequestCode.BULK_PULL
+
+    with_sizes: bool = False
 
 
 class PullMessageResponse(Header, kw_only=True):
@@ -58,3 +64,14 @@ class PullMessageResponse(Header, kw_only=True):
     topic_sys_flag: int | None = None
     group_sys_flag: int | None = None
     forbidden_type: int | None = None
+
+
+class BulkPullResponse(PullMessageResponse, kw_only=True):
+    """The answer to a bulk pull.
+
+    Attributes:
+        size_count: so many sizes of records stand behind the records, 4 bytes each, big-endian. The
+            broker gives them, if asked, where it has read neighbouring records.
+    """
+
+    size_count: int = 0
