@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pocketmq.client.admin import Admin
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.queue_offsets import QueueOffsets
-from pocketmq.protocol.errors import GroupMissingError, OperatingError
+from pocketmq.protocol.errors import GroupMissingError, NotFoundError, OperatingError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.spark import offsets, topics
 from pocketmq.spark.offsets import LATEST, Bound, Range
@@ -83,6 +83,9 @@ class StreamDriver:
         found = await self._survey(start.offsets)
         if self._group is not None:
             await self._group.make_known(found.held)
+            # All before the start is done: Spark itself says so with the next batch only, and of
+            # the last one of a query never.
+            await self._group.commit(start.offsets)
         now = waiting(
             start, found, self._targets, fail_on_data_loss=self._options.fail_on_data_loss
         )
@@ -184,7 +187,7 @@ class GroupOffsets:
         address = await self._instance.routes.master_of(queue)
         try:
             await self._admin.group_config(self._group, address)
-        except GroupMissingError:
+        except (GroupMissingError, NotFoundError):
             await self._admin.create_group(self._group, broker_addr=address)
 
     async def commit(self, offsets: Offsets) -> None:

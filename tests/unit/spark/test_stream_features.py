@@ -23,9 +23,12 @@ def test_the_newest_has_all() -> None:
 
 def test_limits_need_a_version_that_has_them() -> None:
     OLD.check_read(StreamOptions(subscribe="T"))
-    for limits in ({"max_offsets_per_trigger": 5}, {"min_offsets_per_trigger": 5}):
-        with pytest.raises(RequirementError, match=r"PySpark 4\.0\.1 .*OffsetsPerTrigger.*4\.2"):
-            OLD.check_read(StreamOptions(subscribe="T", **limits))
+    most = StreamOptions(subscribe="T", max_offsets_per_trigger=5)
+    with pytest.raises(RequirementError, match=r"PySpark 4\.0\.1 .*'maxOffsetsPer.*4\.2"):
+        OLD.check_read(most)
+    least = StreamOptions(subscribe="T", min_offsets_per_trigger=5)
+    with pytest.raises(RequirementError, match=r"PySpark 4\.0\.1 .*'minOffsetsPer.*4\.2"):
+        OLD.check_read(least)
 
 
 def test_writes_need_a_version_that_has_them() -> None:
