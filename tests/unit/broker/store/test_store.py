@@ -38,9 +38,9 @@ from pocketmq.broker.store.errors import (
     StoreError,
     WriteFailedError,
 )
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.store import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX, MessageStore
 from pocketmq.protocol.records import decode_records
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, settle
 
 
 @pytest_asyncio.fixture
@@ -154,6 +154,64 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
     assert (store.put_count, store.put_size) == (6, sum(q.size for q in store.open_logs()))
+
+
+async def test_so_many_queues_are_begun_in_a_turn_and_no_more(store: MessageStore) -> None:
+    """Other queues are not held up by them."""
+    put(store, b"old")
+    count = 2 * BEGUN_PER_TURN_MAX + 3
+    first = [append(store, b"first", queue_id=n) for n in range(1, count + 1)]
+    second = [append(store, b"second", queue_id=n) for n in range(1, count + 1)]
+    old = append(store, b"more")
+    store.commit()
+    assert old.is_stored
+    late = append(store, b"late", queue_id=count)
+    stored = []
+    while not late.is_stored:
+        assert [o.is_stored for o in first] == [o.is_stored for o in second]
+        stored.append([o.is_stored for o in first].count(True))
+        await settle(1)
+    assert stored == [BEGUN_PER_TURN_MAX, 2 * BEGUN_PER_TURN_MAX]
+    assert all(o.is_stored for o in first)
+    assert bodies(store, queue_id=count) == [b"first", b"second", b"late"]
+
+
+async def test_fewer_are_when_the_disk_is_busy(data: Path, clock: VirtualClock) -> None:
+    class BusyFiles(FailingFiles):
+        def create(self, path: Path, content: bytes) -> None:
+            clock.block(BEGINNING_S_MAX)
+            super().create(path, content)
+
+    store = open_store(data, clock, files=BusyFiles())
+    outcomes = [append(store, b"x", queue_id=n) for n in range(4)]
+    stored = []
+    store.commit()
+    while not outcomes[-1].is_stored:
+        stored.append([o.is_stored for o in outcomes].count(True))
+        await settle(1)
+    assert stored == [1, 2, 3]
+    await store.close()
+
+
+async def test_a_stop_writes_all_queues_that_were_put_off(data: Path, clock: VirtualClock) -> None:
+    store = open_store(data, clock)
+    outcomes = [append(store, b"x", queue_id=n) for n in range(3 * BEGUN_PER_TURN_MAX)]
+    await store.close()
+    assert all(outcome.is_stored for outcome in outcomes)
+    store = open_store(data, clock)
+    assert len(store.queue_ids(TOPIC)) == 3 * BEGUN_PER_TURN_MAX
+    assert bodies(store, queue_id=3 * BEGUN_PER_TURN_MAX - 1) == [b"x"]
+    await store.close()
+
+
+async def test_a_topic_may_be_deleted_while_its_queues_are_put_off(store: MessageStore) -> None:
+    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * BEGUN_PER_TURN_MAX)]
+    store.commit()
+    store.delete_topic(TOPIC)
+    await settle(2)
+    assert [outcome.is_stored for outcome in outcomes].count(True) == BEGUN_PER_TURN_MAX
+    assert all(outcome.is_told for outcome in outcomes)
+    assert store.queue_ids(TOPIC) == []
 
 
 async def test_the_loop_commits_what_nobody_else_does(store: MessageStore) -> None:
