@@ -7,8 +7,10 @@ answers differently, a test is marked with ``differs_on_apache`` and the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from integration.spark_parts import Servers
 from interop import maven
 from interop.apache_servers import apache_cluster
 from interop.clusters import Cluster, pocketmq_cluster
@@ -54,3 +56,28 @@ def one_broker(
         return
     with pocketmq_cluster(tmp_path_factory.mktemp("cluster") / "data") as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for all modules: each costs seconds to start."""
+    pytest.importorskip("pyspark")
+    from pocketmq.spark import local_session
+
+    # The second number: how often a task is tried.
+    session = local_session(cores=2, settings={"spark.master": "local[2, 2]"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name server of a cluster of two brokers, in a process of its own."""
+    directory = tmp_path_factory.mktemp("spark-cluster")
+    servers = Servers(directory)
+    ports = ("--namesrv-port", "0", "--broker-port", "0")
+    try:
+        up = servers.start("all", "up", "--brokers", "2", "--data", str(directory), *ports)
+        yield up["namesrv"]
+    finally:
+        servers.stop()

@@ -5,20 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from integration.spark_parts import Rows, Servers, failure, read, wait_until_readable, write
 from interop import maven
 from interop.apache_servers import apache_cluster, free_broker_port
 
-from pocketmq.client.blocking import PullConsumer
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.selectors import by_hash
 from pocketmq.protocol.message import Message
@@ -29,10 +27,8 @@ from pocketmq.spark import (
     OptionError,
     export,
     ingest,
-    local_session,
     register,
 )
-from pocketmq.spark.jobs.failures import reason_of
 from pocketmq.spark.jobs.progress import TopicGrowth
 from pocketmq.spark.topics import queues_to_write
 from pocketmq.transport.runtime import run
@@ -42,98 +38,18 @@ sf = pytest.importorskip("pyspark.sql.functions")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-Rows = list[Any]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = local_session(cores=2)
-    yield session
-    session.stop()
-
-
-class Servers:
-    """Processes of a cluster, started by the command."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.processes: dict[str, subprocess.Popen[str]] = {}
-
-    def start(self, name: str, *arguments: str) -> dict[str, str]:
-        """Starts a process; returns what its first line says, by name."""
-        self.processes[name] = process = subprocess.Popen(
-            [sys.executable, "-m", "pocketmq.cli.main", *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("up"), f"{name} did not start: {line!r}"
-        return dict(word.split("=", 1) for word in line.split()[1:])
-
-    def kill(self, name: str) -> None:
-        """Ends a process as a crash would."""
-        process = self.processes.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-
-    def stop(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            process.communicate()
-
-
-@pytest.fixture(scope="module")
-def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name server of a cluster of two brokers."""
-    directory = tmp_path_factory.mktemp("cluster")
-    servers = Servers(directory)
-    ports = ("--namesrv-port", "0", "--broker-port", "0")
-    try:
-        up = servers.start("all", "up", "--brokers", "2", "--data", str(directory), *ports)
-        yield up["namesrv"]
-    finally:
-        servers.stop()
-
-
-def write(rows: Any, namesrv: str, topic: str, **options: str) -> None:
-    options = {"createTopicQueues": "4", **options}
-    target = rows.write.format("pocketmq").options(namesrvAddr=namesrv, topic=topic, **options)
-    target.mode("append").save()
-
-
-def read(spark: Any, namesrv: str, topic: str, **options: str) -> Any:
-    source = spark.read.format("pocketmq").options(namesrvAddr=namesrv, subscribe=topic, **options)
-    return source.load()
-
-
-def wait_until_readable(namesrv: str, topic: str, rows_count: int) -> None:
-    """Apache's broker makes its queues' indexes a little after it acknowledged a message."""
-    with PullConsumer("spark-tests", namesrv) as consumer:
-        queues = consumer.queues(topic)
-        while sum(map(consumer.max_offset, queues)) < rows_count:
-            pass
-
-
-def failure(rows: Any, namesrv: str, topic: str, **options: str) -> str:
-    with pytest.raises(pyspark.errors.PySparkException) as caught:
-        write(rows, namesrv, topic, **options)
-    return reason_of(caught.value)
-
-
 # -- writing and reading ------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read(spark: Any, namesrv: str) -> None:
+def test_what_is_written_is_read(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(5000).select(
         sf.concat(sf.lit("välue "), "id").alias("value"),
         sf.concat(sf.lit("k"), "id").alias("key"),
         sf.when(sf.col("id") % 2 == 0, "even").alias("tags"),
         sf.create_map(sf.lit("origin"), sf.lit("spark")).alias("properties"),
     )
-    write(rows, namesrv, "RoundTrip")
-    found: Rows = read(spark, namesrv, "RoundTrip").collect()
+    write(rows, spark_namesrv, "RoundTrip")
+    found: Rows = read(spark, spark_namesrv, "RoundTrip").collect()
 
     assert sorted(r.value.decode() for r in found) == sorted(f"välue {i}" for i in range(5000))
     for row in found:
@@ -156,19 +72,19 @@ def test_what_is_written_is_read(spark: Any, namesrv: str) -> None:
 
 
 def test_rows_of_a_sharding_key_go_where_other_producers_send_them(
-    spark: Any, namesrv: str
+    spark: Any, spark_namesrv: str
 ) -> None:
     rows = spark.range(1000).selectExpr(
         "cast(id as string) value", "concat('schlüssel ', id % 37) shardingKey"
     )
-    write(rows, namesrv, "Sharded")
+    write(rows, spark_namesrv, "Sharded")
 
     async def queues_of_topic() -> Any:
-        async with ClientInstance(namesrv) as instance:
+        async with ClientInstance(spark_namesrv) as instance:
             return await queues_to_write(instance, "Sharded", 0)
 
     queues = run(queues_of_topic())
-    found: Rows = read(spark, namesrv, "Sharded").collect()
+    found: Rows = read(spark, spark_namesrv, "Sharded").collect()
     assert len(found) == 1000
     for row in found:
         key = row.properties["__SHARDINGKEY"]
@@ -176,108 +92,110 @@ def test_rows_of_a_sharding_key_go_where_other_producers_send_them(
         assert (row.brokerName, row.queueId) == (queue.broker_name, queue.queue_id)
 
 
-def test_rows_can_name_their_queue(spark: Any, namesrv: str) -> None:
+def test_rows_can_name_their_queue(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(100).selectExpr(
         "cast(id as string) value",
         "cast(id % 4 as int) queueId",
         "if(id % 3 = 0, 'broker-a', 'broker-b') brokerName",
     )
-    write(rows, namesrv, "Named")
-    for row in read(spark, namesrv, "Named").collect():
+    write(rows, spark_namesrv, "Named")
+    for row in read(spark, spark_namesrv, "Named").collect():
         number = int(row.value)
         assert row.queueId == number % 4
         assert row.brokerName == ("broker-a" if number % 3 == 0 else "broker-b")
-    assert "beside 'queueId'" in failure(rows.drop("brokerName"), namesrv, "Named")
+    assert "beside 'queueId'" in failure(rows.drop("brokerName"), spark_namesrv, "Named")
     wrong = rows.withColumn("queueId", sf.lit(9))
-    assert "no writable queue 9" in failure(wrong, namesrv, "Named")
+    assert "no writable queue 9" in failure(wrong, spark_namesrv, "Named")
 
 
-def test_what_was_read_can_be_written_to_another_topic(spark: Any, namesrv: str) -> None:
+def test_what_was_read_can_be_written_to_another_topic(spark: Any, spark_namesrv: str) -> None:
     first = spark.range(50).selectExpr(
         "cast(id as string) value", "'k' key", "'t' tags", "map('a', 'b') properties"
     )
-    write(first, namesrv, "Origin")
-    copied = read(spark, namesrv, "Origin").select("value", "keys", "tags", "properties")
-    write(copied, namesrv, "Copy")
-    found: Rows = read(spark, namesrv, "Copy").collect()
+    write(first, spark_namesrv, "Origin")
+    copied = read(spark, spark_namesrv, "Origin").select("value", "keys", "tags", "properties")
+    write(copied, spark_namesrv, "Copy")
+    found: Rows = read(spark, spark_namesrv, "Copy").collect()
     assert sorted(int(r.value) for r in found) == list(range(50))
     assert {(r["keys"], r.tags, r.properties["a"]) for r in found} == {("k", "t", "b")}
-    origin = {r.msgId for r in read(spark, namesrv, "Origin").collect()}
+    origin = {r.msgId for r in read(spark, spark_namesrv, "Origin").collect()}
     assert not origin & {r.msgId for r in found}
 
 
-def test_offsets_and_tasks_of_a_read(spark: Any, namesrv: str) -> None:
+def test_offsets_and_tasks_of_a_read(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(400).selectExpr(
         "cast(id as string) value", "0 queueId", "'broker-a' brokerName"
     )
-    write(rows.coalesce(1), namesrv, "Offsets")
+    write(rows.coalesce(1), spark_namesrv, "Offsets")
     table = json.dumps({"Offsets": {"broker-a": {"0": 100}}})
     end = json.dumps({"Offsets": {"broker-a": {"0": 300}}})
-    part = read(spark, namesrv, "Offsets", startingOffsets=table, endingOffsets=end)
+    part = read(spark, spark_namesrv, "Offsets", startingOffsets=table, endingOffsets=end)
     assert sorted(int(r.value) for r in part.collect()) == list(range(100, 300))
-    split = read(spark, namesrv, "Offsets", minPartitions="7")
+    split = read(spark, spark_namesrv, "Offsets", minPartitions="7")
     assert split.rdd.getNumPartitions() == 7
     assert sorted(int(r.value) for r in split.collect()) == list(range(400))
 
     beyond = json.dumps({"Offsets": {"broker-a": {"0": 500}}})
-    lost = read(spark, namesrv, "Offsets", endingOffsets=beyond)
+    lost = read(spark, spark_namesrv, "Offsets", endingOffsets=beyond)
     with pytest.raises(pyspark.errors.PySparkException) as caught:
         lost.count()
     assert "offsets 0 to 500 were to be read, the broker holds 0 to 400" in str(caught.value)
-    kept = read(spark, namesrv, "Offsets", endingOffsets=beyond, failOnDataLoss="false")
+    kept = read(spark, spark_namesrv, "Offsets", endingOffsets=beyond, failOnDataLoss="false")
     assert kept.count() == 400
 
 
-def test_several_topics_and_no_properties(spark: Any, namesrv: str) -> None:
+def test_several_topics_and_no_properties(spark: Any, spark_namesrv: str) -> None:
     for topic in ("One", "Two"):
-        write(spark.range(10).selectExpr("cast(id as string) value"), namesrv, topic)
-    both = read(spark, namesrv, "One,Two", includeProperties="false")
+        write(spark.range(10).selectExpr("cast(id as string) value"), spark_namesrv, topic)
+    both = read(spark, spark_namesrv, "One,Two", includeProperties="false")
     assert "properties" not in both.columns
     assert Counter(r.topic for r in both.collect()) == {"One": 10, "Two": 10}
 
 
-def test_an_empty_frame_and_an_empty_topic(spark: Any, namesrv: str) -> None:
-    write(spark.range(0).selectExpr("cast(id as string) value"), namesrv, "Empty")
-    assert read(spark, namesrv, "Empty").count() == 0
+def test_an_empty_frame_and_an_empty_topic(spark: Any, spark_namesrv: str) -> None:
+    write(spark.range(0).selectExpr("cast(id as string) value"), spark_namesrv, "Empty")
+    assert read(spark, spark_namesrv, "Empty").count() == 0
 
 
-def test_values_near_the_limit(spark: Any, namesrv: str) -> None:
+def test_values_near_the_limit(spark: Any, spark_namesrv: str) -> None:
     size = 4 * 1024 * 1024
     rows = spark.range(3).selectExpr(f"repeat(cast(id as string), {size}) value")
-    write(rows, namesrv, "Large")
-    found: Rows = read(spark, namesrv, "Large").selectExpr("length(value) size").collect()
+    write(rows, spark_namesrv, "Large")
+    found: Rows = read(spark, spark_namesrv, "Large").selectExpr("length(value) size").collect()
     assert [r["size"] for r in found] == [size] * 3
 
 
 # -- what is refused ----------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_before_the_job_starts(spark: Any, namesrv: str) -> None:
+def test_mistakes_are_told_before_the_job_starts(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(3).selectExpr("cast(id as string) value")
     assert "topic Nowhere does not exist" in failure(
-        rows, namesrv, "Nowhere", createTopicQueues="0"
+        rows, spark_namesrv, "Nowhere", createTopicQueues="0"
     )
-    assert "did you mean 'batchBytes'" in failure(rows, namesrv, "T", batchByte="1")
-    assert "no column 'value'" in failure(rows.withColumnRenamed("value", "key"), namesrv, "T")
+    assert "did you mean 'batchBytes'" in failure(rows, spark_namesrv, "T", batchByte="1")
+    assert "no column 'value'" in failure(
+        rows.withColumnRenamed("value", "key"), spark_namesrv, "T"
+    )
     assert "of type bigint" in failure(
-        spark.range(3).withColumnRenamed("id", "value"), namesrv, "T"
+        spark.range(3).withColumnRenamed("id", "value"), spark_namesrv, "T"
     )
     assert "no name server can be reached" in failure(rows, "127.0.0.1:1", "T")
-    assert "routing=key needs" in failure(rows, namesrv, "T", routing="key")
+    assert "routing=key needs" in failure(rows, spark_namesrv, "T", routing="key")
     with pytest.raises(pyspark.errors.PySparkException, match="cannot be overwritten"):
-        rows.write.format("pocketmq").options(namesrvAddr=namesrv, topic="T").mode(
+        rows.write.format("pocketmq").options(namesrvAddr=spark_namesrv, topic="T").mode(
             "overwrite"
         ).save()
 
 
-def test_a_failed_task_fails_the_job_with_its_reason(spark: Any, namesrv: str) -> None:
+def test_a_failed_task_fails_the_job_with_its_reason(spark: Any, spark_namesrv: str) -> None:
     nulls = spark.range(3).selectExpr("if(id = 1, null, 'x') value")
-    assert "its value is null" in failure(nulls, namesrv, "Failed")
+    assert "its value is null" in failure(nulls, spark_namesrv, "Failed")
     large = spark.range(1).selectExpr("repeat('x', 4194305) value")
-    assert "the limit is 4194304" in failure(large, namesrv, "Failed")
+    assert "the limit is 4194304" in failure(large, spark_namesrv, "Failed")
     # The broker's own refusal: here the row passes the writer's limit.
     limits = {"maxMessageSize": "8000000", "retryTimesWhenSendFailed": "0"}
-    assert "from 127.0.0.1:" in failure(large, namesrv, "Failed", **limits)
+    assert "from 127.0.0.1:" in failure(large, spark_namesrv, "Failed", **limits)
 
 
 # -- jobs ---------------------------------------------------------------------------------------
@@ -290,7 +208,7 @@ def flights(rows: int) -> list[dict[str, object]]:
     ]
 
 
-def test_ingest_keeps_the_order_of_each_key(spark: Any, namesrv: str, tmp_path: Path) -> None:
+def test_ingest_keeps_the_order_of_each_key(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     # Several files of several sizes, so that Spark reads them in another order than their names'.
     rows = flights(6000)
     bounds = [0, 100, 3000, 3001, 6000]
@@ -301,7 +219,7 @@ def test_ingest_keeps_the_order_of_each_key(spark: Any, namesrv: str, tmp_path: 
         IngestOptions(
             str(tmp_path / "*.json"),
             "Flights",
-            namesrv=namesrv,
+            namesrv=spark_namesrv,
             key="carrier",
             sharding_key="carrier",
             create_topic_queues=4,
@@ -309,7 +227,7 @@ def test_ingest_keeps_the_order_of_each_key(spark: Any, namesrv: str, tmp_path: 
         spark,
     )
     assert report.rows == 6000
-    found: Rows = read(spark, namesrv, "Flights").collect()
+    found: Rows = read(spark, spark_namesrv, "Flights").collect()
     placed: Counter[str] = Counter(f"{r.brokerName}:{r.queueId}" for r in found)
     assert dict(report.rows_by_queue) == dict(placed)
 
@@ -324,35 +242,41 @@ def test_ingest_keeps_the_order_of_each_key(spark: Any, namesrv: str, tmp_path: 
         assert ids == sorted(ids)
 
 
-def test_ingest_csv_and_table_and_export(spark: Any, namesrv: str, tmp_path: Path) -> None:
+def test_ingest_csv_and_table_and_export(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id,name\n1,a b\n2,c\n")
     loaded = ingest(
-        IngestOptions(str(source), "Csv", namesrv=namesrv, key="name", tag="id", value="name"),
+        IngestOptions(
+            str(source), "Csv", namesrv=spark_namesrv, key="name", tag="id", value="name"
+        ),
         spark,
     )
     assert loaded.rows == 2
     spark.range(3).createOrReplaceTempView("numbers")
-    assert ingest(IngestOptions("numbers", "Csv", namesrv=namesrv), spark).rows == 3
+    assert ingest(IngestOptions("numbers", "Csv", namesrv=spark_namesrv), spark).rows == 3
 
     for file_format in ("parquet", "json", "csv"):
         target = str(tmp_path / file_format)
-        report = export(ExportOptions("Csv", target, namesrv=namesrv, format=file_format), spark)
+        report = export(
+            ExportOptions("Csv", target, namesrv=spark_namesrv, format=file_format), spark
+        )
         assert report.rows == 5
         reader = spark.read.option("header", "true") if file_format == "csv" else spark.read
         assert reader.format(file_format).load(target).count() == 5
     with pytest.raises(JobError, match="already exists"):
-        export(ExportOptions("Csv", str(tmp_path / "json"), namesrv=namesrv), spark)
+        export(ExportOptions("Csv", str(tmp_path / "json"), namesrv=spark_namesrv), spark)
     texts = spark.read.parquet(str(tmp_path / "parquet")).selectExpr("cast(value as string) v")
     assert {r.v for r in texts.collect()} == {"a b", "c", '{"id":0}', '{"id":1}', '{"id":2}'}
 
 
-def test_jobs_name_what_is_wrong(spark: Any, namesrv: str, tmp_path: Path) -> None:
+def test_jobs_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id,name\n1,a\n2,b,too,many\n")
 
     def options(**changes: Any) -> IngestOptions:
-        return IngestOptions(**{"source": str(source), "topic": "T", "namesrv": namesrv, **changes})
+        return IngestOptions(
+            **{"source": str(source), "topic": "T", "namesrv": spark_namesrv, **changes}
+        )
 
     with pytest.raises(OptionError, match="did you mean 'name'"):
         ingest(options(key="nam"), spark)
@@ -366,12 +290,12 @@ def test_jobs_name_what_is_wrong(spark: Any, namesrv: str, tmp_path: Path) -> No
         ingest(options(), spark)
 
 
-def test_the_job_file_runs_by_itself(namesrv: str, tmp_path: Path) -> None:
+def test_the_job_file_runs_by_itself(spark_namesrv: str, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id\n1\n2\n")
     command = [sys.executable, "-m", "pocketmq.spark.jobs.ingest", str(source)]
     ran = subprocess.run(
-        [*command, "--topic", "Alone", "--namesrv", namesrv, "--cores", "1"],
+        [*command, "--topic", "Alone", "--namesrv", spark_namesrv, "--cores", "1"],
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,11 @@ from pocketmq.protocol.records import (
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
+from pocketmq.spark.marks import WRITER_ID
 from pocketmq.spark.property_columns import PropertyColumns, cut_out
+
+if TYPE_CHECKING:
+    from pocketmq.spark.repeats import RepeatFilter
 
 Ints = npt.NDArray[np.int64]
 
@@ -147,6 +151,7 @@ def decode_records(
     topic: str | None = None,
     with_properties: bool = True,
     offset_end: int | None = None,
+    repeats: RepeatFilter | None = None,
 ) -> Any:
     """The messages of a pull's body as a record batch of `SCHEMA`.
 
@@ -156,8 +161,10 @@ def decode_records(
         topic: written into the column; None for the topic that each record names.
         with_properties: with the column properties.
         offset_end: messages from this queue offset on are left out.
+        repeats: leaves out rows that do not count.
 
     Raises:
+        UnknownCommitError: it cannot be known whether a row counts, and this is to be an error.
         ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
     """
     view = _Records(data if isinstance(data, Part) else Part(data))
@@ -180,7 +187,12 @@ def decode_records(
     if with_properties:
         columns["properties"] = texts.maps()
     schema = read_schema(with_properties=with_properties)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    if repeats is None or view.rows == 0:
+        return batch
+    writers = texts.value_of(WRITER_ID)
+    counts = repeats.counts(writers, view.queue_offsets, view.store_timestamps)
+    return batch if counts is None else batch.filter(pa.array(counts))
 
 
 def read_schema(*, with_properties: bool) -> Any:

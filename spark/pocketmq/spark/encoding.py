@@ -21,6 +21,7 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.record_columns import RECORD_HEAD, crcs_at
 from pocketmq.protocol.records import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_V1_MAX
 from pocketmq.spark.errors import RowError
+from pocketmq.spark.marks import MARK_PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,7 @@ class Columns(NamedTuple):
         body: binary, without nulls.
         keys, tags, sharding_keys: strings; null and empty ones set no property.
         properties: a map of strings of further properties.
+        marks: binaries, the properties of `pocketmq.spark.marks` as they travel.
     """
 
     body: Any
@@ -75,6 +77,7 @@ class Columns(NamedTuple):
     tags: Any = None
     sharding_keys: Any = None
     properties: Any = None
+    marks: Any = None
 
     def take(self, indices: Ints) -> Columns:
         """Some rows, in the given order."""
@@ -249,13 +252,15 @@ def _variable_properties(columns: Columns) -> list[Any]:
         (props.TAGS, columns.tags),
         (props.SHARDING_KEY, columns.sharding_keys),
     )
-    left_out = list(OWN_PROPERTIES)
+    left_out = [*OWN_PROPERTIES, *MARK_PROPERTIES]
     for name, column in named:
         if column is not None:
             parts += _named_property(name.encode() + _NAME_END, column)
             left_out.append(name)
     if columns.properties is not None:
         parts.append(_map_properties(columns.properties, left_out))
+    if columns.marks is not None:
+        parts.append(columns.marks)
     return parts
 
 

@@ -11,6 +11,7 @@
     OperatingError
     ├── DataLossError     messages that were to be read are not there any more
     │   └── ClosedQueueError  a stream's queue, or its topic, is not there any more
+    ├── UnknownCommitError it cannot be known whether rows of a marked write count
     └── JobError          a Spark job failed; holds the reason that its task gave
 """
 
@@ -98,6 +99,31 @@ class ClosedQueueError(DataLossError):
             f"now. The stream stands at offset {self.wanted_start}, the broker holds "
             f"{self.min_offset} to {self.max_offset} of it; set failOnDataLoss=false to go on "
             f"without it"
+        )
+
+
+class UnknownCommitError(OperatingError):
+    """It cannot be known whether a row of a marked write counts.
+
+    Attributes:
+        queue: as ``topic@broker:queue``.
+        offset: of the first such row.
+        writer: as the row names it, ``writer@broker``.
+        is_there: whether the broker that holds the writer's commits could be asked.
+    """
+
+    def __init__(self, queue: str, offset: int, writer: str, *, is_there: bool) -> None:
+        super().__init__(queue, offset, writer, is_there)
+        self.queue, self.offset, self.writer, self.is_there = queue, offset, writer, is_there
+
+    def __str__(self) -> str:
+        reason = "they may be deleted by now (retention)"
+        if not self.is_there:
+            reason = "its commit topic is not there (is the broker down?)"
+        return (
+            f"{self.queue}: offset {self.offset} was written by {self.writer}, and whether it "
+            f"counts is said by commits on the broker named there: {reason}; set "
+            f"failOnDataLoss=false to take such rows, with possible repeats, or dropRepeats=false"
         )
 
 

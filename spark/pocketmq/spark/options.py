@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,11 @@ from pocketmq.protocol.names import check_topic
 from pocketmq.spark.errors import OptionError, nearest
 
 MEBIBYTE = 1024 * 1024
+
+WRITER_ID_SIZE_MAX = 100
+_WRITER_ID = re.compile(r"[A-Za-z0-9_.:/%|-]+")
+
+COMMIT_TOPIC = "SPARK_COMMITS"
 
 ALIASES = {
     "nameserver": "namesrvAddr",
@@ -51,6 +57,9 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         max_message_size: bytes of one value.
         create_topic_queues: create the topic, if it is unknown, with so many queues on each broker.
         commit_file: a file on the driver's machine to which a report is written at the end.
+        mark_rows: give each row a mark, so that a reader can drop repeats.
+        writer_id: who writes; what stays the same when the job is run again. Given, it marks rows.
+        commit_topic: where marked writes say which of their rows count.
     """
 
     namesrv_addr: str = ""
@@ -65,6 +74,14 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     max_message_size: int = 4 * MEBIBYTE
     create_topic_queues: int = 0
     commit_file: str | None = None
+    mark_rows: bool = False
+    writer_id: str = ""
+    commit_topic: str = COMMIT_TOPIC
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether rows get marks."""
+        return self.mark_rows or bool(self.writer_id)
 
 
 class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -82,6 +99,8 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         pull_timeout_ms: how long one pull may take.
         retry_times_when_pull_failed: further attempts of a pull.
         max_msg_bytes: bytes of one pull from a PocketMQ broker.
+        drop_repeats: leave out what marked writes repeated, and what failed jobs left behind.
+        commit_topic: where marked writes said which of their rows count.
     """
 
     namesrv_addr: str = ""
@@ -95,6 +114,8 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     pull_timeout_ms: int = 30_000
     retry_times_when_pull_failed: int = 5
     max_msg_bytes: int = 4 * MEBIBYTE
+    drop_repeats: bool = False
+    commit_topic: str = COMMIT_TOPIC
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -134,6 +155,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
             f"fit a frame"
         )
     _check_topic(options.topic)
+    _check_topic(options.commit_topic)
+    if options.writer_id:
+        _check_writer_id(options.writer_id)
     return options
 
 
@@ -155,7 +179,7 @@ def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadO
     options: ReadOptionsT = _take(kind, given, topic_name="subscribe")
     if not options.topics:
         raise OptionError("option 'subscribe' names no topic")
-    for topic in options.topics:
+    for topic in (*options.topics, options.commit_topic):
         _check_topic(topic)
     return options
 
@@ -214,3 +238,12 @@ def _check_topic(topic: str) -> None:
         check_topic(topic)
     except UsageError as e:
         raise OptionError(str(e)) from e
+
+
+def _check_writer_id(writer_id: str) -> None:
+    """It stands in a property, beside a broker's name."""
+    if len(writer_id) > WRITER_ID_SIZE_MAX or not _WRITER_ID.fullmatch(writer_id):
+        raise OptionError(
+            f"option 'writerId' is {writer_id!r}: it has 1 to {WRITER_ID_SIZE_MAX} letters, "
+            f"digits or characters of _-.:/%|"
+        )

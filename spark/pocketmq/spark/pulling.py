@@ -13,6 +13,7 @@ from pocketmq.client.instance import ClientInstance
 from pocketmq.client.sending import RETRY_CODES
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+from pocketmq.protocol.records import QUEUE_OFFSET_AT
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
@@ -88,6 +89,7 @@ class RangePull:
             _, task = self._ahead.popleft()
             answer = await task
             if answer.code == ResponseCode.SUCCESS:
+                self._check_first(answer)
                 parts.append(told_part(answer.body, answer.header.size_count))
                 size += len(answer.body)
                 self._move_to(answer.header.next_begin_offset)
@@ -102,6 +104,14 @@ class RangePull:
             # One turn of the loop hands the requests to the system: the broker works meanwhile.
             await self._instance.clock.sleep(0)
         return joined(parts)
+
+    def _check_first(self, answer: Answer) -> None:
+        first = int.from_bytes(answer.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
+        if first > self._offset and self._options.fail_on_data_loss:
+            wanted = self._wanted
+            raise DataLossError(
+                str(wanted.queue), self._offset, wanted.end, first, answer.header.max_offset
+            )
 
     def _move_to(self, offset: int) -> None:
         if offset <= self._offset:

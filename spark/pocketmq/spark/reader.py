@@ -10,19 +10,19 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pocketmq.client.instance import ClientInstance
 from pocketmq.spark import offsets, topics
 from pocketmq.spark.decoding import decode_records
-from pocketmq.spark.errors import DataLossError
 from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.pulling import pulled_parts
+from pocketmq.spark.repeats import RepeatFilter, repeat_filters
 from pocketmq.transport.runtime import run
 
 
 class RangePartition(InputPartition):
-    """The messages of one task: a range of one queue."""
+    """The messages of one task: a range of one queue, and which of them count."""
 
-    def __init__(self, wanted: Range) -> None:
+    def __init__(self, wanted: Range, repeats: RepeatFilter | None = None) -> None:
         super().__init__(wanted)
-        self.wanted = wanted
+        self.wanted, self.repeats = wanted, repeats
 
 
 class MessageReader(DataSourceReader):
@@ -42,17 +42,23 @@ class MessageReader(DataSourceReader):
             MissingTopicError: a topic does not exist.
             OptionError, DataLossError: the offsets asked for do not fit.
         """
-        return [RangePartition(r) for r in run(self._ranges())]
+        return run(self._partitions())
 
-    async def _ranges(self) -> list[Range]:
+    async def _partitions(self) -> list[InputPartition]:
         options = self._options
         start = offsets.starting(options.starting_offsets)
         end = offsets.ending(options.ending_offsets)
         async with ClientInstance(options.namesrv_addr) as instance:
             queues = await topics.queues_to_read(instance, options.topics)
             ends = await topics.queue_ends(instance, queues)
-        whole = offsets.ranges(start, end, ends, fail_on_data_loss=options.fail_on_data_loss)
-        return offsets.split(whole, options.min_partitions)
+            whole = offsets.ranges(start, end, ends, fail_on_data_loss=options.fail_on_data_loss)
+            filters = None
+            if options.drop_repeats:  # read last: what is committed by then lies in the ranges
+                filters = await repeat_filters(instance, options, options.topics)
+        return [
+            RangePartition(r, None if filters is None else filters.of_queue(r.queue))
+            for r in offsets.split(whole, options.min_partitions)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, as record batches.
@@ -64,18 +70,13 @@ class MessageReader(DataSourceReader):
         if not isinstance(partition, RangePartition):
             return  # there is nothing to read: Spark then makes one task of nothing
         wanted, options = partition.wanted, self._options
-        queue, following = wanted.queue, wanted.start
         for part in pulled_parts(options, wanted):
             batch = decode_records(
                 part,
-                queue.broker_name,
+                wanted.queue.broker_name,
                 with_properties=options.include_properties,
                 offset_end=wanted.end,
+                repeats=partition.repeats,
             )
-            if batch.num_rows == 0:
-                continue
-            first = batch["queueOffset"][0].as_py()
-            if first > following and options.fail_on_data_loss:
-                raise DataLossError(str(queue), following, wanted.end, first, wanted.end)
-            following = batch["queueOffset"][-1].as_py() + 1
-            yield batch
+            if batch.num_rows:
+                yield batch

@@ -26,7 +26,13 @@ from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.record_columns import RECORD_SIZES
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
-from pocketmq.protocol.requests.sending import BulkAppendRequest, SendBatchRequest
+from pocketmq.protocol.requests.sending import (
+    BulkAppendRequest,
+    BulkAppendResponse,
+    SendBatchRequest,
+    SendMessageResponse,
+)
+from pocketmq.spark.commits import Places
 from pocketmq.spark.encoding import Encoded, with_queue_id
 from pocketmq.spark.options import WriteOptions
 
@@ -56,10 +62,11 @@ class Chunk(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What was stored: messages by queue, and how many of them without the wanted safety."""
+    """What was stored: messages by queue, how many of them without the wanted safety, and where."""
 
     rows_by_queue: Counter[MessageQueue]
     unconfirmed_rows: int
+    places: Places
 
 
 class BulkSender:
@@ -85,6 +92,7 @@ class BulkSender:
         self._in_order = [asyncio.Lock() for _ in queues]
         self._rows: Counter[MessageQueue] = Counter()
         self._unconfirmed_rows = 0
+        self._places: Places = {}
 
     async def meet_brokers(self) -> None:
         """Finds out which brokers are there, and which of them take records.
@@ -133,7 +141,7 @@ class BulkSender:
     @property
     def sent(self) -> Sent:
         """What was stored so far."""
-        return Sent(self._rows, self._unconfirmed_rows)
+        return Sent(self._rows, self._unconfirmed_rows, self._places)
 
     async def send(self, chunk: Chunk) -> None:
         """Sends until a broker has stored the chunk.
@@ -158,7 +166,7 @@ class BulkSender:
         while True:
             begun = clock.monotonic()
             try:
-                status = await self._attempt(queue, messages, is_record)
+                status, offset = await self._attempt(queue, messages, is_record)
             except OperatingError as e:
                 self._strategy.observe(queue.broker_name, 0.0, isolate=True)
                 if isinstance(e, ResponseError) and e.code not in RETRY_CODES:
@@ -167,6 +175,9 @@ class BulkSender:
             else:
                 self._strategy.observe(queue.broker_name, (clock.monotonic() - begun) * 1000)
                 self._rows[queue] += messages.rows
+                if self._options.is_marked:
+                    pairs = self._places.setdefault(queue, [])
+                    pairs.append((offset, offset + messages.rows))
                 if status is not SendStatus.SEND_OK:
                     self._unconfirmed_rows += messages.rows
                 return
@@ -181,7 +192,9 @@ class BulkSender:
                 if is_record:
                     messages = with_queue_id(chunk.messages, queue.queue_id)
 
-    async def _attempt(self, queue: MessageQueue, messages: Encoded, is_record: bool) -> SendStatus:
+    async def _attempt(
+        self, queue: MessageQueue, messages: Encoded, is_record: bool
+    ) -> tuple[SendStatus, int]:
         address = await self._instance.routes.master_of(queue)
         request, body = (self._bulk if is_record else self._batch)(queue, messages)
         answer = await self._instance.pool.call(
@@ -190,7 +203,9 @@ class BulkSender:
         status = SEND_STATUS_BY_CODE.get(answer.code)
         if status is None:
             raise response_error(answer.code, answer.remark, address)
-        return status
+        if is_record:
+            return status, answer.read(BulkAppendResponse).queue_offset
+        return status, answer.read(SendMessageResponse).queue_offset
 
     def _bulk(self, queue: MessageQueue, messages: Encoded) -> tuple[RequestHeader, bytes]:
         header = BulkAppendRequest(

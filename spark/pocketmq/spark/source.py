@@ -13,7 +13,9 @@ from pyspark.sql.datasource import (
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.spark.commits import writer_of
 from pocketmq.spark.errors import OptionError, SchemaError
+from pocketmq.spark.marks import Writer, new_writer_id
 from pocketmq.spark.options import ReadOptions, WriteOptions, read_options, write_options
 from pocketmq.spark.stream_options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
@@ -104,7 +106,8 @@ class MessageSource(DataSource):
         check_schema(schema)
         if options.routing == "key" and not {"key", "keys"} & set(schema.names):
             raise SchemaError("option routing=key needs the column 'keys'")
-        return MessageWriter(options, schema, run(_queues(options)))
+        queues, writer = run(_target(options))
+        return MessageWriter(options, schema, queues, writer)
 
 
 def _check_columns(schema: StructType, options: ReadOptions) -> None:
@@ -117,6 +120,10 @@ def _check_columns(schema: StructType, options: ReadOptions) -> None:
         )
 
 
-async def _queues(options: WriteOptions) -> list[MessageQueue]:
+async def _target(options: WriteOptions) -> tuple[list[MessageQueue], Writer | None]:
     async with ClientInstance(options.namesrv_addr) as instance:
-        return await queues_to_write(instance, options.topic, options.create_topic_queues)
+        queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
+        if not options.is_marked:
+            return queues, None
+        writer_id = options.writer_id or new_writer_id()
+        return queues, await writer_of(instance, options.commit_topic, writer_id)

@@ -70,15 +70,23 @@ async def queues_to_read(instance: ClientInstance, topics: Iterable[str]) -> lis
     found: list[MessageQueue] = []
     for topic in topics:
         try:
-            route = await instance.routes.ask(topic)
+            queues = await readable(instance, topic)
         except TopicMissingError:
             remedy = "see the names with `pocketmq topic list`"
             raise MissingTopicError(topic, _asked(instance), remedy) from None
-        queues = readable_queues(topic, route)
         if not queues:
             raise NoPermissionRouteError(topic, "readable")
         found += queues
     return found
+
+
+async def readable(instance: ClientInstance, topic: str) -> list[MessageQueue]:
+    """The queues of one topic that can be read.
+
+    Raises:
+        TopicMissingError: it does not exist.
+    """
+    return readable_queues(topic, await instance.routes.ask(topic))
 
 
 async def queue_ends(

@@ -16,9 +16,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pocketmq.client.identity import local_address
+from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.hosts import encode_host
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.spark.columns import BROKER_NAME, QUEUE_ID, SHARDING_KEY, RowReader, check_schema
+from pocketmq.spark.commits import Places, merged, publish
 from pocketmq.spark.encoding import (
     Columns,
     Encoded,
@@ -28,10 +30,12 @@ from pocketmq.spark.encoding import (
     encode_records,
 )
 from pocketmq.spark.errors import RowError, SchemaError
+from pocketmq.spark.marks import TaskMarks, Writer
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
 from pocketmq.spark.routing import Routed, by_hash, by_queue, concatenated, in_turn
 from pocketmq.spark.sending import Chunk
 from pocketmq.spark.sending_thread import SendingThread
+from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -53,10 +57,14 @@ class WrittenRows(WriterCommitMessage):
         rows_by_queue: rows by ``broker:queue``.
         unconfirmed_rows: of these, rows that are stored, but not yet flushed or replicated as the
             broker is configured.
+        places: where the rows of a marked write lie.
     """
 
-    def __init__(self, rows_by_queue: dict[str, int], unconfirmed_rows: int) -> None:
+    def __init__(
+        self, rows_by_queue: dict[str, int], unconfirmed_rows: int, places: Places
+    ) -> None:
         self.rows_by_queue, self.unconfirmed_rows = rows_by_queue, unconfirmed_rows
+        self.places = places
 
 
 class MessageWriter(DataSourceArrowWriter):
@@ -66,13 +74,18 @@ class MessageWriter(DataSourceArrowWriter):
         options: of the write.
         schema: of the rows.
         queues: of the topic; all tasks count them alike.
+        writer: whose marks the rows get; None for rows without marks.
     """
 
     def __init__(
-        self, options: WriteOptions, schema: StructType, queues: Sequence[MessageQueue]
+        self,
+        options: WriteOptions,
+        schema: StructType,
+        queues: Sequence[MessageQueue],
+        writer: Writer | None,
     ) -> None:
         check_schema(schema)
-        self._options, self._queues = options, tuple(queues)
+        self._options, self._queues, self._writer = options, tuple(queues), writer
         names = schema.names
         brokers = {q.broker_name for q in queues}
         if QUEUE_ID in names and BROKER_NAME not in names and len(brokers) > 1:
@@ -88,18 +101,16 @@ class MessageWriter(DataSourceArrowWriter):
             RowError: a row cannot be a message.
             OperatingError: the brokers do not take the rows.
         """
-        context = TaskContext.get()
-        turn = context.partitionId() if context is not None else 0
-        with SendingThread(self._options, self._queues) as sending:
-            task = WritingTask(self._options, sending, turn)
-            for block in blocks(iterator):
-                task.write(block)
-            sent = sending.finish()
-        rows = {f"{q.broker_name}:{q.queue_id}": n for q, n in sent.rows_by_queue.items()}
-        return WrittenRows(rows, sent.unconfirmed_rows)
+        return write_rows(self._options, self._queues, self._writer, 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Writes the report, if one is wanted; the rows are in the topic already."""
+        """Says where the rows of a marked write lie, and writes the report if one is wanted.
+
+        Raises:
+            OperatingError: the rows are in the topic, but the commit is not confirmed.
+        """
+        if self._writer is not None:
+            commit_rows(self._options, self._writer, 0, messages)
         if self._options.commit_file is None:
             return
         rows: Counter[str] = Counter()
@@ -118,7 +129,59 @@ class MessageWriter(DataSourceArrowWriter):
         """Nothing to take back: what was stored stays, and the job fails with its task's reason."""
 
 
-class _Marks(NamedTuple):
+def write_rows(
+    options: WriteOptions,
+    queues: Sequence[MessageQueue],
+    writer: Writer | None,
+    epoch: int,
+    batches: Iterator[Any],
+) -> WrittenRows:
+    """Writes the rows of one Spark task.
+
+    Args:
+        options: of the write.
+        queues: of the topic; all tasks count them alike.
+        writer: whose marks the rows get; None for rows without marks.
+        epoch: the micro-batch of a stream; 0 for a batch write.
+        batches: the rows, as record batches.
+
+    Raises:
+        RowError: a row cannot be a message.
+        OperatingError: the brokers do not take the rows.
+    """
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    marks = None if writer is None else TaskMarks(writer, epoch, partition)
+    with SendingThread(options, queues) as sending:
+        task = WritingTask(options, sending, partition, marks)
+        for block in blocks(batches):
+            task.write(block)
+        sent = sending.finish()
+    rows = {f"{q.broker_name}:{q.queue_id}": n for q, n in sent.rows_by_queue.items()}
+    return WrittenRows(rows, sent.unconfirmed_rows, sent.places)
+
+
+def commit_rows(
+    options: WriteOptions,
+    writer: Writer,
+    epoch: int,
+    messages: Sequence[WriterCommitMessage | None],
+) -> None:
+    """Commits what the tasks of a marked write have written (see `pocketmq.spark.commits`).
+
+    Raises:
+        OperatingError: the broker did not confirm it.
+    """
+    places = merged(m.places for m in messages if isinstance(m, WrittenRows))
+    run(_commit(options, writer, epoch, places))
+
+
+async def _commit(options: WriteOptions, writer: Writer, epoch: int, places: Places) -> None:
+    async with ClientInstance(options.namesrv_addr) as instance:
+        await publish(instance, options.commit_topic, writer, epoch, places)
+
+
+class _Origin(NamedTuple):
     """What all messages of a task bear."""
 
     topic: bytes
@@ -132,13 +195,17 @@ class WritingTask:
         options: of the write.
         sending: where the chunks go.
         turn: where rows in turn begin, so that tasks do not all begin at the same queue.
+        marks: what rows are marked with, if they are.
     """
 
-    def __init__(self, options: WriteOptions, sending: SendingThread, turn: int) -> None:
+    def __init__(
+        self, options: WriteOptions, sending: SendingThread, turn: int, marks: TaskMarks | None
+    ) -> None:
         self._options, self._sending, self._turn = options, sending, turn
+        self._marks = marks
         self._rows = RowReader(options.max_message_size)
         self._keys = UniqueKeyBlocks(sending.instance.unique_keys.next())
-        self._marks = _Marks(options.topic.encode(), encode_host(local_address(), 0)[:8])
+        self._origin = _Origin(options.topic.encode(), encode_host(local_address(), 0)[:8])
         sender = sending.sender
         self._takes_records = np.array([sender.takes_records(i) for i in range(len(sender.queues))])
         self._queue_ids = np.array([q.queue_id for q in sender.queues], np.int32)
@@ -152,6 +219,8 @@ class WritingTask:
             OperatingError: an earlier chunk could not be sent.
         """
         columns = self._rows.columns(block)
+        if self._marks is not None:
+            columns = columns._replace(marks=self._marks.draw(block.num_rows))
         try:
             routed, is_bound = self._route(block, columns)
             if routed.order is not None:
@@ -185,10 +254,10 @@ class WritingTask:
             return encode_entries(columns, unique_keys=unique_keys)
         return encode_records(
             columns,
-            topic=self._marks.topic,
+            topic=self._origin.topic,
             queue_ids=self._queue_ids[queues],
             born_timestamp=self._sending.instance.clock.now_ms(),
-            born_host=self._marks.born_host,
+            born_host=self._origin.born_host,
             unique_keys=unique_keys,
         )
 

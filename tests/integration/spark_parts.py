@@ -1,0 +1,80 @@
+"""What the tests on real Spark share: servers in processes of their own, reading and writing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.client.blocking import PullConsumer
+from pocketmq.spark.jobs.failures import reason_of
+
+Rows = list[Any]
+
+
+class Servers:
+    """Processes of a cluster, started by the command."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str, *arguments: str) -> dict[str, str]:
+        """Starts a process; returns what its first line says, by name."""
+        self.processes[name] = process = subprocess.Popen(
+            [sys.executable, "-m", "pocketmq.cli.main", *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("up"), f"{name} did not start: {line!r}"
+        return dict(word.split("=", 1) for word in line.split()[1:])
+
+    def kill(self, name: str) -> None:
+        """Ends a process as a crash would."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.communicate()
+
+
+def write(rows: Any, namesrv: str, topic: str, **options: str) -> None:
+    options = {"createTopicQueues": "4", **options}
+    target = rows.write.format("pocketmq").options(namesrvAddr=namesrv, topic=topic, **options)
+    target.mode("append").save()
+
+
+def read(spark: Any, namesrv: str, topic: str, **options: str) -> Any:
+    source = spark.read.format("pocketmq").options(namesrvAddr=namesrv, subscribe=topic, **options)
+    return source.load()
+
+
+def wait_until_readable(namesrv: str, topic: str, rows_count: int) -> None:
+    """Apache's broker makes its queues' indexes a little after it acknowledged a message."""
+    with PullConsumer("spark-tests", namesrv) as consumer:
+        queues = consumer.queues(topic)
+        while sum(map(consumer.max_offset, queues)) < rows_count:
+            pass
+
+
+def failure(rows: Any, namesrv: str, topic: str, **options: str) -> str:
+    with pytest.raises(_refusals()) as caught:
+        write(rows, namesrv, topic, **options)
+    return reason_of(caught.value)
+
+
+def _refusals() -> type[Exception]:
+    from pyspark.errors import PySparkException
+
+    refusals: type[Exception] = PySparkException
+    return refusals

@@ -1,0 +1,133 @@
+"""Repeats of marked writes are dropped exactly: each row counts once, whatever ran twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from integration.spark_parts import failure, read, write
+
+from pocketmq.spark.jobs.progress import TopicGrowth
+from pocketmq.spark.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, Writer
+
+pyspark = pytest.importorskip("pyspark")
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROWS = 200_000
+FIRST_ROWS = 90_000
+"""Of a task that fails: more than the block that a writing task collects before it sends."""
+
+
+def numbers(spark: Any, partitions: int = 2) -> Any:
+    return spark.range(0, ROWS, 1, partitions).selectExpr("cast(id as string) value")
+
+
+def failing(rows: Any, namesrv: str, topic: str, *, attempts: int = 1, turned: bool = False) -> Any:
+    """The rows, whose tasks fail half-way when others of the topic are stored.
+
+    Args:
+        attempts: how many attempts of each task fail.
+        turned: the later attempts give the rows in another order.
+    """
+
+    def some_then_fail(batches: Iterator[Any]) -> Iterator[Any]:
+        table = pa.Table.from_batches(list(batches))
+        attempt = pyspark.TaskContext.get().attemptNumber()
+        if turned and attempt:
+            table = table.take(list(reversed(range(table.num_rows))))
+        if attempt >= attempts:
+            yield from table.to_batches(max_chunksize=10_000)
+            return
+        yield from table.slice(0, FIRST_ROWS).to_batches(max_chunksize=10_000)
+        growth = TopicGrowth(namesrv, topic)
+        while growth.stored() == 0:
+            pass
+        raise RuntimeError("failed half-way")
+
+    return rows.mapInArrow(some_then_fail, rows.schema)
+
+
+def times(frame: Any) -> Counter[int]:
+    """How many rows are there how often."""
+    found = frame.groupBy("value").count().groupBy("count").count().collect()
+    return Counter({r[0]: r[1] for r in found})
+
+
+ONCE = Counter({1: ROWS})
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_a_task_repeats_is_dropped(spark: Any, spark_namesrv: str, turned: bool) -> None:
+    topic = f"Retried{turned}"
+    create(spark, spark_namesrv, topic)
+    rows = failing(numbers(spark), spark_namesrv, topic, turned=turned)
+    write(rows, spark_namesrv, topic, markRows="true")
+    everything = times(read(spark, spark_namesrv, topic))
+    assert max(everything) > 1, "no task had sent rows before it failed"
+    assert everything.total() == ROWS, "none is missing"
+
+    def dropped(**options: str) -> Any:
+        return read(spark, spark_namesrv, topic, dropRepeats="true", **options)
+
+    assert times(dropped()) == ONCE
+    assert times(dropped(minPartitions="20", includeProperties="false")) == ONCE
+
+
+def test_a_job_that_failed_does_not_count_and_its_rerun_does(
+    spark: Any, spark_namesrv: str
+) -> None:
+    again = {"writerId": "nightly/2026-11-21"}
+
+    def counted() -> Counter[int]:
+        return times(read(spark, spark_namesrv, "Rerun", dropRepeats="true"))
+
+    create(spark, spark_namesrv, "Rerun")
+    broken = failing(numbers(spark), spark_namesrv, "Rerun", attempts=99)
+    assert "failed half-way" in failure(broken, spark_namesrv, "Rerun", **again)
+    assert read(spark, spark_namesrv, "Rerun").count() > 0
+    assert counted() == Counter()
+    # Other partitions than the first time, as on a cluster of another size.
+    write(numbers(spark, 3), spark_namesrv, "Rerun", **again)
+    assert counted() == ONCE
+    # And once more, although it had succeeded.
+    write(numbers(spark, 1), spark_namesrv, "Rerun", **again)
+    assert counted() == ONCE
+    assert read(spark, spark_namesrv, "Rerun").count() > 2 * ROWS
+    # Rows of another writer, and rows without marks, are not taken for repeats.
+    write(numbers(spark), spark_namesrv, "Rerun", writerId="another")
+    write(numbers(spark), spark_namesrv, "Rerun")
+    assert counted() == Counter({3: ROWS})
+
+
+def test_marks_are_properties_that_any_consumer_sees(spark: Any, spark_namesrv: str) -> None:
+    rows = numbers(spark, 3).limit(1000).repartition(3)
+    write(rows, spark_namesrv, "Marked", writerId="a:1")
+    marks = [r.properties for r in read(spark, spark_namesrv, "Marked").collect()]
+    assert {Writer.parse(m[WRITER_ID]).writer_id for m in marks} == {"a:1"}
+    sequences = {Sequence.parse(m[WRITER_SEQUENCE]) for m in marks}
+    assert len(sequences) == 1000
+    assert {(s.epoch, s.partition) for s in sequences} == {(0, 0), (0, 1), (0, 2)}
+    # A copy is written anew: it has no part in what its origin's writer committed.
+    copied = read(spark, spark_namesrv, "Marked").select("value", "properties")
+    write(copied, spark_namesrv, "Copied")
+    assert read(spark, spark_namesrv, "Copied", dropRepeats="true").count() == 1000
+
+
+def test_marks_whose_commits_cannot_be_known_are_an_error(spark: Any, spark_namesrv: str) -> None:
+    rows = numbers(spark).limit(10)
+    write(rows, spark_namesrv, "Unknown", writerId="b", commitTopic="OtherCommits")
+    elsewhere = {"dropRepeats": "true", "commitTopic": "NoCommits"}
+    lost = read(spark, spark_namesrv, "Unknown", **elsewhere)
+    with pytest.raises(pyspark.errors.PySparkException, match="commit topic is not there"):
+        lost.count()
+    kept = read(spark, spark_namesrv, "Unknown", failOnDataLoss="false", **elsewhere)
+    assert kept.count() == 10
+
+
+def create(spark: Any, namesrv: str, topic: str) -> None:
+    """Creates a topic, by a write of no rows."""
+    write(spark.range(0).selectExpr("cast(id as string) value"), namesrv, topic)
