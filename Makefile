@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash churn bench growth clean
+.PHONY: demo test check style types imports interop crash churn bench growth spark-zip clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,9 @@ bench: $(STAMP)
 growth: $(STAMP)
 	$(BIN)/pip install --quiet --editable ".[bench]"
 	$(BIN)/python bench/growth.py
+
+spark-zip:
+	$(PYTHON) spark/make_zip.py dist/pocketmq-spark.zip
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,79 @@
+"""Jobs on a standalone Spark cluster: submitted, shipped as a zip, and robust."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
+
+pytest.importorskip("pyspark")
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]  # several JVMs on a busy machine
+
+WHERE_FROM = """
+from pyspark.sql import SparkSession
+
+def where(_):
+    import importlib.metadata as metadata
+    import os
+    import pocketmq.spark.writer
+    packaged = any(d.metadata["Name"] == "pocketmq" for d in metadata.distributions())
+    return [(os.getpid(), pocketmq.spark.writer.__file__, packaged)]
+
+spark = SparkSession.builder.getOrCreate()
+for row in spark.sparkContext.range(0, 8, numSlices=8).mapPartitions(where).collect():
+    print(row)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("standalone")) as started:
+        yield started
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What a job that succeeds prints to standard output."""
+    out, err = process.communicate()
+    assert process.returncode == 0, err[-5000:]
+    return out
+
+
+def rows_file(directory: Path, rows: int, files: int = 4) -> Path:
+    path = directory / "rows"
+    path.mkdir()
+    for number in range(files):
+        lines = (f'{{"id": {i}}}' for i in range(number, rows, files))
+        (path / f"{number}.json").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_node_has_this_project_only_by_the_zip(cluster: SparkCluster) -> None:
+    alone = [str(cluster.python), "-c", "import pocketmq.spark"]
+    ran = subprocess.run(
+        alone, env=cluster.environment(), capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert "ModuleNotFoundError" in ran.stderr
+
+
+def test_submitted_jobs_load_and_export(
+    cluster: SparkCluster, spark_namesrv: str, spark: Any, tmp_path: Path
+) -> None:
+    source = rows_file(tmp_path, 20_000)
+    to_topic = ("--topic", "Submitted", "--namesrv", spark_namesrv)
+    loaded = ended(cluster.submit(JOBS / "ingest.py", str(source), *to_topic))
+    assert loaded.startswith("20,000 rows in ")
+    target = tmp_path / "out"
+    exported = ended(
+        cluster.submit(
+            JOBS / "export.py", "Submitted", "--to", str(target), "--namesrv", spark_namesrv
+        )
+    )
+    assert exported.startswith("20,000 rows in ")
+    values = spark.read.parquet(str(target)).selectExpr("cast(value as string) value").collect()
+    assert sorted(json.loads(row.value)["id"] for row in values) == list(range(20_000))
