@@ -1,4 +1,4 @@
-"""`pocketmq ingest` and `pocketmq export`: files into topics and back, by Spark."""
+"""`pocketmq ingest`, `export` and `archive`: files into topics and back, by Spark."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
+from pocketmq.cli.options import (
+    NAMESRV_DEFAULT,
+    NamesrvOption,
+    duration_ms,
+    name_value_pairs,
+    time_ms,
+)
 from pocketmq.cli.output import Format, note, print_json, print_rows
 
 if TYPE_CHECKING:
     from pocketmq.spark.jobs.ingest import IngestReport
+    from pocketmq.spark.jobs.reports import RangeReport
 
+SLICE_ROWS_DEFAULT = 10_000_000
 ReaderOptions = Annotated[
     list[str] | None, typer.Option("--read", help="name=value for Spark's reader; repeatable.")
 ]
@@ -21,6 +29,16 @@ CoresOption = Annotated[
 ProgressOption = Annotated[bool, typer.Option(help="Show a bar on standard error.")]
 OutputOption = Annotated[
     Format, typer.Option("-o", "--output", help="table: one line on stderr; json: a document.")
+]
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+SinceOption = Annotated[
+    str | None, typer.Option(help="Messages stored at this time (ISO 8601) or later.")
+]
+UntilOption = Annotated[str | None, typer.Option(help="Messages stored before this time.")]
+TimezoneOption = Annotated[str, typer.Option(help="Whose days the directories are of.")]
+SliceOption = Annotated[
+    int, typer.Option(help="Messages that are done again, at most, after a run was cut off.")
 ]
 
 
@@ -90,10 +108,15 @@ def _print_report(report: IngestReport, output: Format) -> None:
 
 def export(
     topic: Annotated[str, typer.Argument(help="A topic, or several separated by commas.")],
-    to: Annotated[str, typer.Option(help="A directory that does not exist yet.")],
+    to: Annotated[
+        str, typer.Option(help="A new directory, or that of an earlier export: what is new.")
+    ],
+    since: SinceOption = None,
+    until: UntilOption = None,
     format_: Annotated[
         str, typer.Option("--format", help="parquet, json, csv or orc.")
     ] = "parquet",
+    timezone: TimezoneOption = "UTC",
     starting_offsets: Annotated[
         str, typer.Option(help="earliest, or JSON of offsets by topic, broker and queue.")
     ] = "earliest",
@@ -102,12 +125,15 @@ def export(
     ] = "latest",
     text: Annotated[bool, typer.Option("--text", help="Write bodies as UTF-8 text.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the directory.")] = False,
+    read: ReaderOptions = None,
+    slice_rows: SliceOption = SLICE_ROWS_DEFAULT,
+    dry_run: DryRunOption = False,
     cores: CoresOption = None,
     progress: ProgressOption = True,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Write the messages of a topic to files with a Spark job."""
+    """Write the messages of a topic to files by day with a Spark job; what is there is left."""
     from pocketmq.spark.jobs.export import ExportOptions
     from pocketmq.spark.jobs.export import export as run_job
 
@@ -119,21 +145,65 @@ def export(
             format=format_,
             starting_offsets=starting_offsets,
             ending_offsets=ending_offsets,
+            since_ms=None if since is None else time_ms("--since", since),
+            until_ms=None if until is None else time_ms("--until", until),
+            timezone=timezone,
             value_as_text=text,
             overwrite=overwrite,
+            reader_options=name_value_pairs("--read", read),
+            slice_rows=slice_rows,
+            dry_run=dry_run,
             cores=cores,
             progress=progress,
         )
     )
-    if output is Format.JSON:
-        print_json(
-            {
-                "topic": report.topic,
-                "to": report.to_dir,
-                "rows": report.rows,
-                "seconds": round(report.seconds, 3),
-                "rowsPerSecond": round(report.rows_per_s),
-            }
+    _print_ranges(report, output)
+
+
+def archive(
+    topics: Annotated[str, typer.Argument(help="A topic, or several separated by commas.")],
+    to: Annotated[str, typer.Option(help="The archive: a directory, the same in each run.")],
+    margin: Annotated[
+        str, typer.Option(help="How long before its end a message is archived, as 24h; see -h.")
+    ] = "24h",
+    timezone: TimezoneOption = "UTC",
+    slice_rows: SliceOption = SLICE_ROWS_DEFAULT,
+    dry_run: DryRunOption = False,
+    cores: CoresOption = None,
+    progress: ProgressOption = True,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Write what retention is about to delete to Parquet by day; to be run regularly.
+
+    Taken is what is older than the broker's fileReservedTime less the margin, so run it more often
+    than once in a margin. Exit code 3: messages were deleted before they could be archived.
+    """
+    from pocketmq.spark.jobs.archive import ArchiveOptions
+    from pocketmq.spark.jobs.archive import archive as run_job
+
+    report = run_job(
+        ArchiveOptions(
+            topics,
+            to,
+            namesrv=namesrv,
+            margin_ms=duration_ms("--margin", margin),
+            timezone=timezone,
+            slice_rows=slice_rows,
+            dry_run=dry_run,
+            cores=cores,
+            progress=progress,
         )
+    )
+    _print_ranges(report, output)
+
+
+def _print_ranges(report: RangeReport, output: Format) -> None:
+    if output is Format.JSON:
+        print_json(report.document())
     else:
+        if rows := report.queue_rows():
+            print_rows(rows, tuple(rows[0]), output)
         note(str(report))
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

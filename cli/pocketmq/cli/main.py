@@ -50,6 +50,7 @@ app.command()(messages.consume)
 app.command()(load.bench)
 app.command()(jobs.ingest)
 app.command()(jobs.export)
+app.command()(jobs.archive)
 
 
 def command() -> Any:

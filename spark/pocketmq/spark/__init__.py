@@ -19,8 +19,10 @@ from pocketmq.spark.errors import (
     RowError,
     SchemaError,
 )
-from pocketmq.spark.jobs.export import ExportOptions, ExportReport, export
+from pocketmq.spark.jobs.archive import ArchiveOptions, archive
+from pocketmq.spark.jobs.export import ExportOptions, export
 from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
+from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.requirements import check_pyspark
 from pocketmq.spark.session import local_session, make_active
 
@@ -28,17 +30,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "ArchiveOptions",
     "DataLossError",
     "ExportOptions",
-    "ExportReport",
     "IngestOptions",
     "IngestReport",
     "JobError",
     "MissingTopicError",
     "OptionError",
+    "RangeReport",
     "RequirementError",
     "RowError",
     "SchemaError",
+    "archive",
     "export",
     "ingest",
     "local_session",

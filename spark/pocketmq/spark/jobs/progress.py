@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Protocol
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
@@ -19,7 +17,7 @@ from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
 POLL_S = 0.5
 """How often the bar is brought up to date."""
@@ -63,6 +61,41 @@ class TopicGrowth:
         return sum(following for _, following in ends.values())
 
 
+class RowCount(Protocol):
+    """Counts the rows of a job while it runs."""
+
+    def rows(self) -> int:
+        """How many there are by now."""
+
+
+class JobRows:
+    """Rows that the jobs of this thread's group have written to files, as Spark counts them.
+
+    Args:
+        spark: where they run.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._group = ""
+
+    def follow(self, group: str) -> None:
+        """Counts the jobs of a group."""
+        self._group = group
+
+    def rows(self) -> int:
+        """Rows so far; tasks report them every few seconds."""
+        tracker = self._context.statusTracker()
+        store = self._context._jsc.sc().statusStore()
+        total = 0
+        for job_id in tracker.getJobIdsForGroup(self._group):
+            found = tracker.getJobInfo(job_id)
+            for stage_id in found.stageIds if found is not None else ():
+                if tracker.getStageInfo(stage_id) is not None:
+                    total += store.lastStageAttempt(stage_id).outputRecords()
+        return total
+
+
 class JobProgress:
     """Follows the jobs of one group.
 
@@ -70,21 +103,28 @@ class JobProgress:
         spark: where they run.
         group: the job group's name.
         title: in front of the bar.
-        growth: counts rows; without it only tasks are shown.
+        counted: counts rows; without it only tasks are shown.
+        rows_total: how many rows there will be; without it the bar goes by tasks.
     """
 
     def __init__(
-        self, spark: SparkSession, group: str, title: str, growth: TopicGrowth | None
+        self,
+        spark: SparkSession,
+        group: str,
+        title: str,
+        counted: RowCount | None,
+        rows_total: int | None,
     ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
-        self._group, self._title, self._growth = group, title, growth
+        self._group, self._title = group, title
+        self._counted, self._rows_total = counted, rows_total
         self._stopping = Event()
         self._thread = Thread(target=self._follow, name="pocketmq-progress", daemon=True)
 
     def start(self) -> None:
         """Shows the bar on standard error."""
-        if self._growth is not None:
-            self._growth.rows()
+        if self._counted is not None:
+            self._counted.rows()
         self._thread.start()
 
     def stop(self) -> None:
@@ -93,16 +133,19 @@ class JobProgress:
         self._thread.join()
 
     def _follow(self) -> None:
+        # Imported only where somebody looks on: a node of a cluster need not have rich.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("tasks"),
+            TextColumn("{task.fields[tasks]}"),
             TextColumn("{task.fields[rows]}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(self._title, total=None, rows="")
+            task = bar.add_task(self._title, total=None, rows="", tasks="")
             while not self._stopping.wait(POLL_S):
                 self._update(bar, task)
 
@@ -115,21 +158,34 @@ class JobProgress:
                 if stage is not None:
                     total += stage.numTasks
                     done += stage.numCompletedTasks
-        rows = "" if self._growth is None else f"{self._growth.rows():,} rows"
-        bar.update(task, total=total or None, completed=done, rows=rows)
+        tasks, rows = f"{done}/{total} tasks", ""
+        if self._counted is not None:
+            count = self._counted.rows()
+            rows = f"{count:,} rows"
+            if self._rows_total is not None:
+                rows = f"{count:,} of {self._rows_total:,} rows"
+                done, total = min(count, self._rows_total), self._rows_total
+        bar.update(task, total=total or None, completed=done, rows=rows, tasks=tasks)
 
 
 @contextmanager
 def shown(
-    spark: SparkSession, title: str, growth: TopicGrowth | None, *, is_wanted: bool
+    spark: SparkSession,
+    title: str,
+    counted: RowCount | None,
+    *,
+    is_wanted: bool,
+    rows_total: int | None = None,
 ) -> Iterator[None]:
     """Shows the progress of the jobs that this thread runs meanwhile, if somebody looks on."""
-    if not is_wanted or not Console(stderr=True).is_terminal:
+    if not is_wanted or not sys.stderr.isatty():
         yield
         return
     group = f"pocketmq-{title}-{SystemClock().now_ms()}"
+    if isinstance(counted, JobRows):
+        counted.follow(group)
     spark.sparkContext.setJobGroup(group, title)
-    progress = JobProgress(spark, group, title, growth)
+    progress = JobProgress(spark, group, title, counted, rows_total)
     progress.start()
     try:
         yield

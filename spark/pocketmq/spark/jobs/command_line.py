@@ -1,0 +1,91 @@
+"""What the files of jobs have in common when spark-submit runs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from pocketmq.protocol.errors import PocketMQError, UsageError
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+
+
+class Report(Protocol):
+    """What a job says at its end; in one line as a text."""
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+
+    def document(self) -> dict[str, Any]:
+        """The whole report, for JSON."""
+
+
+class JobParser(ArgumentParser):
+    """The command line of a job's file.
+
+    Args:
+        description: what the job does.
+    """
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description=description)
+        self.add_argument("--namesrv", help="host:port;host:port; default NAMESRV_ADDR")
+        self.add_argument("--cores", type=int, help="of a local session")
+        self.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        self.add_argument("-o", "--output", choices=("line", "json"), default="line")
+
+    def add_instant(self, option: str, help_text: str) -> None:
+        """An option that takes a time and gives milliseconds, named like ``since_ms``."""
+        name = option.removeprefix("--").replace("-", "_")
+        self.add_argument(
+            option,
+            dest=f"{name}_ms",
+            type=instant_ms,
+            help=f"{help_text}; ISO 8601, local without Z or offset",
+        )
+
+    def add_pairs(self, option: str, dest: str, help_text: str) -> None:
+        """An option of the form name=value that may be given several times."""
+        self.add_argument(
+            option, dest=dest, action="append", default=[], type=_pair, help=help_text
+        )
+
+    def run(self, arguments: Sequence[str] | None, job: Callable[[dict[str, Any]], Report]) -> int:
+        """Runs a job on the command's words; returns the exit code.
+
+        Args:
+            arguments: the words; by default the process's own.
+            job: is given the options by name.
+        """
+        given = vars(self.parse_args(arguments))
+        output = given.pop("output")
+        try:
+            report = job({**given, "progress": sys.stderr.isatty()})
+        except PocketMQError as e:
+            sys.stderr.write(f"error: {e}\n")
+            return EXIT_USAGE if isinstance(e, UsageError) else EXIT_FAILED
+        text = json.dumps(report.document()) if output == "json" else str(report)
+        sys.stdout.write(f"{text}\n")
+        return report.exit_code
+
+
+def instant_ms(text: str) -> int:
+    """A date and time in the ISO form, local unless it says otherwise, as milliseconds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    # Before 3.11 `fromisoformat` does not know the Z.
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ValueError(f"{text!r} is not of the form name=value")
+    return name, value

@@ -1,0 +1,97 @@
+"""A run that turns messages into files: plan it, write what is new, and report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pocketmq.spark.errors import JobError, OptionError
+from pocketmq.spark.jobs import wanted
+from pocketmq.spark.jobs.landing import Landing, LandingRun
+from pocketmq.spark.jobs.ledger import Ledger
+from pocketmq.spark.jobs.reports import RangeReport
+from pocketmq.spark.jobs.spans import Spans
+from pocketmq.spark.jobs.wanted import Look, Wanted
+from pocketmq.transport.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OWN_OPTIONS = {"startingoffsets", "endingoffsets", "subscribe", "topic"}
+
+
+def read_settings(topic: str, namesrv: str | None, further: Mapping[str, str]) -> dict[str, str]:
+    """Options of the data source; offsets are the job's own business.
+
+    Raises:
+        OptionError: offsets or topics are among the further options.
+    """
+    for name in further:
+        if name.lower() in _OWN_OPTIONS:
+            raise OptionError(f"option {name!r} is set by the job: use its own options")
+    settings = {"subscribe": topic, **further}
+    if namesrv is not None:
+        settings["namesrvAddr"] = namesrv
+    return settings
+
+
+def land(
+    spark: SparkSession,
+    landing: Landing,
+    settings: Mapping[str, str],
+    seen: Look,
+    choose: Callable[[Ledger], Wanted],
+    *,
+    overwrite: bool = False,
+    dry_run: bool,
+    progress: bool,
+    nothing_is_an_error: bool = True,
+) -> RangeReport:
+    """Writes what is wanted of topics to files.
+
+    Args:
+        spark: the session.
+        landing: how and where to.
+        settings: options of the data source.
+        seen: what the topics hold.
+        choose: what of it is to be written, by what earlier runs did.
+        overwrite: replace what is there.
+        dry_run: only say what would be written.
+        progress: show a bar.
+        nothing_is_an_error: whether a first run without any message fails.
+
+    Raises:
+        OptionError: the directory is that of something else.
+        JobError: the job failed, or there is nothing to write.
+    """
+    clock = SystemClock()
+    started = clock.monotonic()
+    reading = {k: v for k, v in settings.items() if k.lower() not in _OWN_OPTIONS}
+    landing_run = LandingRun(spark, landing, reading)
+    ledger = landing_run.open(overwrite=overwrite, dry_run=dry_run)
+    wanted.check_not_made_anew(ledger, seen)
+    found = choose(ledger)
+    if landing_run.is_first and nothing_is_an_error and not found.ranges:
+        reason = "there are no messages"
+        if any(least < following for least, following in seen.ends.values()):
+            reason = "none of the messages that are there is in the range that is asked for"
+        raise JobError(f"{landing.job} of {','.join(landing.topics)}", reason)
+    rows = 0
+    if not dry_run:
+        lost = Spans.of(ledger.lost)
+        for r in found.lost:
+            lost.add(r)
+        ledger.lost = lost.table()
+        rows = landing_run.write(
+            ledger, found.ranges, seen.ends, overwrite=overwrite, progress=progress
+        )
+    return RangeReport(
+        job=landing.job,
+        topic=",".join(landing.topics),
+        to_dir=landing.to_dir,
+        rows=rows,
+        seconds=clock.monotonic() - started,
+        ranges=tuple(found.ranges),
+        lost=tuple(found.lost),
+        is_dry=dry_run,
+    )

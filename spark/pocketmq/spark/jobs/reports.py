@@ -1,0 +1,92 @@
+"""What jobs on ranges of queues say at their end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pocketmq.spark.offsets import Range
+
+EXIT_GAPS = 3
+"""The job is done, but messages that it was to take are not there any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeReport:
+    """What was written of which queues.
+
+    Attributes:
+        job: which job it is.
+        topic: what from; several with commas.
+        to_dir: where to.
+        rows: how many messages were written; none by a dry run.
+        seconds: from the start of the job to its end, without the start of Spark.
+        ranges: which offsets.
+        lost: offsets that were to be written and are not there any more, found by this run.
+        is_dry: whether this is only what would be written.
+    """
+
+    job: str
+    topic: str
+    to_dir: str
+    rows: int
+    seconds: float
+    ranges: tuple[Range, ...] = ()
+    lost: tuple[Range, ...] = ()
+    is_dry: bool = False
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows in a second."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command: 0, or `EXIT_GAPS`."""
+        return EXIT_GAPS if self.lost else 0
+
+    def __str__(self) -> str:
+        planned = sum(r.size for r in self.ranges)
+        if not planned:
+            text = f"nothing new in {self.topic}"
+        elif self.is_dry:
+            text = f"{planned:,} messages would be written to {self.to_dir}"
+        else:
+            text = f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s"
+        if self.lost:
+            lost = ", ".join(f"{r.queue} {r.start} to {r.end}" for r in self.lost)
+            gone = sum(r.size for r in self.lost)
+            text += f"; {gone:,} messages were gone before they could be read: {lost}"
+        return text
+
+    def queue_rows(self) -> list[dict[str, Any]]:
+        """A line for each queue: what was taken, and what was lost."""
+        found = [
+            *(("taken", r) for r in self.ranges),
+            *(("lost", r) for r in self.lost),
+        ]
+        return [
+            {
+                "topic": r.queue.topic,
+                "broker": r.queue.broker_name,
+                "queue": r.queue.queue_id,
+                "from": r.start,
+                "to": r.end,
+                "messages": r.size,
+                "state": "planned" if self.is_dry and state == "taken" else state,
+            }
+            for state, r in sorted(found, key=lambda pair: pair[1])
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """The whole report, for JSON."""
+        return {
+            "job": self.job,
+            "topic": self.topic,
+            "to": self.to_dir,
+            "dryRun": self.is_dry,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "rowsPerSecond": round(self.rows_per_s),
+            "queues": self.queue_rows(),
+        }

