@@ -76,7 +76,7 @@ def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
 def test_shrinking_a_topic_warns_of_what_nobody_gets(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     ok("topic", "create", "CliShrink", "--queues", "2", *names)
-    ok("send", "CliShrink", *names, stdin="\n".join("abcdefgh"))
+    ok("produce", "CliShrink", *names, stdin="\n".join("abcdefgh"))
     done = pocketmq("topic", "update", "CliShrink", "--read-queues", "1", "--write-queues", "1",
                     *names)  # fmt: skip
     assert done.returncode == 0
@@ -92,17 +92,17 @@ def test_lines_sent_through_a_pipe_are_consumed_in_order_by_key(cluster: Cluster
     names = ("--namesrv", cluster.namesrv)
     lines = [f"line {i} – ü" for i in range(20)]
     sent = json.loads(
-        ok("send", "CliPipe", "--sharding-key", "k", "--tag", "t", "-p", "a=b", "-o", "json",
+        ok("produce", "CliPipe", "--sharding-key", "k", "--tag", "t", "-p", "a=b", "-o", "json",
            *names, stdin="\n".join(lines))
     )  # fmt: skip
-    assert [row["status"] for row in sent] == ["SEND_OK"] * 20
-    assert len({(row["broker"], row["queue"]) for row in sent}) == 1
+    assert sent == {"topic": "CliPipe", "messages": 20, "failed": 0}
     text = ok("consume", "CliPipe", "--from-beginning", "--count", "20", "--timeout", "20",
               "-o", "json", *names)  # fmt: skip
     got = [json.loads(line) for line in text.splitlines()]
     assert [m["body"] for m in got] == lines
     assert {m["tags"] for m in got} == {"t"}
     assert {m["properties"]["a"] for m in got} == {"b"}
+    assert len({(m["broker"], m["queue"]) for m in got}) == 1
     stats = json.loads(ok("topic", "stats", "CliPipe", "-o", "json", *names))
     assert sum(row["messages"] for row in stats) == 20
 
@@ -123,7 +123,7 @@ def test_messages_are_chosen_by_their_properties(cluster: Cluster) -> None:
 
 def test_a_group_goes_on_where_it_stopped(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
-    ok("send", "CliGroup", "--sharding-key", "k", *names, stdin="one\ntwo\nthree")
+    ok("produce", "CliGroup", "--sharding-key", "k", *names, stdin="one\ntwo\nthree")
     take = ("consume", "CliGroup", "--group", "cli_group", "--from-beginning", "--timeout", "20")
     assert ok(*take, "--count", "2", *names) == "one\ntwo\n"
     assert ok(*take, "--count", "1", *names) == "three\n"
@@ -249,7 +249,7 @@ def test_data_in_memory_goes_with_the_cluster(tmp_path: Path) -> None:
 
 def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     with pocketmq_cluster(tmp_path) as running:
-        ok("send", "CliStore", "--namesrv", running.namesrv, stdin="one\ntwo\nthree")
+        ok("produce", "CliStore", "--namesrv", running.namesrv, stdin="one\ntwo\nthree")
         busy = pocketmq("store", "check", str(tmp_path / "broker-a"))
         assert busy.returncode == 1
         assert "is in use by process" in busy.stderr
@@ -269,7 +269,7 @@ def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
     directory = str(tmp_path / "broker-a")
     with pocketmq_cluster(tmp_path) as running:
         names = ("--namesrv", running.namesrv)
-        ok("send", "CliDump", "--sharding-key", "k", "--tag", "t", "-p", "a=b", *names,
+        ok("produce", "CliDump", "--sharding-key", "k", "--tag", "t", "-p", "a=b", *names,
            stdin="one\ntwo\nthree ü")  # fmt: skip
         dump = ("store", "dump", directory, "--topic", "CliDump")
         rows = [json.loads(line) for line in ok(*dump, "-o", "json").splitlines()]

@@ -31,7 +31,7 @@ def refused(cluster: Cluster, code: int, *words: str) -> str:
 def test_brokers_are_listed_with_their_figures(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     ok("topic", "create", "Seen", "--queues", "1", *names)
-    ok("send", "Seen", "--sharding-key", "k", *names, stdin="a\nb\nc")
+    ok("produce", "Seen", "--sharding-key", "k", *names, stdin="a\nb\nc")
     listed = {row["broker"]: row for row in rows(cluster, "cluster", "list")}
     assert listed.keys() == cluster.brokers.keys() == {"broker-a", "broker-b"}
     assert {row["address"] for row in listed.values()} == set(cluster.brokers.values())

@@ -51,7 +51,7 @@ def test_groups_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
 def test_a_group_is_behind_and_put_elsewhere(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     ok("topic", "create", "Lag", "--queues", "2", *names)
-    ok("send", "Lag", "--sharding-key", "k", *names, stdin="\n".join("abcdef"))
+    ok("produce", "Lag", "--sharding-key", "k", *names, stdin="\n".join("abcdef"))
     ok("consume", "Lag", "--group", "g2", "--from-beginning", "--count", "4", "--timeout", "20",
        *names)  # fmt: skip
     by_topic = {row["topic"]: row for row in rows(cluster, "lag", "g2")}

@@ -128,11 +128,10 @@ def reset(
     async def main() -> list[dict[str, Any]]:
         async with Admin(namesrv) as admin:
             await admin.group_configs(group)
-            chosen = (
-                None
-                if queue is None
-                else queues_named(await admin.topic_route(topic), topic, queue)
-            )
+            chosen = None
+            if queue is not None:
+                route = await admin.topic_route(topic)
+                chosen = queues_named(topic, (d.broker_name for d in route.queue_datas), queue)
             done = await admin.reset_offsets(group, topic, queues=chosen, dry_run=dry_run, **point)
         return [
             {

@@ -15,9 +15,11 @@ from pocketmq.cli import (
     load,
     message_search,
     messages,
+    produce,
     profiles,
     servers,
     store,
+    tail,
     topics,
 )
 from pocketmq.cli.doctor import command as doctor
@@ -47,6 +49,9 @@ app.add_typer(profiles.app, name="profile")
 app.command()(messages.send)
 app.command()(messages.recall)
 app.command()(messages.consume)
+app.command()(produce.produce)
+app.command()(tail.tail)
+app.command()(tail.record)
 app.command()(load.bench)
 app.command()(jobs.ingest)
 app.command()(jobs.export)

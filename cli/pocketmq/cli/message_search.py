@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pocketmq.cli.messages import message_document
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
 from pocketmq.cli.output import (
     EXIT_FAILED,
@@ -19,6 +18,7 @@ from pocketmq.cli.output import (
 )
 from pocketmq.cli.times import timestamp_ms_of
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.message_json import body_fields, message_document
 from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def get(
 
 
 def _whole(message: ReceivedMessage) -> dict[str, Any]:
-    document = message_document(message)
-    body = document.pop("body")
+    body = body_fields(message.body)
+    document = {k: v for k, v in message_document(message).items() if k not in body}
     return document | {
         "offsetMsgId": message.offset_msg_id,
         "physicalOffset": message.physical_offset,
@@ -87,8 +87,7 @@ def _whole(message: ReceivedMessage) -> dict[str, Any]:
         "reconsumeTimes": message.reconsume_times,
         "sysFlag": message.sys_flag,
         "size": message.store_size,
-        "body": body,
-    }
+    } | body  # fmt: skip
 
 
 @app.command()

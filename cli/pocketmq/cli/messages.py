@@ -1,14 +1,12 @@
-"""`pocketmq send` and `pocketmq consume`: messages in and out of pipes."""
+"""`pocketmq send`, `recall` and `consume`: single messages, and a group's."""
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pocketmq.cli.feed import TopicFeed
+from pocketmq.cli.message_format import JSON, LINE, message_format
 from pocketmq.cli.options import (
     NAMESRV_DEFAULT,
     NamesrvOption,
@@ -18,12 +16,17 @@ from pocketmq.cli.options import (
     time_ms,
 )
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
-from pocketmq.transport.clock import SystemClock
+from pocketmq.cli.reading import (
+    CountOption,
+    Reading,
+    SqlOption,
+    TagOption,
+    expression_of,
+    write_messages,
+)
+from pocketmq.cli.start_points import BEGINNING, END
+from pocketmq.protocol.errors import UsageError
 from pocketmq.transport.runtime import run
-
-if TYPE_CHECKING:
-    from pocketmq.client.message_selector import Expression
-    from pocketmq.protocol.message import Message, ReceivedMessage
 
 SEND_COLUMNS = ("status", "msgId", "broker", "queue", "offset")
 TIMER_COLUMNS = (*SEND_COLUMNS, "recallHandle")
@@ -32,9 +35,7 @@ RECALL_COLUMNS = ("recalled",)
 
 def send(
     topic: TopicArgument,
-    body: Annotated[
-        str | None, typer.Argument(help="The body; without it, each line of standard input is one.")
-    ] = None,
+    body: Annotated[str, typer.Argument(help="The body.")],
     key: Annotated[list[str] | None, typer.Option(help="Business key; may be repeated.")] = None,
     tag: Annotated[str | None, typer.Option(help="Tag.")] = None,
     sharding_key: Annotated[
@@ -56,43 +57,33 @@ def send(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Send a message, or one for each line of standard input."""
+    """Send one message; `pocketmq produce` sends what standard input holds."""
     properties = name_value_pairs("--property", property_)
     delay_ms = 0 if delay is None else duration_ms("--delay", delay)
     deliver_at_ms = 0 if deliver_at is None else time_ms("--deliver-at", deliver_at)
     is_timer = bool(delay_ms or deliver_at_ms)
-
-    def message(text: str) -> Message:
-        from pocketmq.client import Message
-
-        return Message(
-            topic, text, tags=tag, keys=key or (), sharding_key=sharding_key,
-            properties=properties, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms,
-        )  # fmt: skip
+    if not body:
+        raise UsageError("the body is empty, which brokers refuse: give it at least one byte")
 
     async def main() -> list[dict[str, Any]]:
-        from pocketmq.client import Producer, by_hash
+        from pocketmq.client import Message, Producer, by_hash
 
-        rows = []
+        message = Message(
+            topic, body, tags=tag, keys=key or (), sharding_key=sharding_key,
+            properties=properties, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms,
+        )  # fmt: skip
         async with Producer("pocketmq_cli", namesrv) as producer:
-            lines = [body] if body is not None else (line.rstrip("\n") for line in sys.stdin)
-            for line in lines:
-                if not line:
-                    continue
-                result = await producer.send(
-                    message(line), selector=by_hash if sharding_key else None
-                )
-                rows.append(
-                    {
-                        "status": result.status.name,
-                        "msgId": result.msg_id,
-                        "broker": result.queue.broker_name,
-                        "queue": result.queue.queue_id,
-                        "offset": result.queue_offset,
-                    }
-                    | ({"recallHandle": result.recall_handle} if is_timer else {})
-                )
-        return rows
+            result = await producer.send(message, selector=by_hash if sharding_key else None)
+        return [
+            {
+                "status": result.status.name,
+                "msgId": result.msg_id,
+                "broker": result.queue.broker_name,
+                "queue": result.queue.queue_id,
+                "offset": result.queue_offset,
+                "recallHandle": result.recall_handle,
+            }
+        ]
 
     print_rows(run(main()), TIMER_COLUMNS if is_timer else SEND_COLUMNS, output)
 
@@ -119,89 +110,36 @@ def consume(
     group: Annotated[
         str | None, typer.Option(help="Consume as this group: its offsets are used and committed.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Stop after so many; 0: never.")] = 0,
+    count: CountOption = 0,
     timeout: Annotated[
         float, typer.Option(help="Stop when nothing came for so many seconds; 0: never.")
     ] = 0.0,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="From the oldest message on.")
     ] = False,
-    tag: Annotated[str | None, typer.Option(help="Only these: 'TagA || TagB'.")] = None,
-    sql: Annotated[
-        str | None, typer.Option(help='Only what fulfils a SQL92 condition: "a > 5 AND b IS NULL".')
-    ] = None,
+    tag: TagOption = None,
+    sql: SqlOption = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="table: bodies only; json: one object a line.")
     ] = Format.TABLE,
 ) -> None:
-    """Print messages as they come, one body a line.
+    """Print messages as they come, as a group that commits what was printed.
 
-    Without a group every message is shown to everybody, and nothing is committed. A broker that
-    goes away is waited for. The exit code is 1 if fewer than --count messages came.
+    Without a group this is `pocketmq tail`, and nothing is committed. A broker that goes away is
+    waited for. The exit code is 1 if fewer than --count messages came.
     """
-    expression = _expression_of(tag, sql)
-
-    async def main() -> int:
-        from pocketmq.client import PullConsumer
-
-        clock, seen = SystemClock(), 0
-        async with (
-            PullConsumer(group or "pocketmq_cli", namesrv) as consumer,
-            TopicFeed(consumer, clock, expression=expression, commits=group is not None) as feed,
-        ):
-            await feed.start(topic, from_beginning=from_beginning)
-            while not count or seen < count:
-                try:
-                    message = await feed.next(timeout)
-                except TimeoutError:
-                    break
-                _print_message(message, output)
-                await feed.mark_done()
-                seen += 1
-        return seen
-
-    seen = run(main())
+    reading = Reading(
+        topic=topic,
+        namesrv=namesrv,
+        format=message_format(JSON if output is Format.JSON else LINE),
+        group=group,
+        start=BEGINNING if from_beginning else END,
+        expression=expression_of(tag, sql),
+        count=count,
+        timeout_s=timeout,
+    )
+    seen = run(write_messages(reading))
     if count and seen < count:
         note(f"only {seen} of {count} messages came within {timeout:g} s of each other")
         raise typer.Exit(EXIT_FAILED)
-
-
-def _expression_of(tag: str | None, sql: str | None) -> Expression:
-    """What --tag or --sql ask for."""
-    if sql is None:
-        return tag or "*"
-    if tag is not None:
-        raise typer.BadParameter("give --tag or --sql, not both: TAGS is a property, too")
-    from pocketmq.client import FilterSyntaxError, MessageSelector
-
-    try:
-        return MessageSelector.by_sql(sql)
-    except FilterSyntaxError as e:
-        raise typer.BadParameter(f"--sql: {e}") from e
-
-
-def _print_message(message: ReceivedMessage, output: Format) -> None:
-    if output is Format.TABLE:
-        sys.stdout.buffer.write(message.body + b"\n")
-    else:
-        text = json.dumps(message_document(message), ensure_ascii=False)
-        sys.stdout.buffer.write(text.encode() + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def message_document(message: ReceivedMessage) -> dict[str, Any]:
-    """A message as JSON shows it."""
-    return {
-        "topic": message.topic,
-        "broker": message.broker_name,
-        "queue": message.queue_id,
-        "offset": message.queue_offset,
-        "msgId": message.msg_id,
-        "keys": list(message.keys),
-        "tags": message.tags,
-        "properties": message.properties,
-        "bornTimestamp": message.born_timestamp,
-        "storeTimestamp": message.store_timestamp,
-        "body": message.body.decode("utf-8", "backslashreplace"),
-    }

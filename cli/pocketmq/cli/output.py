@@ -31,6 +31,9 @@ line for grep and awk."""
 EXIT_FAILED = 1
 """The command could not be carried out."""
 
+EXIT_INTERRUPTED = 130
+"""INT or TERM came before everything was done, as shells report it."""
+
 EXIT_PIPE_CLOSED = 141
 """The reader of standard output went away, as shells report it."""
 

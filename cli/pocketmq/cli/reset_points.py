@@ -8,7 +8,6 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from pocketmq.cli.times import timestamp_ms_of
-from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.message import MessageQueue
 
@@ -36,22 +35,27 @@ def reset_point(text: str) -> ResetPoint:
     return {"timestamp_ms": timestamp_ms_of("--to", text, "earliest, latest, an offset, or ")}
 
 
-def queues_named(route: TopicRoute, topic: str, texts: Iterable[str]) -> list[MessageQueue]:
+def queues_named(topic: str, brokers: Iterable[str], texts: Iterable[str]) -> list[MessageQueue]:
     """The queues that ``BROKER:ID`` or, where the topic has one broker, ``ID`` stand for.
+
+    Args:
+        topic: whose queues.
+        brokers: that have the topic.
+        texts: what people wrote.
 
     Raises:
         UsageError: one of the texts is neither.
     """
-    brokers = sorted(data.broker_name for data in route.queue_datas)
+    known = sorted(set(brokers))
     queues = []
     for text in texts:
         broker, separator, queue_id = text.rpartition(":")
-        if not separator and len(brokers) == 1:
-            broker = brokers[0]
-        if broker not in brokers or not (queue_id.isascii() and queue_id.isdecimal()):
+        if not separator and len(known) == 1:
+            broker = known[0]
+        if broker not in known or not (queue_id.isascii() and queue_id.isdecimal()):
             raise UsageError(
                 f"--queue is {text!r}: it must be BROKER:ID with one of the brokers "
-                f"{', '.join(brokers)}"
+                f"{', '.join(known)}"
             )
         queues.append(MessageQueue(topic, broker, int(queue_id)))
     return queues
