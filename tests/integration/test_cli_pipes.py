@@ -7,21 +7,18 @@ import itertools
 import json
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from integration.command_here import Command, here
 from integration.test_cli import COMMAND, TIMEOUT_S, ok, pocketmq
 from interop.clusters import Cluster
 from unit.protocol.strategies import INT32, PLAIN_TEXT
 from unit.protocol.test_message_json import OWN, SPECIAL
 
 from pocketmq.cli.feed import TopicFeed
-from pocketmq.cli.main import run
 from pocketmq.cli.outflow import Outcome, Outflow, Target
 from pocketmq.cli.start_points import BEGINNING
 from pocketmq.client import Admin, Message, Producer, PullConsumer, blocking
@@ -29,7 +26,7 @@ from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.message_json import NOT_SENT_AGAIN, document_of_line, message_line
 from pocketmq.transport.clock import SystemClock
 
-Command = Callable[..., tuple[int, str, str]]
+__all__ = ["here"]
 
 TOPICS = itertools.count()
 BODIES = st.binary(min_size=1, max_size=5000) | PLAIN_TEXT.map(str.encode)
@@ -218,26 +215,6 @@ def test_lines_are_sent_as_they_come_and_a_signal_ends_it(names: tuple[str, str]
     tail.communicate(timeout=TIMEOUT_S)
 
 
-@pytest.fixture
-def here(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Command]:
-    """Runs the command in this process: its exit code, and what it wrote to both outputs."""
-    with ExitStack() as stack:
-
-        def command(*words: str, stdin: str = "") -> tuple[int, str, str]:
-            path = tmp_path / "stdin"
-            path.write_bytes(stdin.encode())
-            monkeypatch.setattr(sys, "stdin", stack.enter_context(path.open()))
-            monkeypatch.setattr(sys, "argv", ["pocketmq", *words])
-            with pytest.raises(SystemExit) as ended:
-                run()
-            out, errors = capfd.readouterr()
-            return int(ended.value.code or 0), out, " ".join(errors.replace("│", " ").split())
-
-        yield command
-
-
 # -- what is wrong --------------------------------------------------------------------------------
 
 GOOD = '{"body": "x"}\n'
@@ -272,7 +249,7 @@ def test_bad_input_is_named(
     assert told in errors
 
 
-def test_a_message_that_is_too_large_is_named(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_message_that_is_too_large_is_named(cluster: Cluster) -> None:
     async def main() -> Outcome:
         outcome = Outcome("pipe", keep_going=True)
         target = Target(topic="PipeLarge", namesrv=cluster.namesrv, queue="0")

@@ -17,6 +17,7 @@ from pocketmq.cli import (
     messages,
     produce,
     profiles,
+    replay,
     servers,
     store,
     tail,
@@ -52,6 +53,7 @@ app.command()(messages.consume)
 app.command()(produce.produce)
 app.command()(tail.tail)
 app.command()(tail.record)
+app.command()(replay.replay)
 app.command()(load.bench)
 app.command()(jobs.ingest)
 app.command()(jobs.export)

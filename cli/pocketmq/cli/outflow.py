@@ -26,6 +26,7 @@ class Target(msgspec.Struct, kw_only=True):
 
     Attributes:
         topic: to this topic.
+        is_topic_given: somebody chose it; otherwise the messages do.
         namesrv: the name servers.
         queue: all of them to this queue, as people name it.
         keep_queue: refuse those whose queue does not exist.
@@ -34,6 +35,7 @@ class Target(msgspec.Struct, kw_only=True):
 
     topic: str
     namesrv: str
+    is_topic_given: bool = True
     queue: str | None = None
     keep_queue: bool = False
     keep_ids: bool = False
@@ -45,19 +47,20 @@ class Outcome:
     Args:
         source: how the stream is called, such as a file's name.
         keep_going: whether others are sent after a failure.
+        first: the number of the first one.
 
     Attributes:
         sent, failed: how many are stored, and how many are not, of those that were tried.
         next_number: all before it are done with.
     """
 
-    def __init__(self, source: str, *, keep_going: bool) -> None:
+    def __init__(self, source: str, *, keep_going: bool, first: int = 1) -> None:
         self._source, self._keep_going = source, keep_going
         self._first: PocketMQError | None = None
         self._under_way: deque[int] = deque()
         self._done: set[int] = set()
         self.sent = self.failed = 0
-        self.next_number = 1
+        self.next_number = first
 
     def begin(self, number: int) -> None:
         """A message is about to be sent; numbers rise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,12 +156,13 @@ async def _produce(
     stop = stop_event()
     begun = 0
     async with Outflow(target, outcome) as out, InputPipe(stop) as source:
-        async for line in _split(source, splitter, out):
-            if not line:
-                continue
-            begun += 1
-            if not await _put(out, splitter.number, lines, line) or begun == count:
-                break
+        try:
+            async for number, line in source.lines(splitter):
+                begun += 1
+                if not await _put(out, number, lines, line) or begun == count:
+                    break
+        except UsageError as e:  # a line that is too long
+            out.refuse(splitter.number + 1, e)
     return not stop.is_set()
 
 
@@ -172,16 +172,3 @@ async def _put(out: Outflow, number: int, lines: _Lines, line: bytes) -> bool:
     except UsageError as e:
         return out.refuse(number, e)
     return await out.put(number, document)
-
-
-async def _split(source: InputPipe, splitter: LineSplitter, out: Outflow) -> AsyncIterator[bytes]:
-    """The lines of standard input; one that is too long ends them."""
-    try:
-        while chunk := await source.read():
-            for line in splitter.feed(chunk):
-                yield line
-        if not source.is_stopped:
-            for line in splitter.finish():
-                yield line
-    except UsageError as e:
-        out.refuse(splitter.number + 1, e)

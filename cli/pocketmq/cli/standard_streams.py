@@ -13,8 +13,13 @@ import select
 import stat
 import sys
 import threading
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from pocketmq.client.message_files import LineSplitter
 
 CHUNK_SIZE = 64 * 1024
 
@@ -86,11 +91,6 @@ class InputPipe:
         if self._watch is not None:
             self._watch.close()
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stop.is_set()
-
     async def read(self) -> bytes:
         """The next bytes; none at the end, or when it is told to stop."""
         if self._watch is not None:
@@ -98,6 +98,20 @@ class InputPipe:
             await asyncio.wait((waiting, self._stopping), return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
         return b"" if self._stop.is_set() else os.read(self._descriptor, CHUNK_SIZE)
+
+    async def lines(self, splitter: LineSplitter) -> AsyncIterator[tuple[int, bytes]]:
+        """The lines that are not empty, with their numbers.
+
+        Raises:
+            UsageError: a line is too long.
+        """
+        while chunk := await self.read():
+            for line in splitter.feed(chunk):
+                if line:
+                    yield splitter.number, line
+        if not self._stop.is_set():
+            for line in splitter.finish():
+                yield splitter.number, line
 
 
 class OutputPipe:

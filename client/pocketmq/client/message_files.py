@@ -68,46 +68,44 @@ class LineSplitter:
         return line
 
 
-def file_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The bytes of a file, piece by piece.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            while chunk := file.read(CHUNK_SIZE):
-                yield chunk
-    except OSError as e:
-        raise ConfigError(f"{path} cannot be read: {e.strerror or e}") from e
-
-
-def file_documents(
-    path: str | os.PathLike[str], first: int = 1
-) -> Iterator[tuple[int, MessageDocument]]:
-    """The messages of a file of JSON lines with their line numbers; blank lines are left out.
+def file_lines(path: str | os.PathLike[str], first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file with their numbers; blank ones are left out.
 
     Args:
         path: the file.
         first: the line to begin with.
 
     Raises:
-        ConfigError: it cannot be read, or a line is no message; names file and line.
+        ConfigError: it cannot be read, or a line is too long.
     """
     splitter = LineSplitter()
 
     def lines() -> Iterator[bytes]:
-        for chunk in file_chunks(path):
-            yield from splitter.feed(chunk)
+        with Path(path).open("rb") as file:
+            while chunk := file.read(CHUNK_SIZE):
+                yield from splitter.feed(chunk)
         yield from splitter.finish()
 
     try:
         for line in lines():
             if splitter.number >= first and line.strip():
-                document = document_of_line(line)
-                _ = document.content
-                yield splitter.number, document
-    except ConfigError:
-        raise
+                yield splitter.number, line
+    except OSError as e:
+        raise ConfigError(f"{path} cannot be read: {e.strerror or e}") from e
     except UsageError as e:
-        raise ConfigError(f"{path}:{splitter.number}: {e}") from e
+        raise ConfigError(f"{path}: {e}") from e
+
+
+def file_documents(path: str | os.PathLike[str]) -> Iterator[tuple[int, MessageDocument]]:
+    """The messages of a file of JSON lines with their line numbers.
+
+    Raises:
+        ConfigError: it cannot be read, or a line is no message; names file and line.
+    """
+    for number, line in file_lines(path):
+        try:
+            document = document_of_line(line)
+            _ = document.message("any")  # so that nothing is sent before all is looked at
+        except UsageError as e:
+            raise ConfigError(f"{path}:{number}: {e}") from e
+        yield number, document

@@ -1,0 +1,126 @@
+"""`pocketmq replay`: a recording into a topic."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
+from pocketmq.cli.output import EXIT_INTERRUPTED, Format, FormatOption, note, print_json
+from pocketmq.cli.sending_options import (
+    KeepGoingOption,
+    KeepIdsOption,
+    KeepQueueOption,
+    QueueOption,
+)
+from pocketmq.cli.signals import stop_event
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pocketmq.cli.outflow import Outcome
+    from pocketmq.cli.playback import Playback
+
+SPEED_MAX = 1e6
+
+
+def replay(
+    source: Annotated[
+        str, typer.Argument(help="A file that `pocketmq record` wrote; - for standard input.")
+    ],
+    topic: Annotated[
+        str | None, typer.Option(help="Where to; by default the topic that was recorded.")
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(help="1x: as it was recorded; 10x, 0.5x; max: without pauses.")
+    ] = "1x",
+    first: Annotated[
+        int, typer.Option("--from", min=1, help="Begin with this message, by its line's number.")
+    ] = 1,
+    count: Annotated[
+        int, typer.Option("-c", "--count", min=0, help="Stop after so many; 0: never.")
+    ] = 0,
+    queue: QueueOption = None,
+    keep_queue: KeepQueueOption = False,
+    keep_ids: KeepIdsOption = False,
+    keep_going: KeepGoingOption = False,
+    progress: Annotated[bool, typer.Option(help="Count on standard error, on a terminal.")] = True,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Play a recording back with the pauses that were between its messages.
+
+    What was in order in a queue stays in order. When it is interrupted or fails, it says with which
+    --from it goes on.
+    """
+    from pocketmq.cli.outflow import Outcome, Target
+    from pocketmq.cli.playback import STANDARD_INPUT, Playback
+
+    if source != STANDARD_INPUT and not Path(source).exists():
+        raise ConfigError(f"there is no recording {source}: `pocketmq record TOPIC` writes one")
+    playback = Playback(
+        source=source,
+        target=Target(
+            topic=topic or "",
+            is_topic_given=topic is not None,
+            namesrv=namesrv,
+            queue=queue,
+            keep_queue=keep_queue,
+            keep_ids=keep_ids,
+        ),
+        speed=_speed(speed),
+        first=first,
+        count=count,
+        shows_progress=progress and sys.stderr.isatty(),
+    )
+    outcome = Outcome(
+        "-" if source == STANDARD_INPUT else source, keep_going=keep_going, first=first
+    )
+    seconds, is_whole = run(_play(playback, outcome))
+    if output is Format.JSON:
+        print_json(
+            {
+                "topic": playback.target.topic,
+                "messages": outcome.sent,
+                "failed": outcome.failed,
+                "seconds": round(seconds, 3),
+                "next": outcome.next_number,
+            }
+        )
+    going_on = f"go on with --from {outcome.next_number}"
+    outcome.check(f"; {going_on}")
+    note(f"{outcome.sent} messages replayed to {playback.target.topic} in {seconds:.1f} s")
+    if not is_whole:
+        note(f"interrupted: {going_on}")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+async def _play(playback: Playback, outcome: Outcome) -> tuple[float, bool]:
+    """Plays; how many seconds it took, and whether it was not interrupted."""
+    from pocketmq.cli.playback import play
+
+    clock, stop = SystemClock(), stop_event()
+    started = clock.monotonic()
+    await play(playback, outcome, clock, stop)
+    return clock.monotonic() - started, not stop.is_set()
+
+
+def _speed(text: str) -> float | None:
+    """How many times as fast; None without pauses.
+
+    Raises:
+        UsageError: it is no speed.
+    """
+    if text == "max":
+        return None
+    try:
+        speed = float(text.removesuffix("x"))
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed <= SPEED_MAX:
+        raise UsageError(f"--speed is {text!r}: it must be max, or a number of times such as 10x")
+    return speed
