@@ -13,7 +13,6 @@ from pocketmq.broker.delay import progress
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.store import recovery, scan
 from pocketmq.broker.store.flusher import Flusher
-from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint
 from pocketmq.broker.store.store import MessageStore
@@ -86,10 +85,11 @@ def offsets_behind_the_log(patch: pytest.MonkeyPatch) -> None:
 
 def deletion_not_durable(patch: pytest.MonkeyPatch) -> None:
     """The deletion of a topic is answered before it is on the disk."""
-    transaction: Any = Metadata._transaction
-    patch.setattr(
-        Metadata, "_transaction", lambda self, changes, durably=False: transaction(self, changes)
-    )
+
+    async def hasty(*_: object) -> None:
+        """Nothing is brought to the disk."""
+
+    patch.setattr(Flusher, "sync_file", hasty)
 
 
 def removed_segments_return(patch: pytest.MonkeyPatch) -> None:

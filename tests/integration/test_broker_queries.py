@@ -189,7 +189,7 @@ async def test_what_retention_took_and_what_was_deleted_is_not_found(
     assert await client.refusal(by_key("k1")) == NOT_FOUND
     await client.send(b"new", properties=properties("U", "k1"))
     assert await bodies(client, "k1") == [b"new"]
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert await client.refusal(by_key("k1")) == NOT_FOUND
     await client.send(b"newer", properties=properties("U", "k1"))
     assert await bodies(client, "k1") == [b"newer"]

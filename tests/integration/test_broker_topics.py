@@ -327,6 +327,7 @@ async def test_a_deleted_topic_is_gone_though_not_all_of_it_can_be_written(clien
     assert "disk is full" in remark
     assert TOPIC not in client.broker.topics
     assert len(store.damaged) == 0
+    await store.deleted_files_gone()
     assert not (store.queues_directory / TOPIC).exists()
     assert (await held).code == 19
     await client.ask(DeleteTopicRequest(topic=TOPIC))

@@ -63,7 +63,7 @@ class CleaningHandlers:
                 continue
             log.warning("%s had the messages of %s removed, which is no topic any more",
                         connection.remote_address, topic)  # fmt: skip
-            self._store.delete_topic(topic)
+            await self._store.delete_topic(topic)
         return Command(ResponseCode.SUCCESS)
 
     def reset_master_flush_offset(self, command: Command, _: Connection) -> Command:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from pocketmq.broker.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_attributes
 from pocketmq.broker.hidden_queues import hidden_queues, warning_of
@@ -33,7 +34,7 @@ from pocketmq.protocol.requests.topics import (
     TopicConfigRequest,
     TopicStatsRequest,
 )
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import Connection, Handler, Reply
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -209,7 +210,7 @@ class TopicHandlers:
         encoded = await encoded_by_turns(self._store.clock, body)
         return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 
-    def delete(self, command: Command, _: Connection) -> Command:
+    def delete(self, command: Command, _: Connection) -> Reply:
         """215; deleting what is not there, or cannot be, is no error."""
         request = command.read(DeleteTopicRequest)
         if not request.topic.strip():
@@ -217,11 +218,16 @@ class TopicHandlers:
         self._check_not_system(request.topic)
         if not names.is_topic(request.topic):  # a path must never get as far as the store
             return Command(ResponseCode.SUCCESS)
-        self._store.delete_topic(request.topic)  # for good, at once; the rest is in memory
+        deletion = self._store.delete_topic(request.topic)  # the rest is in memory
         try:
             self._topics.forget(request.topic)
         finally:  # its version may not be kept, but the topic is gone
             self._offsets.remove_topic(request.topic)
             self._progress.remove_topic(request.topic)
             self._polling.release_topic(request.topic)
-        return Command(ResponseCode.SUCCESS)
+        return _success_after(deletion)
+
+
+async def _success_after(deletion: Awaitable[None]) -> Command:
+    await deletion
+    return Command(ResponseCode.SUCCESS)

@@ -1,7 +1,7 @@
 """Deleted logs: first the metadata forgets them, for good, then their files go.
 
-To remove the files of thousands of queues takes seconds, so a topic's directory is moved away by
-one rename, and a thread removes what is in it.
+A thread brings the former to the disk. To remove the files of thousands of queues takes seconds, so
+a topic's directory is moved away by one rename, and a thread removes what is in it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from itertools import islice
 from pathlib import Path
 
-from pocketmq.broker.store.errors import StoreError
+from pocketmq.broker.store.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.segment import HEADER_SIZE, is_unfinished, read_segment
 
@@ -25,32 +26,94 @@ REMOVED_AT_ONCE = 32
 """Files and directories that the thread removes before others have their turn in it."""
 
 
+class _Noted:
+    """A deleted topic, the numbers of its logs, and who waits until it is deleted for good."""
+
+    __slots__ = ("numbers", "settled", "topic")
+
+    def __init__(self, topic: str, numbers: set[int]) -> None:
+        self.topic, self.numbers = topic, numbers
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
 class Deletions:
     """Which deleted logs may still have files, and the removal of these.
 
     Args:
         files: the disk.
+        flusher: brings to the disk that logs were deleted.
         metadata: where the numbers of such logs are kept.
         root: the directory of all queues.
         away: where the directories of deleted topics are moved to; whatever is there goes.
     """
 
-    def __init__(self, files: Files, metadata: Metadata, root: Path, away: Path) -> None:
-        self._files, self._metadata, self._root, self._away = files, metadata, root, away
+    def __init__(
+        self, files: Files, flusher: Flusher, metadata: Metadata, root: Path, away: Path
+    ) -> None:
+        self._files, self._flusher, self._metadata = files, flusher, metadata
+        self._root, self._away = root, away
         self._numbers = metadata.deleted_logs()
         left = sorted(away.iterdir()) if away.is_dir() else []
         self._moved: deque[tuple[Path, set[int]]] = deque((path, set()) for path in left)
+        self._noted: dict[_Noted, None] = {}
+        self._settling: asyncio.Task[None] | None = None
         self._removal: asyncio.Task[None] | None = None
 
-    def note(self, topic: str, numbers: Iterable[int]) -> None:
+    def note(self, topic: str, numbers: Iterable[int]) -> Awaitable[None]:
         """Has the metadata forget a topic and its logs.
 
+        Returns:
+            what to wait for until that is on the disk and the files are moved away.
+
         Raises:
-            WriteFailedError: nothing was changed.
+            WriteFailedError: nothing was changed; when it is awaited: nobody knows what the disk
+                holds.
         """
         numbers = set(numbers)
         self._metadata.delete_topic(topic, numbers)
         self._numbers |= numbers
+        noted = _Noted(topic, numbers)
+        self._noted[noted] = None
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().create_task(
+                self._settle(), name="settle deletions"
+            )
+        return noted.settled
+
+    async def _settle(self) -> None:
+        try:
+            while self._noted:
+                some = list(self._noted)
+                try:
+                    await self._flusher.sync_file(self._metadata.log_path)
+                except WriteFailedError as e:
+                    self._give_up(some, e)
+                else:
+                    self._move_away(some)
+        finally:
+            self._settling = None
+
+    def _give_up(self, some: Iterable[_Noted], error: WriteFailedError) -> None:
+        """Leaves the files of some topics alone: the next start sees what became of them."""
+        for noted in some:
+            self._noted.pop(noted, None)
+            if not noted.settled.done():
+                noted.settled.set_exception(error)
+
+    def _move_away(self, some: Iterable[_Noted]) -> None:
+        for noted in some:
+            if noted not in self._noted:
+                continue  # see `make_room`
+            del self._noted[noted]
+            try:
+                # Also what is damaged, or was set aside: all that the topic holds.
+                self._move_directory(noted.topic, noted.numbers)
+            except OSError as e:
+                log.error("the next start removes the files of %s, which is deleted: %s",
+                          noted.topic, e)  # fmt: skip
+            if not noted.settled.done():
+                noted.settled.set_result(None)
+        self.remove_moved()
 
     def finish(self) -> None:
         """Removes, at the start, the files that the last run did not come to.
@@ -67,19 +130,29 @@ class Deletions:
             self.done(self._numbers)
 
     def make_room(self, directory: Path) -> None:
-        """Removes the directory of a queue if it holds a deleted log, or nothing."""
+        """Removes the directory of a queue if it holds a deleted log, or nothing.
+
+        It is about to be used again.
+
+        Raises:
+            FormatError, OSError, WriteFailedError: it cannot.
+        """
+        of_topic = [noted for noted in self._noted if noted.topic == directory.parent.name]
+        if of_topic:
+            self._flusher.sync_file_at_once(self._metadata.log_path)
+            self._move_away(of_topic)
         if self._numbers and directory.is_dir():
             number = number_in(self._files, directory)
             if number is None or number in self._numbers:
                 self._files.delete_directory(directory)
 
-    def move_away(self, topic: str, numbers: Iterable[int]) -> None:
+    def _move_directory(self, topic: str, numbers: set[int]) -> None:
         """Moves the directory of a topic that was noted to where `remove_moved` finds it.
 
         Raises:
             OSError: the next start removes its files.
         """
-        numbers, directory = set(numbers), self._root / topic
+        directory = self._root / topic
         if not numbers:
             return
         target = self._away / str(min(numbers))
@@ -114,12 +187,14 @@ class Deletions:
             self._removal = None
 
     async def wait(self) -> None:
-        """Returns when everything that was moved away is removed."""
-        if self._removal is not None:
-            await self._removal
+        """Returns when everything that was deleted is removed."""
+        while (task := self._settling or self._removal) is not None:
+            await task
 
     async def stop(self) -> None:
         """Leaves what is not yet removed to the next start."""
+        if self._settling is not None:
+            await self._settling
         if self._removal is not None:
             self._removal.cancel()
             await asyncio.wait((self._removal,))

@@ -150,6 +150,32 @@ class Flusher:
             del self._syncing[queue_log]
             done.set_result(None)
 
+    async def sync_file(self, path: Path) -> None:
+        """Brings a file that is no log's to the disk.
+
+        Raises:
+            WriteFailedError: this flush or an earlier one failed, see `sync`.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            await self._run(path, self._files.sync, path)
+        except OSError as e:
+            raise self._fail(path, e) from e
+
+    def sync_file_at_once(self, path: Path) -> None:
+        """The same, and everybody waits.
+
+        Raises:
+            WriteFailedError: as for `sync_file`.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._files.sync(path)
+        except OSError as e:
+            raise self._fail(path, e) from e
+
     async def _sync_now(self, queue_log: QueueLog, *, index: bool) -> Checkpoint:
         while True:
             if self._failure is not None:
@@ -160,13 +186,15 @@ class Flusher:
             base = queue_log.segments[-1].base_position if queue_log.segments else -1
             paths = queue_log.unsynced_logs() + (queue_log.unsynced_indexes() if index else [])
             try:
-                await self._run(queue_log, paths, queue_log.unsynced_directories())
+                await self._run(
+                    queue_log.directory, self._sync, paths, queue_log.unsynced_directories()
+                )
             except FileNotFoundError as e:
                 if {*queue_log.unsynced_logs(), *queue_log.unsynced_indexes()}.issuperset(paths):
-                    raise self._fail(queue_log, e) from e
+                    raise self._fail(queue_log.directory, e) from e
                 continue  # the topic was deleted, or retention took a segment: look again
             except OSError as e:
-                raise self._fail(queue_log, e) from e
+                raise self._fail(queue_log.directory, e) from e
             break
         queue_log.synced_position = max(queue_log.synced_position, end.position)
         queue_log.synced_base = max(queue_log.synced_base, base)
@@ -174,9 +202,9 @@ class Flusher:
             queue_log.indexed_position = max(queue_log.indexed_position, end.position)
         return end
 
-    async def _run(self, queue_log: QueueLog, paths: list[Path], directories: list[Path]) -> None:
+    async def _run(self, path: Path, action: Callable[..., object], *args: object) -> None:
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, self._sync, paths, directories)
+        future = loop.run_in_executor(self._threads, action, *args)
         try:
             await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -184,12 +212,12 @@ class Flusher:
             await asyncio.wait((future,))
             error = future.exception()
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-                self._fail(queue_log, error)
+                self._fail(path, error)
             raise
 
-    def _fail(self, queue_log: QueueLog, error: OSError) -> WriteFailedError:
+    def _fail(self, path: Path, error: OSError) -> WriteFailedError:
         if self._failure is None:
-            self._failure = WriteFailedError(f"flushing {queue_log.directory} failed: {error}")
+            self._failure = WriteFailedError(f"flushing {path} failed: {error}")
             self._on_failure(str(self._failure))
         return self._failure
 

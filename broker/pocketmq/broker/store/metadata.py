@@ -132,6 +132,14 @@ class Metadata:
         """
         self._write("PRAGMA wal_checkpoint(TRUNCATE)", ())
 
+    @property
+    def log_path(self) -> Path:
+        """SQLite's own log file: when it is on the disk, so is everything that was written so far.
+
+        SQLite holds no locks on it, so that it may be opened and closed beside.
+        """
+        return self._path.with_name(f"{self._path.name}-wal")
+
     # -- state --------------------------------------------------------------------------------
 
     def state(self, key: str) -> str | None:
@@ -200,11 +208,12 @@ class Metadata:
         )
 
     def delete_topic(self, name: str, numbers: Iterable[int]) -> None:
-        """Forgets a topic, every group's offsets in it, and its logs: on the disk on return.
+        """Forgets a topic, every group's offsets in it, and its logs.
 
-        Were it not, a power cut could leave logs of a later topic of that name beside the entries
-        of the earlier one's. The numbers are not used again, and noted as deleted until
-        `forget_deleted_logs`: their files may still be there.
+        Before its files change, or there are new ones, `log_path` must be brought to the disk: else
+        a power cut could leave logs of a later topic of that name beside the entries of the earlier
+        one's. The numbers are not used again, and noted as deleted until `forget_deleted_logs`:
+        their files may still be there.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -215,8 +224,7 @@ class Metadata:
                 ("DELETE FROM consumer_offsets WHERE topic = ?", [(name,)]),
                 ("DELETE FROM queue_logs WHERE topic = ?", [(name,)]),
                 ("INSERT OR IGNORE INTO deleted_logs VALUES (?)", [(n,) for n in numbers]),
-            ],
-            durably=True,
+            ]
         )
 
     def deleted_logs(self) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -137,7 +137,7 @@ class MessageStore:
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
         self._deletions = Deletions(
-            self.files, self.metadata, self.queues_directory, directory / "deleted"
+            self.files, self._flusher, self.metadata, self.queues_directory, directory / "deleted"
         )
         self._dirty: dict[QueueLog, None] = {}
         self._unsynced: dict[QueueLog, None] = {}
@@ -381,16 +381,19 @@ class MessageStore:
             return None
         return known.checkpoint.offset  # else it would have been opened at the start
 
-    def delete_topic(self, topic: str) -> None:
-        """Removes a topic's logs and settings, for good on return.
+    def delete_topic(self, topic: str) -> Awaitable[None]:
+        """Removes a topic's logs and settings.
 
         Its files are moved away, and removed in a thread or by the next run.
 
+        Returns:
+            what to wait for until that is for good.
+
         Raises:
-            WriteFailedError: nothing was changed.
+            WriteFailedError: nothing was changed; when it is awaited: nobody knows what the disk
+                holds.
         """
-        numbers = self.known.numbers(topic)
-        self._deletions.note(topic, numbers)
+        settled = self._deletions.note(topic, self.known.numbers(topic))
         removed = self.known.remove_topic(topic)
         for known in removed:
             queue_log = self._open_logs.pop((topic, known.queue_id))
@@ -403,12 +406,7 @@ class MessageStore:
             self.damaged.forget_topic(topic)
         except WriteFailedError as e:
             log.warning("the next start forgets that %s had damaged queues: %s", topic, e)
-        try:
-            # Also what is damaged, or was set aside: all that the topic holds.
-            self._deletions.move_away(topic, numbers)
-        except OSError as e:
-            log.error("the next start removes the files of %s, which is deleted: %s", topic, e)
-        self.remove_deleted()
+        return settled
 
     def remove_deleted(self) -> None:
         """Has the files of deleted topics removed, also what the last run did not come to."""

@@ -36,7 +36,7 @@ async def test_copies_in_a_deleted_topic_hold_nothing_up(
     progress = Progress(0)
     progress.note(1, {queue_log: queue_log.end_position})
     assert progress.advance() == 0
-    store.delete_topic("Orders")
+    await store.delete_topic("Orders")
     assert progress.advance() == 1
     await store.close()
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from unit.broker.store.disks import FailingFiles
+from unit.broker.store.disks import FailingFiles, SlowFiles
 from unit.broker.store.stores import (
     TOPIC,
     abandon,
@@ -18,12 +18,13 @@ from unit.broker.store.stores import (
     open_store,
     put,
     queue_directory,
+    segment_files,
 )
 
 from pocketmq.broker.store.deletions import REMOVED_AT_ONCE, remove_some
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.files import Files
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, settle
 
 
 class StubbornFiles(FailingFiles):
@@ -70,7 +71,7 @@ async def test_a_topic_is_deleted_though_its_files_cannot_be(
     files = StubbornFiles()
     store = open_store(tmp_path / "data", clock, files=files)
     put(store, b"old")
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert bodies(store) == []
     assert store.metadata.deleted_logs() == {1}
     with pytest.raises(WriteFailedError, match=r"Input/output error.*; look whether its disk is s"):
@@ -102,12 +103,12 @@ async def test_a_deleted_topic_is_made_again_while_its_files_are_still_removed(
     store = open_store(tmp_path / "data", clock, files=files)
     for queue_id in range(REMOVED_AT_ONCE):
         put(store, b"old", queue_id=queue_id)
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert not queue_directory(tmp_path / "data").parent.exists()
     assert files.open_count == 0
     put(store, b"new")
     assert bodies(store) == [b"new"]
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     put(store, b"newer")
     assert len(deleted(tmp_path / "data")) == 2
     files.gate.set()
@@ -126,7 +127,7 @@ async def test_the_next_run_removes_what_this_one_has_not(
     files = GatedFiles()
     store = open_store(tmp_path / "data", clock, files=files)
     put(store, b"old")
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     if not is_clean:
         left = copy_of(tmp_path / "data", "left")
     await store.close()
@@ -151,13 +152,98 @@ async def test_a_directory_that_cannot_be_moved_is_removed_by_the_next_start(
     store = open_store(tmp_path / "data", clock)
     put(store, b"old")
     (tmp_path / "data" / "deleted").touch()  # where the folder belongs
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert "the next start removes the files of" in caplog.text
     await store.close()
     store = open_store(tmp_path / "data", clock)
     assert not queue_directory(tmp_path / "data").exists()
     assert store.metadata.deleted_logs() == set()
     await store.close()
+
+
+class GatedSyncs(Files):
+    """A disk on which flushes wait in their thread for a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+
+    def sync(self, path: Path) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert self.gate.wait(60), "nobody opened the gate"
+        super().sync(path)
+
+
+async def test_no_file_is_touched_before_the_disk_knows_of_the_deletion(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    files = GatedSyncs()
+    store = open_store(tmp_path / "data", clock, files=files)
+    put(store, b"old")
+    deletion = store.delete_topic(TOPIC)
+    put(store, b"other", topic="Other")
+    await settle()
+    assert store.find_log(TOPIC, 0) is None
+    assert segment_files(tmp_path / "data") != []
+    files.gate.set()
+    await deletion
+    assert not queue_directory(tmp_path / "data").parent.exists()
+    await store.close()
+    assert_sound(tmp_path / "data")
+
+
+async def test_a_topic_that_is_made_again_at_once_has_its_deletion_brought_to_the_disk_first(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    files = GatedSyncs()
+    store = open_store(tmp_path / "data", clock, files=files)
+    put(store, b"old")
+    deletion = store.delete_topic(TOPIC)
+    put(store, b"new")
+    assert len(deleted(tmp_path / "data")) == 1
+    files.gate.set()
+    await deletion
+    await store.deleted_files_gone()
+    assert bodies(store) == [b"new"]
+    await store.close()
+    assert_sound(tmp_path / "data")
+
+
+async def test_a_stop_waits_until_the_disk_knows_of_the_deletion(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    files = GatedSyncs()
+    store = open_store(tmp_path / "data", clock, files=files)
+    put(store, b"old")
+    deletion = store.delete_topic(TOPIC)
+    files.gate.set()
+    await store.close()
+    await deletion
+    assert not queue_directory(tmp_path / "data").parent.exists()
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+async def test_when_nobody_knows_whether_the_disk_has_the_deletion_its_files_stay(
+    tmp_path: Path, clock: VirtualClock, *, is_made_again: bool
+) -> None:
+    files = SlowFiles()
+    store = open_store(tmp_path / "data", clock, files=files)
+    put(store, b"old")
+    files.error = errno.EIO
+    deletion = store.delete_topic(TOPIC)
+    if is_made_again:
+        with pytest.raises(WriteFailedError, match=r"flushing .*meta\.db-wal failed"):
+            store.queue_log(TOPIC, 0)
+    with pytest.raises(WriteFailedError, match=r"flushing .*meta\.db-wal failed"):
+        await deletion
+    assert store.failed_reason is not None
+    assert segment_files(tmp_path / "data") != []
+    await store.close()
+    store = open_store(tmp_path / "data", clock)
+    assert bodies(store) == []
+    assert not queue_directory(tmp_path / "data").exists()
+    await store.close()
+    assert_sound(tmp_path / "data")
 
 
 def test_so_many_files_are_removed_at_once_and_no_more(tmp_path: Path) -> None:

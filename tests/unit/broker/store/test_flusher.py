@@ -217,9 +217,10 @@ async def test_a_topic_may_be_deleted_while_it_is_flushed(
     files.gate.clear()
     (outcome,) = commit(store, b"x")
     await syncs.next()
-    store.delete_topic(TOPIC)
+    deletion = store.delete_topic(TOPIC)
     files.gate.set()
     await store.drain()
+    await deletion
     assert outcome.is_stored
     assert store.failed_reason is None
     (again,) = commit(store, b"again")

@@ -201,7 +201,7 @@ async def test_key_files_go_with_their_segments_and_topics(
     store.queue_log(TOPIC, 0).drop_oldest_segment()
     assert [p.stem for p in segment_files(data, "keys")] == [p.stem for p in segment_files(data)]
     assert await found(search, query("U1")) == []
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     await index.run()
     assert await found(search, query("U59")) == []
     assert not queue_directory(data).exists()
@@ -217,7 +217,7 @@ async def test_while_a_topic_is_deleted_its_index_is_given_up(
         nonlocal pauses
         pauses += 1
         if pauses == delete_at:
-            store.delete_topic(TOPIC)
+            await store.delete_topic(TOPIC)
 
     monkeypatch.setattr(index, "_pause", pause)
     for delete_at in (1, 4, 11, 13, 20):

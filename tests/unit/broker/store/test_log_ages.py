@@ -66,7 +66,7 @@ async def test_deleted_logs_are_never_due(store: MessageStore, clock: VirtualClo
     ages = LogAges(store)
     ages.look()
     for topic in ("Seen", "Unseen"):
-        store.delete_topic(topic)
+        await store.delete_topic(topic)
     look_at_all(ages)
     assert due(ages, FAR_MS) == []
     await store.close()

@@ -145,7 +145,7 @@ async def test_a_closed_log_s_topic_may_be_deleted(data: Path, clock: VirtualClo
     for _ in range(2):
         await store.close_idle_logs()
     assert opened(store) == []
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert store.find_log(TOPIC, 0) is None
     assert not (data / "queues" / TOPIC).exists()
     await store.close()

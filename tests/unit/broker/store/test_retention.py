@@ -192,7 +192,7 @@ async def test_a_topic_may_be_deleted_while_its_segments_are_freed(
     store.disk = DiskGuard(data, 100.0, 1.0, 1000, lambda _: DiskUse(100, 99, 1))
     running = asyncio.ensure_future(Retention(store, HOUR_MS).run())
     await gate.waiting.wait()
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     gate.opened.set()
     assert await running == 1
     assert segment_files(data) == []

@@ -207,7 +207,7 @@ async def test_a_stop_writes_all_queues_that_were_put_off(data: Path, clock: Vir
 async def test_a_topic_may_be_deleted_while_its_queues_are_put_off(store: MessageStore) -> None:
     outcomes = [append(store, b"x", queue_id=n) for n in range(2 * BEGUN_PER_TURN_MAX)]
     store.commit()
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     await settle(2)
     assert [outcome.is_stored for outcome in outcomes].count(True) == BEGUN_PER_TURN_MAX
     assert all(outcome.is_told for outcome in outcomes)
@@ -512,7 +512,7 @@ async def test_a_deleted_topic_leaves_nothing(store: MessageStore, data: Path) -
     put(store, b"z", topic="Other")
     pending = append(store, b"pending")
     number = store.queue_log(TOPIC, 0).number
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert isinstance(pending.error, StoreError)
     assert "was deleted" in str(pending.error)
     assert store.find_log(TOPIC, 0) is None
@@ -533,7 +533,7 @@ async def test_a_damaged_topic_can_be_deleted(data: Path, clock: VirtualClock) -
     (queue_directory(data) / "00000000000000000009.log.cut").write_bytes(b"set aside")
     with pytest.raises(FormatError):
         store.find_log(TOPIC, 0)
-    store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
     assert not (data / "queues" / TOPIC).exists()
     put(store, b"again")
     await store.close()
