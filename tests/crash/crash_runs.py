@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from crash.book import Book, Crash, Logs, raise_for
-from crash.memory_loop import LOCALHOST, MemoryLoop
+from crash.memory_loop import LOCALHOST, MemoryClock, MemoryLoop
 from crash.simulated_disk import (
     Anything,
     Content,
@@ -31,7 +31,7 @@ from pocketmq.broker.store.errors import StoreError
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.records import decode_records
 from pocketmq.protocol.requests.queries import QueryMessageRequest
-from pocketmq.testing.clock import START_MS, VirtualClock
+from pocketmq.testing.clock import START_MS
 
 SEGMENT_SIZE = 1500
 """Far below what a configuration may say: a few records."""
@@ -115,7 +115,7 @@ class Process:
     ) -> None:
         root.mkdir(exist_ok=True)
         self.data = root / "store"
-        self.clock = VirtualClock(start_ms)
+        self.clock = MemoryClock(start_ms)
         self.disk = SimulatedDisk(root, self.clock.now_ms)
         if before is not None:
             self.disk.go_on(*before)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from pocketmq.protocol import frames
+from pocketmq.testing.clock import SETTLE_TURNS, VirtualClock
 
 T = TypeVar("T")
 
@@ -86,6 +87,11 @@ class MemoryLoop(asyncio.SelectorEventLoop):
 
         self.call_soon(turn, turns)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing can run but who asks."""
+        return not self._ready  # type: ignore[attr-defined]
+
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs something to its end."""
         asyncio.set_event_loop(self)
@@ -99,6 +105,18 @@ class MemoryLoop(asyncio.SelectorEventLoop):
         self.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         self.close()
         asyncio.set_event_loop(None)
+
+
+class MemoryClock(VirtualClock):
+    """Moves on as soon as nothing on its loop can run: nobody comes from outside."""
+
+    async def _settle(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, MemoryLoop)
+        for _ in range(SETTLE_TURNS):
+            await asyncio.sleep(0)
+            if loop.is_idle:
+                return
 
 
 class Listening:

@@ -75,15 +75,18 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Moves time forward; every timer due on the way fires at its own moment, in order."""
         target = self._elapsed_s + seconds
-        await settle()
+        await self._settle()
         while self._timers and self._timers[0][0] <= target:
             due, _, entry = heapq.heappop(self._timers)
             if entry.callback is None:
                 continue
             self._elapsed_s = max(self._elapsed_s, due)
             entry.fire()
-            await settle()
+            await self._settle()
         self._elapsed_s = target
+        await self._settle()
+
+    async def _settle(self) -> None:
         await settle()
 
 
