@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from pocketmq.client.blocking import PullConsumer
+from pocketmq.client.instance import ClientInstance
 from pocketmq.spark.jobs.failures import reason_of
+from pocketmq.spark.topics import queues_to_write
+from pocketmq.transport.runtime import run
 
 Rows = list[Any]
 
@@ -78,3 +81,13 @@ def _refusals() -> type[Exception]:
 
     refusals: type[Exception] = PySparkException
     return refusals
+
+
+def created_topic(namesrv: str, topic: str, queues: int) -> None:
+    """Creates a topic with so many queues on each broker."""
+
+    async def create() -> None:
+        async with ClientInstance(namesrv) as instance:
+            await queues_to_write(instance, topic, queues)
+
+    run(create())

@@ -50,17 +50,25 @@ __all__ = [
 ]
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, push_filters: bool = True) -> None:
     """Makes the format ``pocketmq`` known to a session, and the session active in this thread.
 
     Spark looks for formats in the active session only, and a thread other than the one that made
     the session has none: call this in each thread that uses the format.
 
+    Args:
+        spark: the session.
+        push_filters: let conditions of a query make a read smaller, where PySpark has that (4.1).
+            It switches on ``spark.sql.python.filterPushdown.enabled`` in the session.
+
     Raises:
         RequirementError: PySpark or PyArrow is missing or too old.
     """
     check_pyspark()
-    from pocketmq.spark.source import MessageSource
+    from pocketmq.spark.batch_features import allow_pushdown
+    from pocketmq.spark.source import MessageSource, PushingSource
 
-    spark.dataSource.register(MessageSource)
+    spark.dataSource.register(
+        PushingSource if push_filters and allow_pushdown(spark) else MessageSource
+    )
     make_active(spark)

@@ -152,6 +152,7 @@ def decode_records(
     with_properties: bool = True,
     offset_end: int | None = None,
     repeats: RepeatFilter | None = None,
+    tags: frozenset[str] | None = None,
 ) -> Any:
     """The messages of a pull's body as a record batch of `SCHEMA`.
 
@@ -162,6 +163,7 @@ def decode_records(
         with_properties: with the column properties.
         offset_end: messages from this queue offset on are left out.
         repeats: leaves out rows that do not count.
+        tags: leaves out rows with other tags: brokers go by the hashes of tags.
 
     Raises:
         UnknownCommitError: it cannot be known whether a row counts, and this is to be an error.
@@ -188,11 +190,13 @@ def decode_records(
         columns["properties"] = texts.maps()
     schema = read_schema(with_properties=with_properties)
     batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-    if repeats is None or view.rows == 0:
-        return batch
-    writers = texts.value_of(WRITER_ID)
-    counts = repeats.counts(writers, view.queue_offsets, view.store_timestamps)
-    return batch if counts is None else batch.filter(pa.array(counts))
+    if repeats is not None and view.rows:
+        writers = texts.value_of(WRITER_ID)
+        counts = repeats.counts(writers, view.queue_offsets, view.store_timestamps)
+        batch = batch if counts is None else batch.filter(pa.array(counts))
+    if tags is not None:
+        batch = batch.filter(pc.is_in(batch["tags"], pa.array(sorted(tags))))
+    return batch
 
 
 def read_schema(*, with_properties: bool) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -38,20 +38,39 @@ class Bound(NamedTuple):
         option: its name.
         otherwise: what stands for queues that are not named: `EARLIEST` or `LATEST`.
         table: offsets by topic, broker and queue.
+        is_time: the offsets were looked up for times: those beyond the queue's ends mean the ends.
     """
 
     option: str
     otherwise: int
     table: OffsetTable
+    is_time: bool = False
+
+    def named(self, queue: MessageQueue) -> int | None:
+        """What the table says of a queue."""
+        return self.table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
+
+    def within(self, queues: Collection[MessageQueue]) -> Bound:
+        """The bound without what it says of other queues."""
+        kept: OffsetTable = {}
+        for queue in queues:
+            offset = self.named(queue)
+            if offset is not None:
+                of_topic = kept.setdefault(queue.topic, {})
+                of_topic.setdefault(queue.broker_name, {})[queue.queue_id] = offset
+        return self._replace(table=kept)
 
     def of(self, queue: MessageQueue, ends: Ends) -> int:
         """The offset for a queue."""
-        offset = self.table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
+        offset = self.named(queue)
         if offset is None:
             offset = self.otherwise
+        least, following = ends[queue]
         if offset == EARLIEST:
-            return ends[queue][0]
-        return ends[queue][1] if offset == LATEST else offset
+            return least
+        if offset == LATEST:
+            return following
+        return min(max(offset, least), following) if self.is_time else offset
 
 
 def starting(text: str) -> Bound:
@@ -107,13 +126,15 @@ def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> 
         DataLossError: see `fail_on_data_loss`.
     """
     for bound in (start, end):
-        _check_names(bound, ends)
+        check_names(bound, ends)
     found = []
     for queue, (least, following) in ends.items():
         first, last = start.of(queue, ends), end.of(queue, ends)
+        if first > last and (start.is_time or end.is_time):
+            continue
         if first > last:
             raise OptionError(
-                f"{queue}: startingOffsets gives {first}, which is after {last} of endingOffsets"
+                f"{queue}: {start.option} gives {first}, which is after {last} of {end.option}"
             )
         if fail_on_data_loss and (first < least or last > following):
             raise DataLossError(str(queue), first, last, least, following)
@@ -123,7 +144,12 @@ def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> 
     return found
 
 
-def _check_names(bound: Bound, ends: Ends) -> None:
+def check_names(bound: Bound, ends: Collection[MessageQueue]) -> None:
+    """Makes sure that a bound names only queues that are read.
+
+    Raises:
+        OptionError: it names others.
+    """
     topics = {q.topic for q in ends}
     for topic, brokers in bound.table.items():
         if topic not in topics:
@@ -146,8 +172,22 @@ def _check_names(bound: Bound, ends: Ends) -> None:
                     )
 
 
-def split(whole: Sequence[Range], min_partitions: int) -> list[Range]:
-    """Cuts the ranges until there are about so many, the longest into the most pieces."""
+def split(
+    whole: Sequence[Range], min_partitions: int, max_records: int | None = None
+) -> list[Range]:
+    """Cuts the ranges until there are about so many, the longest into the most pieces.
+
+    Args:
+        whole: the ranges.
+        min_partitions: how many there are to be at the least.
+        max_records: offsets of a piece at the most.
+    """
+    if max_records:
+        whole = [
+            Range(r.queue, start, min(start + max_records, r.end))
+            for r in whole
+            for start in range(r.start, r.end, max_records)
+        ]
     total = sum(r.size for r in whole)
     if len(whole) >= min_partitions or total == 0:
         return list(whole)

@@ -13,6 +13,7 @@ from pocketmq.client.addresses import NAMESRV_VARIABLE, namesrv_addresses
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import check_topic
 from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.filtering import Expression, read_expression
 
 MEBIBYTE = 1024 * 1024
 
@@ -26,6 +27,8 @@ ALIASES = {
     "nameserveraddr": "namesrvAddr",
     "group": "consumerGroup",
     "includeheaders": "includeProperties",
+    "subexpression": "filter",
+    "pulltimeout": "pullTimeoutMs",
 }
 """Other names of options, in small letters; `topic` and `subscribe` stand for each other."""
 
@@ -35,6 +38,7 @@ TOOLS_CONSUMER = "TOOLS_CONSUMER"
 REFUSED = {
     "kafka.bootstrap.servers": "the name servers are given by 'namesrvAddr'",
     "kafka.group.id": "the group is given by 'consumerGroup'",
+    "pullbatchsize": "the bytes of a pull are given by 'maxMsgBytes'",
     "path": "a topic is given by the option 'topic', not as a path",
 }
 """Options of other sources, and what is to be used here."""
@@ -90,10 +94,19 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         subscribe: the topics, separated by commas.
+        subscribe_pattern: instead, a regular expression of topics' names.
+        assign: instead, queues as JSON ``{"topic": {"broker": [queue, queue]}}``.
+        filter: what the broker leaves out: tags as ``new || paid``, or an SQL92 condition.
+        expression_type: `TAG` or `SQL92`.
         starting_offsets: `earliest`, or JSON ``{"topic": {"broker": {"queue": offset}}}``.
         ending_offsets: `latest`, or such JSON; an offset of -1 is the latest, -2 the earliest.
+        starting_timestamp, ending_timestamp: store times instead, in milliseconds or ISO 8601; what
+            was stored at the ending time is not read.
+        starting_offsets_by_timestamp, ending_offsets_by_timestamp: store times by queue, as JSON
+            ``{"topic": {"broker": {"queue": milliseconds}}}``.
         fail_on_data_loss: fail if messages that were asked for are not there any more.
         min_partitions: read in at least so many tasks; a queue may be split.
+        max_records_per_partition: offsets of one task at the most; 0 for no bound.
         include_properties: with the column properties.
         consumer_group: named in each pull; nothing is committed for it.
         pull_timeout_ms: how long one pull may take.
@@ -104,11 +117,20 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """
 
     namesrv_addr: str = ""
-    subscribe: str
+    subscribe: str = ""
+    subscribe_pattern: str = ""
+    assign: str = ""
+    filter: str = ""
+    expression_type: str = "TAG"
     starting_offsets: str = "earliest"
     ending_offsets: str = "latest"
+    starting_timestamp: str = ""
+    ending_timestamp: str = ""
+    starting_offsets_by_timestamp: str = ""
+    ending_offsets_by_timestamp: str = ""
     fail_on_data_loss: bool = True
     min_partitions: int = 0
+    max_records_per_partition: int = 0
     include_properties: bool = True
     consumer_group: str = TOOLS_CONSUMER
     pull_timeout_ms: int = 30_000
@@ -116,6 +138,11 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     max_msg_bytes: int = 4 * MEBIBYTE
     drop_repeats: bool = False
     commit_topic: str = COMMIT_TOPIC
+
+    @property
+    def expression(self) -> Expression:
+        """What the broker is asked for."""
+        return read_expression(self.filter, self.expression_type)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -132,6 +159,7 @@ _POSITIVE = {
 }  # fmt: skip
 _NOT_NEGATIVE = {
     "retry_times_when_send_failed", "create_topic_queues", "min_partitions",
+    "max_records_per_partition",
     "retry_times_when_pull_failed",
 }  # fmt: skip
 BATCH_BYTES_MAX = 12 * MEBIBYTE
@@ -177,8 +205,8 @@ def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadO
         OptionError: an option is unknown, missing or does not fit.
     """
     options: ReadOptionsT = _take(kind, given, topic_name="subscribe")
-    if not options.topics:
-        raise OptionError("option 'subscribe' names no topic")
+    _check_selection(options)
+    read_expression(options.filter, options.expression_type)
     for topic in (*options.topics, options.commit_topic):
         _check_topic(topic)
     return options
@@ -200,7 +228,7 @@ def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
         if option in taken and taken[option] != value:
             raise OptionError(f"option {option!r} is given twice, as {name!r} too")
         taken[option] = value
-    if topic_name not in taken:
+    if topic_name not in taken and topic_name == "topic":
         raise OptionError(f"option {topic_name!r} is missing: .option({topic_name!r}, 'Orders')")
     taken.setdefault("namesrvAddr", os.environ.get(NAMESRV_VARIABLE, ""))
     if not taken["namesrvAddr"].strip():
@@ -231,6 +259,28 @@ def _converted(cls: type[Any], taken: dict[str, str]) -> Any:
             least = 1 if attribute in _POSITIVE else 0
             raise OptionError(f"option {name!r} is {value}, it must be at least {least}")
     return options
+
+
+def _check_selection(options: ReadOptions) -> None:
+    ways = {
+        "subscribe": options.subscribe,
+        "subscribePattern": options.subscribe_pattern,
+        "assign": options.assign,
+    }
+    given = [name for name, value in ways.items() if value]
+    if not given:
+        raise OptionError(
+            "option 'subscribe' is missing: .option('subscribe', 'Orders'), or give "
+            "'subscribePattern' or 'assign'"
+        )
+    if len(given) > 1:
+        raise OptionError(f"options {' and '.join(map(repr, given))} exclude each other: give one")
+    if options.subscribe and not options.topics:
+        raise OptionError("option 'subscribe' names no topic")
+    try:
+        re.compile(options.subscribe_pattern)
+    except re.error as e:
+        raise OptionError(f"option 'subscribePattern' is no regular expression: {e}") from e
 
 
 def _check_topic(topic: str) -> None:

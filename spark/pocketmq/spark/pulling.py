@@ -23,6 +23,7 @@ from pocketmq.protocol.requests.pulling import (
 )
 from pocketmq.spark.decoding import Part, joined, told_part
 from pocketmq.spark.errors import DataLossError
+from pocketmq.spark.filtering import ALL_MESSAGES, Expression
 from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import ReadOptions
 
@@ -55,10 +56,18 @@ class RangePull:
         instance: running.
         options: of the read.
         wanted: the range.
+        expression: what the broker leaves out.
     """
 
-    def __init__(self, instance: ClientInstance, options: ReadOptions, wanted: Range) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        options: ReadOptions,
+        wanted: Range,
+        expression: Expression = ALL_MESSAGES,
+    ) -> None:
         self._instance, self._options, self._wanted = instance, options, wanted
+        self._expression = expression
         self._offset = wanted.start
         self._ahead: deque[tuple[int, asyncio.Task[Answer]]] = deque()
         self._is_bulk = False
@@ -106,6 +115,8 @@ class RangePull:
         return joined(parts)
 
     def _check_first(self, answer: Answer) -> None:
+        if not self._expression.takes_all:
+            return  # what is left out cannot be told from what is gone
         first = int.from_bytes(answer.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
         if first > self._offset and self._options.fail_on_data_loss:
             wanted = self._wanted
@@ -174,8 +185,8 @@ class RangePull:
             queue_offset=offset,
             max_msg_nums=min(left, BULK_MESSAGES_MAX if self._is_bulk else PLAIN_MESSAGES_MAX),
             sys_flag=PULL_SUBSCRIPTION,
-            subscription="*",
-            expression_type="TAG",
+            subscription=self._expression.text,
+            expression_type=self._expression.kind,
             max_msg_bytes=options.max_msg_bytes if self._is_bulk else None,
         )
         if isinstance(request, BulkPullRequest):
@@ -196,7 +207,9 @@ _KNOWN_CODES = frozenset(
 )
 
 
-def pulled_parts(options: ReadOptions, wanted: Range) -> Iterator[Part]:
+def pulled_parts(
+    options: ReadOptions, wanted: Range, expression: Expression = ALL_MESSAGES
+) -> Iterator[Part]:
     """The messages of a range in parts, each as stored records back to back.
 
     Raises:
@@ -206,7 +219,7 @@ def pulled_parts(options: ReadOptions, wanted: Range) -> Iterator[Part]:
     instance = ClientInstance(options.namesrv_addr)
     try:
         loop.run_until_complete(instance.start())
-        pull = RangePull(instance, options, wanted)
+        pull = RangePull(instance, options, wanted, expression)
         loop.run_until_complete(pull.meet_broker())
         while part := loop.run_until_complete(pull.next_part()):
             yield part

@@ -8,10 +8,12 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pocketmq.client.instance import ClientInstance
-from pocketmq.spark import offsets, topics
+from pocketmq.spark import offsets
 from pocketmq.spark.decoding import decode_records
+from pocketmq.spark.filtering import Expression
 from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.planning import planned_ranges
 from pocketmq.spark.pulling import pulled_parts
 from pocketmq.spark.repeats import RepeatFilter, repeat_filters
 from pocketmq.transport.runtime import run
@@ -46,19 +48,24 @@ class MessageReader(DataSourceReader):
 
     async def _partitions(self) -> list[InputPartition]:
         options = self._options
-        start = offsets.starting(options.starting_offsets)
-        end = offsets.ending(options.ending_offsets)
         async with ClientInstance(options.namesrv_addr) as instance:
-            queues = await topics.queues_to_read(instance, options.topics)
-            ends = await topics.queue_ends(instance, queues)
-            whole = offsets.ranges(start, end, ends, fail_on_data_loss=options.fail_on_data_loss)
+            wanted = await self._ranges(instance)
             filters = None
             if options.drop_repeats:  # read last: what is committed by then lies in the ranges
-                filters = await repeat_filters(instance, options, options.topics)
+                names = {r.queue.topic for r in wanted}
+                filters = await repeat_filters(instance, options, names)
+        pieces = offsets.split(wanted, options.min_partitions, options.max_records_per_partition)
         return [
             RangePartition(r, None if filters is None else filters.of_queue(r.queue))
-            for r in offsets.split(whole, options.min_partitions)
+            for r in pieces
         ]
+
+    async def _ranges(self, instance: ClientInstance) -> list[Range]:
+        return await planned_ranges(instance, self._options)
+
+    @property
+    def _expression(self) -> Expression:
+        return self._options.expression
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, as record batches.
@@ -70,13 +77,15 @@ class MessageReader(DataSourceReader):
         if not isinstance(partition, RangePartition):
             return  # there is nothing to read: Spark then makes one task of nothing
         wanted, options = partition.wanted, self._options
-        for part in pulled_parts(options, wanted):
+        expression = self._expression
+        for part in pulled_parts(options, wanted, expression):
             batch = decode_records(
                 part,
                 wanted.queue.broker_name,
                 with_properties=options.include_properties,
                 offset_end=wanted.end,
                 repeats=partition.repeats,
+                tags=expression.tags,
             )
             if batch.num_rows:
                 yield batch

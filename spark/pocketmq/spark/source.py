@@ -68,11 +68,14 @@ class MessageSource(DataSource):
         Raises:
             SchemaError: a schema was given, and it is not that of messages.
         """
-        from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
-
         check_batch_read(self.options)
         options = read_options(self.options)
         _check_columns(schema, options)
+        return self._reader(options)
+
+    def _reader(self, options: ReadOptions) -> DataSourceReader:
+        from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
+
         return MessageReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -108,6 +111,15 @@ class MessageSource(DataSource):
             raise SchemaError("option routing=key needs the column 'keys'")
         queues, writer = run(_target(options))
         return MessageWriter(options, schema, queues, writer)
+
+
+class PushingSource(MessageSource):
+    """The source for a session in which conditions may be pushed (see `register`)."""
+
+    def _reader(self, options: ReadOptions) -> DataSourceReader:
+        from pocketmq.spark.pushing_reader import PushingReader
+
+        return PushingReader(options)
 
 
 def _check_columns(schema: StructType, options: ReadOptions) -> None:

@@ -55,6 +55,18 @@ STREAM_ONLY = frozenset(StreamOptions.__struct_encode_fields__) - frozenset(
     ReadOptions.__struct_encode_fields__
 )
 
+BATCH_ONLY = frozenset(
+    {
+        "subscribepattern",
+        "assign",
+        "startingtimestamp",
+        "startingoffsetsbytimestamp",
+        "maxrecordsperpartition",
+        "droprepeats",
+    }
+)
+"""Options of a batch read that a stream does not have, in small letters."""
+
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """Reads the options of a stream.
@@ -64,6 +76,8 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """
     if ending := sorted(name for name in given if name.lower().startswith("ending")):
         raise OptionError(f"option {ending[0]!r}: a stream has no end; it is for batch reads")
+    if batch_only := sorted(name for name in given if name.lower() in BATCH_ONLY):
+        raise OptionError(f"option {batch_only[0]!r} is for batch reads only, not for streams")
     options = read_options_of(StreamOptions, given)
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:

@@ -1,0 +1,69 @@
+"""What the broker is asked to leave out: an expression on tags, or in SQL92 on properties."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pocketmq.spark.errors import OptionError
+
+ALL = "*"
+TAG, SQL92 = "TAG", "SQL92"
+_NO_TAG = re.compile(r"[\s=<>()']")
+
+
+class Expression(NamedTuple):
+    """An expression for pulls.
+
+    Attributes:
+        text: as RocketMQ's subscriptions have it.
+        kind: `TAG` or `SQL92`.
+    """
+
+    text: str = ALL
+    kind: str = TAG
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.kind == TAG and self.text == ALL
+
+    @property
+    def tags(self) -> frozenset[str] | None:
+        """The tags that are wanted; None if it does not go by tags."""
+        if self.kind != TAG or self.takes_all:
+            return None
+        return frozenset(self.text.split("||"))
+
+
+def read_expression(text: str, kind: str) -> Expression:
+    """Reads the options ``filter`` and ``expressionType``.
+
+    Raises:
+        OptionError: the kind is unknown, or a tag cannot be one.
+    """
+    kind = kind.upper()
+    if kind not in (TAG, SQL92):
+        raise OptionError(f"option 'expressionType' is {kind!r}; it is {TAG} or {SQL92}")
+    text = text.strip()
+    if not text or text == ALL:
+        return Expression()
+    if kind == SQL92:
+        return Expression(text, SQL92)
+    tags = [tag.strip() for tag in text.split("||")]
+    if wrong := [tag for tag in tags if not tag or _NO_TAG.search(tag)]:
+        raise OptionError(
+            f"option 'filter' is {text!r}, and {wrong[0]!r} is no tag: tags are written as "
+            f"'new || paid'; for a condition on properties set expressionType=SQL92"
+        )
+    return Expression("||".join(tags))
+
+
+def of_tags(tags: frozenset[str]) -> Expression | None:
+    """The expression for some tags; None if it cannot be written."""
+    if not tags or any(not t or t != t.strip() or t == ALL or "|" in t for t in tags):
+        return None
+    return Expression("||".join(sorted(tags)))
+
+
+ALL_MESSAGES = Expression()
