@@ -91,3 +91,41 @@ def created_topic(namesrv: str, topic: str, queues: int) -> None:
             await queues_to_write(instance, topic, queues)
 
     run(create())
+
+
+def write_batches(namesrv: str, *batches: Any, **options: str) -> list[Any]:
+    """Writes record batches by the source's own writer, each as a task, and commits.
+
+    That is what Spark does, without Spark: for the many cases for which it would take too long.
+    """
+    writer = writer_of(namesrv, batches[0].schema, **options)
+    messages = [writer.write(iter([batch])) for batch in batches]
+    writer.commit(messages)
+    return messages
+
+
+def writer_of(namesrv: str, schema: Any, **options: str) -> Any:
+    """The source's writer for rows of an Arrow schema."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from pocketmq.spark.source import MessageSource
+
+    source = MessageSource({"namesrvAddr": namesrv, **options})
+    return source.writer(from_arrow_schema(schema), overwrite=False)
+
+
+def read_rows(namesrv: str, topic: str, **options: str) -> list[dict[str, Any]]:
+    """All rows of a topic, by the source's own reader; properties as a dictionary."""
+    from pocketmq.spark.options import read_options
+    from pocketmq.spark.reader import MessageReader
+
+    reader = MessageReader(read_options({"namesrvAddr": namesrv, "subscribe": topic, **options}))
+    rows = [
+        row
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ]
+    for row in rows:
+        row["properties"] = dict(row.get("properties") or ())
+    return rows

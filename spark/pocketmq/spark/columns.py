@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pocketmq.spark.encoding import Columns
 from pocketmq.spark.errors import RowError, SchemaError, nearest
+from pocketmq.spark.plain_sending import Delays
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -21,6 +23,9 @@ SHARDING_KEY = "shardingKey"
 PROPERTIES = "properties"
 QUEUE_ID = "queueId"
 BROKER_NAME = "brokerName"
+TOPIC = "topic"
+DELAY_LEVEL = "delayLevel"
+DELIVER_AT = "deliverAt"
 
 ALIASES = {"body": VALUE, "key": KEYS, "tag": TAGS}
 """Other names of columns: those of Kafka's and of the older RocketMQ source."""
@@ -33,6 +38,9 @@ COLUMN_TYPES = {
     PROPERTIES: ("map<string,string>",),
     QUEUE_ID: ("int", "bigint"),
     BROKER_NAME: ("string",),
+    TOPIC: ("string",),
+    DELAY_LEVEL: ("int", "bigint"),
+    DELIVER_AT: ("timestamp", "bigint"),
 }
 
 
@@ -75,10 +83,10 @@ class RowReader:
     """Takes the columns of messages out of record batches.
 
     Args:
-        value_size_max: bytes of one message's body.
+        value_size_max: bytes of one message's body; None for no bound.
     """
 
-    def __init__(self, value_size_max: int) -> None:
+    def __init__(self, value_size_max: int | None) -> None:
         self._value_size_max = value_size_max
         self._rows_before = 0
 
@@ -123,13 +131,35 @@ class RowReader:
                 "its value is empty, which brokers refuse: filter such rows out, or give them at "
                 "least one byte",
             )
-        if size > self._value_size_max:
+        if self._value_size_max is not None and size > self._value_size_max:
             row = int(np.argmax(np.array(sizes)))
             raise RowError(
                 self._rows_before + row,
                 f"its value has {size} bytes, the limit is {self._value_size_max}: send it in "
-                f"parts, or raise maxMessageSize here and on the brokers",
+                f"parts, raise maxMessageSize here and on the brokers, or name a largeRowTopic",
             )
+
+
+def delays_of(batch: Any) -> Delays | None:
+    """When the rows of a batch want to be delivered; None if all of them want it at once."""
+    names = batch.schema.names
+    if DELAY_LEVEL not in names and DELIVER_AT not in names:
+        return None
+    none = np.zeros(batch.num_rows, np.int64)
+    levels = _numbers(batch[DELAY_LEVEL]) if DELAY_LEVEL in names else none
+    at_ms = none
+    if DELIVER_AT in names:
+        column = batch[DELIVER_AT]
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        at_ms = _numbers(column)
+    delays = Delays(levels, at_ms)
+    return delays if delays.is_set.any() else None
+
+
+def _numbers(column: Any) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return numbers
 
 
 def _text(column: Any) -> Any:

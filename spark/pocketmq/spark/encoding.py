@@ -293,8 +293,8 @@ def _map_properties(column: Any, left_out: Sequence[str]) -> Any:
         index = int(np.argmax(is_delay))
         raise RowError(
             int(row_of[index]),
-            f"its property {names[index].as_py()} asks for a delayed delivery, which a Spark write "
-            f"cannot give: drop the property, or send such messages with a Producer",
+            f"its property {names[index].as_py()} asks for a delayed delivery: drop the property, "
+            f"and use the column delayLevel or deliverAt if that is wanted",
         )
     entries = pc.binary_join_element_wise(
         names.cast(pa.binary()), _NAME_END, values.cast(pa.binary()), _VALUE_END, b""

@@ -49,7 +49,9 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
-        topic: where the rows go.
+        topic: where the rows go; without it the column topic of each row says so.
+        large_row_topic: where rows go whose value is above maxMessageSize; without it they fail
+            the job.
         producer_group: named in each request.
         routing: `auto` (by the column queueId or shardingKey if there is one, else in turn),
             `key` (by hash of the column keys) or `roundRobin`.
@@ -67,7 +69,8 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """
 
     namesrv_addr: str = ""
-    topic: str
+    topic: str = ""
+    large_row_topic: str = ""
     producer_group: str = "pocketmq-spark"
     routing: str = "auto"
     send_timeout_ms: int = 30_000
@@ -182,8 +185,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
             f"option 'batchBytes' is {options.batch_bytes}, more than {BATCH_BYTES_MAX} do not "
             f"fit a frame"
         )
-    _check_topic(options.topic)
-    _check_topic(options.commit_topic)
+    for topic in (options.topic, options.large_row_topic, options.commit_topic):
+        if topic:
+            _check_topic(topic)
     if options.writer_id:
         _check_writer_id(options.writer_id)
     return options
@@ -228,8 +232,6 @@ def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
         if option in taken and taken[option] != value:
             raise OptionError(f"option {option!r} is given twice, as {name!r} too")
         taken[option] = value
-    if topic_name not in taken and topic_name == "topic":
-        raise OptionError(f"option {topic_name!r} is missing: .option({topic_name!r}, 'Orders')")
     taken.setdefault("namesrvAddr", os.environ.get(NAMESRV_VARIABLE, ""))
     if not taken["namesrvAddr"].strip():
         raise OptionError(

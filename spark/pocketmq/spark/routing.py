@@ -50,7 +50,13 @@ def by_queue(queues: Ints) -> Routed:
 
 def by_hash(keys: Any, queue_count: int) -> Routed:
     """Equal keys to the same queue: the one that Java's and this project's selectors choose."""
-    return by_queue(np.abs(java_hashes(keys).astype(np.int64)) % queue_count)
+    return by_queue(hashed(keys, queue_count))
+
+
+def hashed(keys: Any, queue_count: int) -> Ints:
+    """The queue of each key, see `by_hash`."""
+    queues: Ints = np.abs(java_hashes(keys).astype(np.int64)) % queue_count
+    return queues
 
 
 def java_hashes(texts: Any) -> npt.NDArray[np.int32]:

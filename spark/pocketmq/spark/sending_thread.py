@@ -7,16 +7,37 @@ timers have to be served meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from threading import Condition, Thread
+from typing import Any
 
+import msgspec
 from typing_extensions import Self
 
 from pocketmq.client.instance import ClientInstance
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.client.producer import Producer
+from pocketmq.client.sending import RETRY_CODES
+from pocketmq.protocol.errors import OperatingError, ResponseError
+from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.spark.commits import Places
 from pocketmq.spark.options import WriteOptions
-from pocketmq.spark.sending import BulkSender, Chunk, Sent
+from pocketmq.spark.plain_sending import DIVERTED_SIZE_MAX
+from pocketmq.spark.sending import (
+    RETRY_PAUSE_S,
+    RETRY_PAUSE_S_MAX,
+    BulkSender,
+    Chunk,
+    Sent,
+)
+from pocketmq.spark.topics import queues_to_write
 from pocketmq.transport.runtime import run
+
+Sending = Callable[[], Coroutine[Any, Any, None]]
+
+MESSAGE_OVERHEAD = 512
+"""Bytes that a message sent by itself counts for beside its body."""
 
 
 class SendingThread:
@@ -26,21 +47,23 @@ class SendingThread:
 
     Args:
         options: of the write.
-        queues: all that may be written.
+        queues: all of the topic that may be written; none if each row names its topic.
     """
 
     def __init__(self, options: WriteOptions, queues: Sequence[MessageQueue]) -> None:
         self._options, self._queues = options, queues
+        self._senders: dict[str, BulkSender] = {}
+        self._plain_rows: Counter[MessageQueue] = Counter()
+        self._is_up = False
         self._changed = Condition()
         self._under_way_bytes = 0
         self._error: BaseException | None = None
-        self._sender: BulkSender | None = None
         self._thread = Thread(target=self._run, name="pocketmq-sender", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         with self._changed:
-            self._changed.wait_for(lambda: self._sender is not None or self._error is not None)
+            self._changed.wait_for(lambda: self._is_up or self._error is not None)
         if self._error is not None:
             self._thread.join()
             raise self._error
@@ -51,24 +74,50 @@ class SendingThread:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 
-    @property
-    def sender(self) -> BulkSender:
-        """What sends; only for questions, it belongs to the thread."""
-        assert self._sender is not None, "used inside `with`"
-        return self._sender
+    def sender_of(self, topic: str) -> BulkSender:
+        """What sends to a topic; only for questions, it belongs to the thread.
+
+        Raises:
+            MissingTopicError: it does not exist and is not to be created.
+            OperatingError: none of its brokers can be reached.
+        """
+        sender = self._senders.get(topic)
+        if sender is None:
+            sender = asyncio.run_coroutine_threadsafe(self._open(topic), self._loop).result()
+        return sender
 
     @property
     def instance(self) -> ClientInstance:
         """The client instance of the thread."""
         return self._instance
 
-    def submit(self, chunk: Chunk) -> None:
+    def submit(self, sender: BulkSender, chunk: Chunk) -> None:
         """Sends a chunk soon; waits while more than `inFlightBytes` are under way.
 
         Raises:
             OperatingError: an earlier chunk could not be sent.
         """
         size = len(chunk.messages.data)
+        self._reserve(size)
+        self._loop.call_soon_threadsafe(self._begin, partial(sender.send, chunk), size)
+
+    def submit_message(self, message: Message, queue: MessageQueue | None) -> None:
+        """Sends a message by itself soon; waits as `submit` does.
+
+        Args:
+            message: to be sent.
+            queue: where to; None for any.
+
+        Raises:
+            OperatingError: an earlier one could not be sent.
+        """
+        size = len(message.body) + MESSAGE_OVERHEAD
+        self._reserve(size)
+        self._loop.call_soon_threadsafe(
+            self._begin, partial(self._send_message, message, queue), size
+        )
+
+    def _reserve(self, size: int) -> None:
         limit = self._options.in_flight_bytes
         with self._changed:
             self._changed.wait_for(
@@ -80,7 +129,6 @@ class SendingThread:
             )
             self._raise_error()
             self._under_way_bytes += size
-        self._loop.call_soon_threadsafe(self._begin, chunk)
 
     def finish(self) -> Sent:
         """Waits until everything is stored.
@@ -91,7 +139,13 @@ class SendingThread:
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None or self._under_way_bytes == 0)
             self._raise_error()
-        return self.sender.sent
+        rows, unconfirmed_rows, places = Counter(self._plain_rows), 0, Places()
+        for sender in self._senders.values():
+            sent = sender.sent
+            rows.update(sent.rows_by_queue)
+            unconfirmed_rows += sent.unconfirmed_rows
+            places |= sent.places
+        return Sent(rows, unconfirmed_rows, places)
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -111,30 +165,68 @@ class SendingThread:
         self._tasks: set[asyncio.Task[None]] = set()
         async with ClientInstance(self._options.namesrv_addr) as instance:
             self._instance = instance
-            sender = BulkSender(instance, self._options, self._queues)
-            await sender.meet_brokers()
-            with self._changed:
-                self._sender = sender
-                self._changed.notify_all()
-            await self._stopping.wait()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._queues:
+                await self._add(self._options.topic, self._queues)
+            options = self._options
+            producer = Producer(
+                options.producer_group,
+                instance=instance,
+                send_timeout_ms=options.send_timeout_ms,
+                max_message_size=max(options.max_message_size, DIVERTED_SIZE_MAX),
+                retry_times_when_send_failed=options.retry_times_when_send_failed,
+            )
+            async with producer:
+                self._producer = producer
+                with self._changed:
+                    self._is_up = True
+                    self._changed.notify_all()
+                await self._stopping.wait()
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self, chunk: Chunk) -> None:
-        task = self._loop.create_task(self._send(chunk))
+    async def _open(self, topic: str) -> BulkSender:
+        queues = await queues_to_write(self._instance, topic, self._options.create_topic_queues)
+        return await self._add(topic, queues)
+
+    async def _add(self, topic: str, queues: Sequence[MessageQueue]) -> BulkSender:
+        options = msgspec.structs.replace(self._options, topic=topic)
+        sender = BulkSender(self._instance, options, queues)
+        await sender.meet_brokers()
+        self._senders[topic] = sender
+        return sender
+
+    async def _send_message(self, message: Message, queue: MessageQueue | None) -> None:
+        pause_s = RETRY_PAUSE_S
+        attempts_left = self._options.retry_times_when_send_failed if queue is not None else 0
+        while True:
+            try:
+                result = await self._producer.send(message, queue=queue)
+            except OperatingError as e:
+                is_final = isinstance(e, ResponseError) and e.code not in RETRY_CODES
+                if is_final or attempts_left == 0:
+                    raise
+            else:
+                self._plain_rows[result.queue] += 1
+                return
+            attempts_left -= 1
+            await self._instance.clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
+
+    def _begin(self, sending: Sending, size: int) -> None:
+        task = self._loop.create_task(self._send(sending, size))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send(self, chunk: Chunk) -> None:
+    async def _send(self, sending: Sending, size: int) -> None:
         try:
             if self._error is None:
-                await self.sender.send(chunk)
+                await sending()
         except Exception as e:  # noqa: BLE001 (the border of the thread: the caller gets it)
             self._fail(e)
         finally:
             with self._changed:
-                self._under_way_bytes -= len(chunk.messages.data)
+                self._under_way_bytes -= size
                 self._changed.notify_all()
 
     def _fail(self, error: Exception) -> None:

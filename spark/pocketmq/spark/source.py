@@ -100,13 +100,18 @@ class MessageSource(DataSource):
             MissingTopicError: the topic does not exist and is not to be created.
             OperatingError: the cluster cannot be asked.
         """
-        from pocketmq.spark.columns import check_schema
+        from pocketmq.spark.columns import TOPIC, check_schema
         from pocketmq.spark.writer import MessageWriter
 
         options = write_options(self.options)
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use .mode('append')")
         check_schema(schema)
+        if not options.topic and TOPIC not in schema.names:
+            raise OptionError(
+                "option 'topic' is missing: .option('topic', 'Orders'), or give each row its topic "
+                "in a column 'topic'"
+            )
         if options.routing == "key" and not {"key", "keys"} & set(schema.names):
             raise SchemaError("option routing=key needs the column 'keys'")
         queues, writer = run(_target(options))
@@ -134,7 +139,12 @@ def _check_columns(schema: StructType, options: ReadOptions) -> None:
 
 async def _target(options: WriteOptions) -> tuple[list[MessageQueue], Writer | None]:
     async with ClientInstance(options.namesrv_addr) as instance:
-        queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
+        queues = []
+        if options.topic:
+            queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
+        if options.large_row_topic:  # it has to be there before the job starts, too
+            side_topic, create_queues = options.large_row_topic, options.create_topic_queues
+            await queues_to_write(instance, side_topic, create_queues)
         if not options.is_marked:
             return queues, None
         writer_id = options.writer_id or new_writer_id()

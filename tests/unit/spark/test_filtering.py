@@ -17,7 +17,7 @@ def test_everything(text: str) -> None:
 def test_tags() -> None:
     expression = read_expression(" new ||paid", TAG)
     assert expression == Expression("new||paid", TAG)
-    assert expression.tags == {"new", "paid"}
+    assert expression.tags == frozenset({"new", "paid"})
     assert not expression.takes_all
 
 

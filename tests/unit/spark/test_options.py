@@ -56,7 +56,6 @@ def test_the_name_servers_can_come_from_the_environment(monkeypatch: pytest.Monk
         ({"topic": "T", "retryTimesWhenSendFailed": "-1"}, "must be at least 0"),
         ({"topic": "T", "routing": "keys"}, "did you mean 'key'"),
         ({"topic": "a b"}, "illegal"),
-        ({}, "option 'topic' is missing"),
         ({"topic": "T", "subscribe": "U"}, "given twice"),
         ({"topic": "T", "kafka.bootstrap.servers": "x"}, "given by 'namesrvAddr'"),
         ({"topic": "T", "namesrvAddr": "nowhere"}, "option 'namesrvAddr'"),

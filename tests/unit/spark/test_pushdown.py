@@ -18,7 +18,7 @@ if not hasattr(ds, "EqualTo"):
 
 from pocketmq.spark.pushdown import CLOCK_STEP_MS_MAX, Pushed  # noqa: E402
 
-COMPARISONS = {
+COMPARISONS: dict[Any, Any] = {
     ds.EqualTo: lambda a, b: a == b,
     ds.EqualNullSafe: lambda a, b: a == b,
     ds.GreaterThan: lambda a, b: a > b,
