@@ -313,7 +313,7 @@ class SimulatedDisk(Files):
             self._log("link", name, inode=self._new_inode())
         super().create(path, data)
 
-    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         if self.is_off:
             return
         fault = self._point("write", path)

@@ -18,6 +18,9 @@ FRAME_SIZE_MAX = 16 * 1024 * 1024
 SMALL_CHUNK_SIZE = 1024
 """Chunks below this size are gathered: one by one, tiny ones would cost 30 times their size."""
 
+LARGE_FRAME_SIZE = 256 * 1024
+"""From this size on the bodies of frames are not copied more often than need be."""
+
 PREFIX_SIZE = 4
 
 _LENGTHS = struct.Struct(">ii")
@@ -94,6 +97,9 @@ class FrameParser:
         if self._chunks:
             if self._missing > 0:
                 return None
+            command = self._large_command()
+            if command is not None:
+                return command
             self._buffer = b"".join((self._buffer[self._position :], *self._chunks))
             self._position = 0
             self._chunks.clear()
@@ -119,6 +125,36 @@ class FrameParser:
         body_start = start + 8 + header_size
         self._position = end = start + 4 + size
         return decode(buffer[start + 8 : body_start], buffer[body_start:end])
+
+    def _large_command(self) -> Command | None:
+        """The command of a large frame that is complete, its body put together by one copy.
+
+        None if the frame is not of that kind: it is small or garbled, it does not end in the last
+        chunk, or its header did not come whole in the first one.
+        """
+        first, start, chunks = self._buffer, self._position, self._chunks
+        if len(first) - start < 8:
+            return None
+        size, mark = _LENGTHS.unpack_from(first, start)
+        header_start = start + 8
+        body_start = header_start + (mark & _HEADER_SIZE_MASK)
+        decode = DECODERS.get(mark >> 24 & 0xFF)
+        last_size = len(chunks[-1])
+        excess = len(first) - start + sum(map(len, chunks)) - 4 - size
+        if (
+            not LARGE_FRAME_SIZE <= size <= self.frame_size_max - PREFIX_SIZE
+            or not 0 <= excess < last_size
+            or body_start > len(first)
+            or decode is None
+        ):
+            return None
+        last = memoryview(chunks[-1])
+        end = last_size - excess
+        body = b"".join((memoryview(first)[body_start:], *chunks[:-1], last[:end]))
+        self._buffer, self._position = bytes(last[end:]), 0
+        self._chunks = []
+        self._missing = 0
+        return decode(first[header_start:body_start], body)
 
     def _refuse(self, size: int, header_size: int) -> NoReturn:
         if not 4 <= size <= self.frame_size_max - PREFIX_SIZE:

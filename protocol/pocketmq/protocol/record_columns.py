@@ -61,7 +61,7 @@ def parts_at(data: bytes | bytearray | memoryview, at: Ints, size: int) -> Bytes
     return rows
 
 
-def put_at(data: bytearray, at: Ints, rows: Bytes) -> None:
+def put_at(data: bytearray | memoryview, at: Ints, rows: Bytes) -> None:
     """Writes each row at its place; one row for all if there is only one."""
     size = rows.shape[-1]
     everywhere = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))

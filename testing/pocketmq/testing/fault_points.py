@@ -154,7 +154,7 @@ class FaultyFiles(Files):
 
     is_full = False
 
-    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         """As `Files.write`, while there is room."""
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))

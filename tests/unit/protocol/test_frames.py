@@ -40,6 +40,30 @@ def parse(*chunks: bytes) -> list[Command]:
     return out
 
 
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_large_frames_are_whole_wherever_the_stream_is_cut(seed: int, looks: bool) -> None:
+    """With and without a look between two chunks: a held connection is fed without one."""
+    chance = random.Random(seed)
+    large = frames.LARGE_FRAME_SIZE
+    bodies = [
+        chance.randbytes(chance.choice([0, 9, large - 50, large, 2 * large + 7])) for _ in range(4)
+    ]
+    stream = b"".join(frames.encode(Command(1, i, body=body)) for i, body in enumerate(bodies))
+    parser = FrameParser()
+    found: list[bytes] = []
+    at = 0
+    while at < len(stream):
+        size = chance.choice([1, 5, 60, 1000, 100_000, 262_144, 300_000])
+        parser.feed(stream[at : at + size])
+        at += size
+        while (looks or at >= len(stream)) and (command := parser.next_command()) is not None:
+            assert command.opaque == len(found)
+            found.append(command.body)
+    assert found == bodies
+    assert (parser.buffered_size, parser.missing_size) == (0, 0)
+
+
 def route_request(codec: Codec) -> Command:
     return Command(105, 7, language=0, codec=codec, header=RouteRequest(topic="TopicA"))
 

@@ -78,9 +78,7 @@ class BulkHandlers:
         first = queue_log.next_offset
         count = len(layout.starts)
         stamp = self._store.store_time(queue_log)
-        records, entries = placed(
-            layout, first, queue_log.next_physical_offset, stamp, self._store_host
-        )
+        records, entries = placed(layout, queue_log, stamp, self._store_host)
 
         def stored(error: OperatingError | None) -> None:
             if error is None:

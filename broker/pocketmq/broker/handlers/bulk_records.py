@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.segment import ENTRY_SIZE, POSITION_MASK
 from pocketmq.broker.store.tags import TAGS_MARK, encoded_tags_code
 from pocketmq.protocol.codes import ResponseCode
@@ -40,6 +41,8 @@ Flags = npt.NDArray[np.bool_]
 _SIZE = struct.Struct(">I")
 _ENTRIES = np.dtype([("place", ">i8"), ("size", ">i4"), ("code", ">i8")])
 assert _ENTRIES.itemsize == ENTRY_SIZE
+
+CACHE_LINE = 64
 
 SHORT_PROPERTIES_SIZE_MAX = 256
 """Properties up to this size are looked at together, longer ones one by one."""
@@ -116,19 +119,22 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
 
 
 def placed(
-    layout: Layout, first_offset: int, first_place: int, store_timestamp: int, store_host: bytes
-) -> tuple[bytearray, bytes]:
+    layout: Layout, queue_log: QueueLog, store_timestamp: int, store_host: bytes
+) -> tuple[memoryview, bytes]:
     """The records with what only the broker knows filled in, and their index entries.
+
+    The records stand in memory as they will in the file with regard to the lines of the CPU's
+    cache: the system's copy takes half the time then.
 
     Args:
         layout: the records.
-        first_offset: queue offset of the first one.
-        first_place: its physical offset.
+        queue_log: that they are appended to next.
         store_timestamp: milliseconds since the epoch.
         store_host: the broker's encoded IPv4 address.
     """
     starts, count = layout.starts, len(layout.starts)
-    data = bytearray(layout.records)
+    data = _like_in_file(layout.records, queue_log.next_file_position)
+    first_offset, first_place = queue_log.next_offset, queue_log.next_physical_offset
     log = first_place & ~POSITION_MASK
     # As `physical_offset` does it for one record.
     physical = log + ((first_place & POSITION_MASK) + starts & POSITION_MASK)
@@ -144,6 +150,15 @@ def placed(
     if layout.codes is not None:
         entries["code"] = layout.codes
     return data, entries.tobytes()
+
+
+def _like_in_file(records: memoryview, position: int) -> memoryview:
+    """A copy whose address is, modulo a cache line, its position in the file."""
+    room = np.empty(len(records) + CACHE_LINE, np.uint8)
+    start = (position - room.ctypes.data) % CACHE_LINE
+    data = room[start : start + len(records)]
+    data[:] = np.frombuffer(records, np.uint8)
+    return data.data
 
 
 def _bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:

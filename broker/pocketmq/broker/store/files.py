@@ -79,7 +79,7 @@ class Files:
         self._keep(str(path), handle)
         self.write(path, 0, data)
 
-    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes all of the data at a position.
 
         Raises:

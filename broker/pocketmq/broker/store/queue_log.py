@@ -104,7 +104,7 @@ class QueueLog(ReadableLog):
         self.synced_base = self.segments[-1].base_position if self.segments else -1
         self.unverified_end = end_offset
         self.opened_position, self.opened_offset = end_position, end_offset
-        self._records: list[bytes | bytearray] = []
+        self._records: list[bytes | memoryview] = []
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []
         self._is_torn = False
@@ -115,6 +115,12 @@ class QueueLog(ReadableLog):
     def next_physical_offset(self) -> int:
         """Where the next appended record will stand."""
         return self.number << POSITION_BITS | self.next_position & POSITION_MASK
+
+    @property
+    def next_file_position(self) -> int:
+        """Where in its file the next appended record will stand, unless it begins a new one."""
+        begin = self._active.base_position if self._active is not None else self.next_position
+        return self.next_position - begin + HEADER_SIZE
 
     @property
     def has_pending(self) -> bool:
@@ -134,7 +140,7 @@ class QueueLog(ReadableLog):
             self._waiting.append(waiter)
 
     def append_many(
-        self, records: bytes | bytearray, entries: bytes, count: int, waiter: Waiter | None
+        self, records: bytes | memoryview, entries: bytes, count: int, waiter: Waiter | None
     ) -> None:
         """Takes many records back to back, with their index entries ready-made."""
         self._records.append(records)

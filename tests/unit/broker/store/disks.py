@@ -64,7 +64,7 @@ class FailingFiles(Files):
             self.countdown = None
         return True
 
-    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         if self._is_due():
             super().write(path, position, data[: int(len(data) * self.part)])
             raise OSError(self.error, os.strerror(self.error), str(path))

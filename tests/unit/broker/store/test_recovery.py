@@ -34,7 +34,7 @@ class NotedFiles(Files):
         self.done: list[tuple[object, ...]] = []
         self.is_failing = False
 
-    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         super().write(path, position, data)
         self.done.append(("write", path, position, bytes(data)))
 
