@@ -77,7 +77,7 @@ func TestWhatCannotBeBilledEndsAmongTheDeadLetters(t *testing.T) {
 	}
 	// Sixteen retries, 10 s to 2 h apart: this consumer gets real time for each.
 	mq.ask(t, "POST", "/clock/advance", map[string]any{
-		"hours":     6,
+		"days":      1,
 		"until":     map[string]string{"deadLettersOf": Group},
 		"timeoutMs": 60_000,
 	}, nil)

@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker.store.errors import DirectoryInUseError
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import ConfigError, OperatingError
 
@@ -26,6 +27,10 @@ BROKERS_MAX = 26
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
 LOOPBACK = "127.0.0.1"
+
+
+NAMESRV_OPTIONS = "`up` takes --namesrv-port, and 0 is any free one"
+BROKER_OPTIONS = "`up` takes --broker-port, and 0 is any free one, and --data or --memory"
 
 
 class ClusterOptions(NamedTuple):
@@ -117,21 +122,20 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
     options.check()
     options.data.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        name_server = await stack.enter_async_context(
-            NameServer(
-                NamesrvConfig(
-                    listen_port=options.namesrv_port,
-                    bind_address=options.host,
-                    kv_config_path=options.kv_config_path(),
-                )
-            )
+        config = NamesrvConfig(
+            listen_port=options.namesrv_port,
+            bind_address=options.host,
+            kv_config_path=options.kv_config_path(),
         )
+        with in_options(NAMESRV_OPTIONS):
+            name_server = await stack.enter_async_context(NameServer(config))
         addresses = {}
         if options.brokers == 1:
             settings = broker_settings(options, 0, name_server.address)
-            broker = await stack.enter_async_context(
-                Broker(msgspec.convert(settings, BrokerConfig))
-            )
+            with in_options(BROKER_OPTIONS):
+                broker = await stack.enter_async_context(
+                    Broker(msgspec.convert(settings, BrokerConfig))
+                )
             addresses[broker.config.broker_name] = broker.address
         else:
             started = await asyncio.gather(
@@ -146,6 +150,19 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
                     raise one
                 addresses[one[0]] = one[1]
         yield ClusterAddresses(name_server.address, addresses)
+
+
+@contextlib.contextmanager
+def in_options(remedy: str) -> Iterator[None]:
+    """Tells what stands in the way of a start together with the options that help.
+
+    Raises:
+        ConfigError: for a port or a directory that is in use.
+    """
+    try:
+        yield
+    except (ConfigError, DirectoryInUseError, OSError) as e:
+        raise ConfigError(f"{e}; {remedy}") from e
 
 
 async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> tuple[str, str]:
@@ -166,7 +183,9 @@ async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> 
     word, _, address = line.strip().partition(f"{name}=")
     if not word.startswith("up") or not address:
         code = await process.wait()
-        raise OperatingError(f"{name} did not start (exit code {code}): its reason is above")
+        raise OperatingError(
+            f"{name} did not start (exit code {code}): its reason is above; {BROKER_OPTIONS}"
+        )
     return name, address
 
 

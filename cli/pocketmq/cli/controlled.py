@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
-from pocketmq.cli.cluster import PORT_STEP, ClusterAddresses, ClusterOptions, rules_of_gateway
+from pocketmq.cli.cluster import (
+    BROKER_OPTIONS,
+    NAMESRV_OPTIONS,
+    PORT_STEP,
+    ClusterAddresses,
+    ClusterOptions,
+    in_options,
+    rules_of_gateway,
+)
 from pocketmq.protocol.errors import ConfigError
 
 EXTRA = {"starlette", "uvicorn", "anyio", "h11"}
@@ -74,7 +82,8 @@ async def controlled_cluster(
     }
     core = Core(cluster_settings(wanted, "pocketmq up"))
     async with AsyncExitStack() as stack:
-        await core.start()
+        with in_options(f"{NAMESRV_OPTIONS}; {BROKER_OPTIONS}"):
+            await core.start()
         stack.push_async_callback(core.stop)
         for index, place in enumerate(core.places.values()):
             rules = rules_of_gateway(options.gateway, options.broker_port_of(index))

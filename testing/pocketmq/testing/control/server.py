@@ -83,6 +83,7 @@ class ControlServer:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # Java's client asks for HTTP/2 each time, which would be warned of
             access_log=False,
             server_header=False,
             limit_concurrency=REQUESTS_MAX,

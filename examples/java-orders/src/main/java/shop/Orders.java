@@ -17,6 +17,7 @@ public final class Orders implements AutoCloseable {
   public Orders(String namesrv) throws Exception {
     producer = new DefaultMQProducer("orders");
     producer.setNamesrvAddr(namesrv);
+    producer.setSendMsgTimeout(30_000);
     producer.start();
   }
 

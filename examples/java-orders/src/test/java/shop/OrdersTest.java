@@ -59,7 +59,7 @@ final class OrdersTest {
       mq.ask(
           "POST",
           "/clock/advance",
-          "{\"hours\": 6, \"until\": {\"deadLettersOf\": \"" + Billing.GROUP + "\"},"
+          "{\"days\": 1, \"until\": {\"deadLettersOf\": \"" + Billing.GROUP + "\"},"
               + " \"timeoutMs\": 60000}");
     }
     assertEquals(17, attempts.get());

@@ -1,0 +1,236 @@
+"""`pocketmq up` as people start it: its options, its line, its end, and what stands in its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from integration.control_parts import Control
+from interop.clusters import POCKETMQ_UP, pocketmq_cluster
+from interop.processes import running
+
+from pocketmq.cli.main import app
+from pocketmq.protocol.errors import ConfigError
+
+COMMAND = (sys.executable, "-m", "pocketmq.cli.main", "up")
+ANY_PORTS = ("--namesrv-port", "0", "--broker-port", "0")
+TIMEOUT_S = 90.0
+
+
+def failed(*options: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Starts a cluster that does not start; its exit code and what it said."""
+    done = subprocess.run(
+        (*COMMAND, *options),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def test_a_program_is_told_where_it_is(tmp_path: Path) -> None:
+    command = [*COMMAND, *ANY_PORTS, "--data", str(tmp_path), "--brokers", "2", "--control", "0"]
+    with running([*command, "-o", "json"], re.compile(r"^\{.*\}$")) as line:
+        up = json.loads(line.group())
+        assert list(up["brokers"]) == ["broker-a", "broker-b"]
+        assert (up["up"], up["data"]) == (True, str(tmp_path))
+        control = Control(up["control"].removeprefix("http://"))
+        health = control.ok("GET", "/health")
+        assert health["namesrv"] == up["namesrv"]
+        assert {b["name"]: b["address"] for b in health["brokers"]} == up["brokers"]
+        control.ok("PUT", "/topics/Orders")
+        message = {"body": "later", "delayMs": 7_200_000}
+        control.ok("POST", "/topics/Orders/messages", {"messages": [message]})
+        control.ok("POST", "/clock/advance", {"hours": 2})
+        found = control.ok("GET", "/topics/Orders/messages?waitFor=1")["messages"]
+        assert [m["body"] for m in found] == ["later"]
+    with running([*command], POCKETMQ_UP) as line:
+        assert "broker-b=127.0.0.1:" in line.group()
+        url = re.search(r" control=http://(\S+) data=", line.group())
+        assert url is not None
+        kept = Control(url.group(1)).ok("GET", "/topics/Orders")
+        assert kept["messages"] == 1
+
+
+def test_it_stops_when_it_is_told_to_over_http() -> None:
+    with subprocess.Popen(
+        (*COMMAND, "--memory", *ANY_PORTS, "--control", "0", "-o", "json"),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        up = json.loads(process.stdout.readline())
+        answer = Control(up["control"].removeprefix("http://")).ask("POST", "/shutdown")
+        assert answer.status == 202
+        assert process.wait(TIMEOUT_S) == 0
+    assert not Path(up["data"]).exists()
+
+
+def test_it_stops_with_who_started_it() -> None:
+    with subprocess.Popen(
+        (*COMMAND, "--memory", *ANY_PORTS, "--stop-with-stdin"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline().startswith("up ")
+        process.stdin.close()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_without_control_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pocketmq.cli import main; "
+        "sys.exit(any(m.split('.')[0] in ('starlette', 'uvicorn') or m == 'pocketmq.testing'"
+        " for m in sys.modules))"
+    )
+    assert subprocess.run((sys.executable, "-c", script), check=False).returncode == 0
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "starlette.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'starlette'\", name='starlette')\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    code, said = failed("--memory", "--control", "0", *ANY_PORTS, environment={"PYTHONPATH": path})
+    assert code == 2
+    assert said == (
+        "pocketmq: --control needs starlette, which is not installed: "
+        "pip install 'pocketmq[control]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--clock", "virtual"), "--clock needs --control PORT"),
+        (("--control", "0", "--clock", "sundial"), "must be one of offset, virtual, system"),
+        (("--published", "--broker-port", "0"), "--published needs fixed ports"),
+        (("--brokers", "27"), "--brokers is 27: it must be between 1 and 26"),
+        (("--brokers", "27", "--control", "0"), "--brokers is 27: it must be between 1 and 26"),
+        (("--memory", "--data", "d"), "exclude each other"),
+    ],
+)
+def test_options_that_do_not_fit(options: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    where = () if "--data" in options else ("--data", str(tmp_path))
+    with pytest.raises(ConfigError, match=text):
+        app(["up", *options, *where], standalone_mode=False)
+
+
+@pytest.mark.parametrize("control", [(), ("--control", "0")], ids=["plain", "controlled"])
+def test_ports_in_use_are_named(control: tuple[str, ...], tmp_path: Path) -> None:
+    with taken_port() as port:
+        data = ("--data", str(tmp_path), *control)
+        _, said = failed("--namesrv-port", str(port), "--broker-port", "0", *data)
+        assert str(port) in said
+        assert "--namesrv-port" in said
+        _, said = failed("--namesrv-port", "0", "--broker-port", str(port), *data)
+        assert str(port) in said
+        assert "--broker-port" in said
+        if not control:
+            return
+        _, said = failed(*ANY_PORTS, "--data", str(tmp_path), "--control", str(port))
+        assert "choose another --control PORT" in said
+
+
+def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with pocketmq_cluster(data):
+        for further in ((), ("--control", "0"), ("--brokers", "2")):
+            _, said = failed(*ANY_PORTS, "--data", str(data), *further)
+            assert "in use by process" in said
+            assert "--data or --memory" in said
+
+
+# -- stopped in the middle of its start -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        (signal.SIGTERM, ("--brokers", "1")),
+        (signal.SIGINT, ("--brokers", "3")),
+        (signal.SIGTERM, ("--brokers", "2", "--control", "0")),
+    ],
+    ids=["one", "three", "controlled"],
+)
+def test_a_stop_in_the_middle_of_a_start_leaves_nothing(
+    number: signal.Signals, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    starting = tmp_path / "starting"
+    os.mkfifo(starting)
+    # A sitecustomize of the brokers' processes: they start and never register.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import asyncio\n"
+        "from pocketmq.broker.registration import Registration\n"
+        "async def never(self):\n"
+        f"    with open({str(starting)!r}, 'w') as pipe: pipe.write('x')\n"
+        "    await asyncio.Event().wait()\n"
+        "Registration.register = never\n"
+    )
+    data = tmp_path / "data"
+    with taken_port() as namesrv_port:
+        pass
+    brokers = int(options[1])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+        "TMPDIR": str(tmp_path),
+    }
+    process = subprocess.Popen(
+        (*COMMAND, "--namesrv-port", str(namesrv_port), "--broker-port", "0", "--data", str(data),
+         *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    group = process.pid
+    with open(os.open(starting, os.O_RDWR), "rb", buffering=0) as pipe:
+        for _ in range(brokers):
+            assert pipe.read(1) == b"x"
+    assert not is_free(namesrv_port)
+    process.send_signal(number)
+    printed, said = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, printed) == (1, "")
+    assert "stopped before it was up; nothing is left behind" in said
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+    assert is_free(namesrv_port)
+    with pocketmq_cluster(data, "--brokers", str(brokers)) as cluster:
+        assert len(cluster.brokers) == brokers

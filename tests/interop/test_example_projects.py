@@ -1,0 +1,62 @@
+"""The projects of `examples/` in other languages pass their own tests, on clusters they start."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from interop import go_probe, maven
+
+# The first run downloads what they depend on.
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TIMEOUT_S = 540
+
+
+@pytest.fixture
+def pocketmq(tmp_path: Path) -> str:
+    """The command `pocketmq` of this checkout, which is on no PATH."""
+    command = tmp_path / "pocketmq"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pocketmq.cli.main "$@"\n')
+    command.chmod(0o755)
+    return str(command)
+
+
+def run(project: str, pocketmq: str, *command: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=EXAMPLES / project,
+        env={**os.environ, "POCKETMQ": pocketmq},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+def test_a_java_project_tests_itself(pocketmq: str) -> None:
+    if reason := maven.missing_tools():
+        pytest.skip(reason)
+    reports = EXAMPLES / "java-orders" / "target" / "surefire-reports"
+    run("java-orders", pocketmq, "mvn", "-q", "-B", "test")
+    assert "Tests run: 3, Failures: 0, Errors: 0, Skipped: 0" in (
+        reports / "shop.OrdersTest.txt"
+    ).read_text("utf-8")
+
+
+def test_a_go_project_tests_itself(pocketmq: str) -> None:
+    if reason := go_probe.missing_tools():
+        pytest.skip(reason)
+    assert run("go-orders", pocketmq, "gofmt", "-l", ".") == ""
+    output = run("go-orders", pocketmq, "go", "test", "-count=1", "-v", "./...")
+    assert output.count("--- PASS") == 3
