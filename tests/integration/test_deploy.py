@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+TESTING: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose-testing.yml").read_text())
 BROKERS = sorted(name for name in SERVICES if name.startswith("broker-"))
 NAMESRVS = sorted(name for name in SERVICES if name.startswith("namesrv-"))
 SERVERS = BROKERS + NAMESRVS
@@ -126,6 +127,36 @@ def test_a_health_check_asks_the_server_itself(service: str) -> None:
     assert split_address(asked) == ("127.0.0.1", listen_port(service))
 
 
+def test_the_cluster_for_tests_is_reached_by_its_ports() -> None:
+    [service] = TESTING["services"].values()
+    options = parse(list(service["command"]))
+    assert options["published"] is True
+    assert options["memory"] is True
+    assert "/tmp" in service["tmpfs"], "its data is in a temporary directory"
+    ports = (options["namesrv_port"], options["broker_port"], options["control"])
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in ports]
+    how, program, *words = service["healthcheck"]["test"]
+    assert (how, program) == ("CMD", "pocketmq")
+    assert split_address(parse(words)["broker"]) == ("127.0.0.1", options["broker_port"])
+
+
+def test_the_image_runs_a_cluster_for_everybody_unless_told_otherwise() -> None:
+    match = re.search(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert match is not None
+    options = parse(json.loads(match.group(1)))
+    assert options["published"] is True
+    exposed = re.search(r"^EXPOSE (.*)$", DOCKERFILE, re.MULTILINE)
+    assert exposed is not None
+    ports = [str(options[name]) for name in ("namesrv_port", "broker_port")]
+    assert exposed.group(1).split()[:2] == ports
+    command: Any = get_command(app)
+    up = command.get_command(command.make_context("pocketmq", ["up"]), "up")
+    read = {option.envvar for option in up.params if option.envvar}
+    given = set(re.findall(r"\b(POCKETMQ_UP_\w+)=0\.0\.0\.0", DOCKERFILE))
+    assert given == {"POCKETMQ_UP_HOST", "POCKETMQ_UP_CONTROL_HOST"}
+    assert given < read
+
+
 def test_the_images_own_health_check_is_a_command() -> None:
     match = re.search(r"^HEALTHCHECK (?:.|\\\n)*?CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     assert match is not None
@@ -161,6 +192,8 @@ def test_the_builder_is_given_every_component() -> None:
 
 
 def test_the_images_extras_exist() -> None:
-    extra = SERVICES["spark"]["build"]["args"]["EXTRAS"]
-    assert extra in (metadata("pocketmq").get_all("Provides-Extra") or [])
-    assert f"*,{extra},*" in DOCKERFILE
+    spark = SERVICES["spark"]["build"]["args"]["EXTRAS"]
+    assert f"*,{spark},*" in DOCKERFILE
+    always = set(re.findall(r'^ARG EXTRAS="(.*)"$', DOCKERFILE, re.MULTILINE))
+    assert always == {"control"}
+    assert {spark, *always} <= set(metadata("pocketmq").get_all("Provides-Extra") or [])

@@ -54,7 +54,6 @@ def up(
             "--published",
             help="In a container whose ports have the same numbers on its host: clients that come "
             "through the gateway are told 127.0.0.1.",
-            envvar=f"{ENV}PUBLISHED",
         ),
     ] = False,
     flush: Annotated[
@@ -62,7 +61,10 @@ def up(
     ] = "async",
     control: Annotated[
         int | None,
-        typer.Option(help="Serve the control API on this port; 0: any. See docs/testing.md."),
+        typer.Option(
+            help="Serve the control API on this port; 0: any. See docs/testing.md.",
+            envvar=f"{ENV}CONTROL",
+        ),
     ] = None,
     control_host: Annotated[
         str, typer.Option(help="Address of the control API.", envvar=f"{ENV}CONTROL_HOST")
