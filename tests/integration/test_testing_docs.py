@@ -1,9 +1,15 @@
-"""The examples of docs/testing.md, and the sample project, run as they stand."""
+"""The examples of docs/testing.md, and the sample project, run as they stand.
+
+`tests/interop/test_example_projects.py` runs the projects in Java and Go.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +19,7 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "testing.md"
 SAMPLE = ROOT / "examples" / "order_service"
+TIMEOUT_S = 100.0
 OPTIONS = ("-p", "pocketmq.testing.plugin", "-p", "no:cacheprovider", "-q", "-W", "error")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
 TESTS = [block for block in BLOCKS if "def test_" in block]
@@ -34,6 +41,41 @@ def test_scripts_run() -> None:
         exec(compile(block, DOCUMENT.name, "exec"), {})
 
 
-def test_the_sample_project_passes_its_tests(pytester: pytest.Pytester) -> None:
-    shutil.copytree(SAMPLE, pytester.path, dirs_exist_ok=True)
-    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=6)
+def test_the_sample_project_passes_its_tests_as_it_is_installed(tmp_path: Path) -> None:
+    """Wheels of this checkout and of the project, in a place of their own, and pytest on its tests.
+
+    What both depend on is installed already, and nothing is asked of a package index.
+    """
+    installed = tmp_path / "site"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--target", str(installed))
+    run(tmp_path, *pip, *options, str(ROOT), str(SAMPLE))
+    run(tmp_path, str(installed / "bin" / "pocketmq"), "--help", installed=installed)
+    script = "import order_service, pocketmq.testing.plugin as plugin\n"
+    script += "print(order_service.__file__, plugin.__file__)"
+    files = run(tmp_path, sys.executable, "-c", script, installed=installed).split()
+    assert [Path(file).is_relative_to(installed) for file in files] == [True, True]
+
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copytree(SAMPLE / "tests", project / "tests")
+    shutil.copy(SAMPLE / "pyproject.toml", project)
+    words = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
+    assert "6 passed" in run(project, sys.executable, *words, installed=installed)
+
+
+def run(folder: Path, *command: str, installed: Path | None = None) -> str:
+    """Runs a command; before all else, Python there looks at what was installed."""
+    environment = {**os.environ, **({"PYTHONPATH": str(installed)} if installed else {})}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
