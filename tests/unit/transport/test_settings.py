@@ -144,7 +144,7 @@ def test_merged_keys_may_be_overridden(path: Path) -> None:
         ("flushDiskType: NEVER", "the value of flushDiskType does not fit: invalid enum value"),
         ("advertise:\n  - addr: 5", "line 2: the value of advertise[0].addr does not fit"),
         ("advertise:\n  - callers: []", "the value of advertise[0] does not fit: object missing"),
-        ("limits: {a: x}", "the value of limits does not fit: expected int, got str"),
+        ("limits: {a: x}", "the value of limits.a does not fit: expected int, got str"),
         ("brokerName: [", "line 1: this is no YAML"),
         ("brokerName: \x07", "this is no YAML: unacceptable character"),
         ("brokerName: *nobody", "this is no YAML: found undefined alias"),

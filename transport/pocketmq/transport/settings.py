@@ -6,28 +6,17 @@ silently ignored is found only when it would have been needed.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
-from msgspec import inspect
 
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.transport.yaml_document import YamlDocument, explain, key_text, suggestion
 
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
-
-MERGE_TAG = "tag:yaml.org,2002:merge"
-"""YAML's ``<<``, which takes in the keys of another mapping."""
-
-NULL_TAG = "tag:yaml.org,2002:null"
-
-SIMILARITY_MIN = 0.6
-"""From which likeness on (`difflib`, 0 to 1) another key is named as the one that was meant."""
 
 
 def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> SettingsT:
@@ -41,16 +30,13 @@ def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> Setting
         ConfigError: the file is missing or no YAML, a key is unknown or stands twice, or a value
             does not fit. The text names the file, and the line and key where there is one.
     """
-    document = _Document(Path(path))
-    if document.is_empty:
-        return document.convert({}, cls)
-    if not isinstance(document.root, yaml.MappingNode):
+    document = YamlDocument(path)
+    if not document.is_empty and not document.is_mapping:
         raise ConfigError(
-            f"{document.at(document.root)}: lines of the form 'key: value' are expected; "
+            f"{document.at()}: lines of the form 'key: value' are expected; "
             f"Java properties ('key=value') have to be rewritten as YAML"
         )
-    _check_keys(document, document.root, inspect.type_info(cls))
-    return document.convert(document.constructed(), cls)
+    return document.convert(cls, strict=False)
 
 
 def settings_text(settings: msgspec.Struct) -> str:
@@ -81,15 +67,15 @@ def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> Setting
     known = settings.__struct_encode_fields__
     for key in changes:
         if key not in known:
-            raise ConfigError(f"there is no setting {key!r}; {_suggestion(key, known)}")
+            raise ConfigError(f"there is no setting {key!r}; {suggestion(key, known)}")
     values: dict[str, Any] = {**msgspec.to_builtins(settings), **changes}
     try:
         return msgspec.convert(values, type(settings), strict=False)
     except msgspec.ValidationError as e:
-        place, reason = _explain(e)
+        place, reason = explain(e)
         if not place:  # what the settings check themselves names its key
             raise ConfigError(str(e)) from e
-        raise ConfigError(f"the value of {_key_text(place)} does not fit: {reason}") from e
+        raise ConfigError(f"the value of {key_text(place)} does not fit: {reason}") from e
 
 
 def properties_from_text(text: str) -> dict[str, str]:
@@ -104,147 +90,6 @@ def properties_from_text(text: str) -> dict[str, str]:
         assert match is not None, "the pattern has no part that must be there"
         out[_unescape(match.group(1))] = _unescape(match.group(2))
     return out
-
-
-# -- YAML ---------------------------------------------------------------------------------------
-
-
-class _Document:
-    """One YAML file as nodes, which know their lines."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        text = _file_text(path)
-        try:
-            self._loader = yaml.SafeLoader(text)
-            self.root: yaml.Node | None = self._loader.get_single_node()
-        except yaml.YAMLError as e:
-            raise self._yaml_error(e) from e
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing but comments and perhaps a document mark."""
-        return self.root is None or self.root.tag == NULL_TAG
-
-    def constructed(self) -> object:
-        """The value; the nodes change, because merged keys are put in."""
-        try:
-            value: object = self._loader.construct_document(self.root)
-        except yaml.YAMLError as e:
-            raise self._yaml_error(e) from e
-        return value
-
-    def _yaml_error(self, error: yaml.YAMLError) -> ConfigError:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
-        return ConfigError(f"{self.path}{line}: this is no YAML: {problem}")
-
-    def at(self, node: yaml.Node | None) -> str:
-        """File and line, for an error's text."""
-        if node is None:
-            return str(self.path)
-        return f"{self.path}, line {node.start_mark.line + 1}"
-
-    def convert(self, value: object, cls: type[SettingsT]) -> SettingsT:
-        """The value as settings."""
-        try:
-            return msgspec.convert(value, cls, strict=False)
-        except msgspec.ValidationError as e:
-            place, reason = _explain(e)
-            where = self.at(_node_at(self.root, place))
-            if not place:
-                raise ConfigError(f"{where}: {reason}") from e
-            key = _key_text(place)
-            raise ConfigError(f"{where}: the value of {key} does not fit: {reason}") from e
-
-
-def _file_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as e:
-        raise ConfigError(f"the configuration file {path} does not exist") from e
-    except OSError as e:
-        reason = e.strerror or str(e)
-        raise ConfigError(f"the configuration file {path} cannot be read: {reason}") from e
-    except UnicodeDecodeError as e:
-        raise ConfigError(f"the configuration file {path} is not UTF-8: {e}") from e
-
-
-def _check_keys(document: _Document, node: yaml.Node, kind: inspect.Type) -> None:
-    """Refuses keys that the type at that place does not have, and keys that stand twice."""
-    if isinstance(kind, inspect.UnionType):
-        for member in kind.types:
-            _check_keys(document, node, member)
-    elif isinstance(kind, inspect.StructType) and isinstance(node, yaml.MappingNode):
-        kinds = {field.encode_name: field.type for field in kind.fields}
-        seen: dict[str, yaml.Node] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key_node.tag == MERGE_TAG:
-                continue
-            if key not in kinds:
-                raise ConfigError(
-                    f"{document.at(key_node)}: unknown key {key!r}; {_suggestion(key, kinds)}"
-                )
-            if key in seen:
-                first = seen[key].start_mark.line + 1
-                raise ConfigError(
-                    f"{document.at(key_node)}: the key {key!r} stands twice, first in line {first}"
-                )
-            seen[key] = key_node
-            _check_keys(document, value_node, kinds[key])
-    elif isinstance(kind, inspect.CollectionType) and isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _check_keys(document, item, kind.item_type)
-    elif isinstance(kind, inspect.DictType) and isinstance(node, yaml.MappingNode):
-        for _, value_node in node.value:
-            _check_keys(document, value_node, kind.value_type)
-
-
-def _suggestion(key: str, known: Iterable[str]) -> str:
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=SIMILARITY_MIN)
-    return f"did you mean {by_lower[near[0]]!r}?" if near else "no setting has a similar name"
-
-
-# -- what msgspec says --------------------------------------------------------------------------
-
-_Place = tuple[str | int, ...]
-_WHERE = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\]).*")
-
-
-def _explain(error: msgspec.ValidationError) -> tuple[_Place, str]:
-    """The place that a validation error names, and its reason."""
-    match = _WHERE.fullmatch(str(error))
-    assert match is not None, "the pattern matches any text"
-    steps: list[str | int] = []
-    for name, index, unknown in _STEP.findall(match.group(2) or ""):
-        if not unknown:  # `[...]` is some value of a table; msgspec does not tell which
-            steps.append(name or int(index))
-    reason = match.group(1).replace("`", "")
-    return tuple(steps), reason[:1].lower() + reason[1:]
-
-
-def _key_text(place: _Place) -> str:
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    return text.removeprefix(".")
-
-
-def _node_at(root: yaml.Node | None, place: _Place) -> yaml.Node | None:
-    """The node of a place, or the nearest one around it; None for the whole file."""
-    node, found = root, None
-    for step in place:
-        child: yaml.Node | None = None
-        if isinstance(node, yaml.MappingNode):
-            child = next((v for k, v in node.value if k.value == step), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            child = node.value[step]
-        if child is None:
-            break
-        node = found = child
-    return found
 
 
 # -- Java properties ----------------------------------------------------------------------------
