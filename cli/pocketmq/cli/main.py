@@ -19,6 +19,7 @@ from pocketmq.cli import (
     profiles,
     replay,
     servers,
+    snapshots,
     store,
     tail,
     topics,
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(servers.up)
+app.command()(snapshots.snapshot)
 app.command()(servers.namesrv)
 brokers.app.callback(invoke_without_command=True)(servers.broker)
 app.add_typer(brokers.app, name="broker")

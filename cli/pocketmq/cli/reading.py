@@ -109,7 +109,9 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
 
     clock, stop, tasks = clock or SystemClock(), stop_event(), Tasks()
     commits = reading.group is not None
-    async with PullConsumer(reading.group or READER_GROUP, reading.namesrv) as consumer:
+    async with PullConsumer(
+        reading.group or READER_GROUP, reading.namesrv, register=commits
+    ) as consumer:
         queues = await _queues(consumer, reading)
         async with OutputPipe(stop) as out:
             feed = TopicFeed(consumer, clock, expression=reading.expression, commits=commits)

@@ -6,7 +6,7 @@ import json
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -17,6 +17,7 @@ from pocketmq.cli.gateway import default_gateway
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import Format, note, set_up_logging
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
+from pocketmq.cli.snapshots import read_seed_file, sown
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.requests.nameserver import TopicListRequest
@@ -25,6 +26,9 @@ from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.runtime import run
 from pocketmq.transport.settings import load_settings
+
+if TYPE_CHECKING:
+    from pocketmq.client.seeds import Seed
 
 HEALTH_TIMEOUT_MS = 3000
 
@@ -56,6 +60,12 @@ def up(
             "through the gateway are told 127.0.0.1.",
         ),
     ] = False,
+    seed: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of topics, groups and messages to begin with; see docs/seed.md."
+        ),
+    ] = None,
     flush: Annotated[
         str, typer.Option(help="async: the system has it; sync: the disk has it.")
     ] = "async",
@@ -110,12 +120,21 @@ def up(
         default_gateway() if published else "",
     )
     wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
-    run(_up(options, wanted, memory=memory, stop_with_stdin=stop_with_stdin, output=output))
+    main = _up(
+        options,
+        wanted,
+        read_seed_file(seed),
+        memory=memory,
+        stop_with_stdin=stop_with_stdin,
+        output=output,
+    )
+    run(main)
 
 
 async def _up(
     options: ClusterOptions,
     control: ControlOptions | None,
+    seed: Seed | None,
     *,
     memory: bool,
     stop_with_stdin: bool,
@@ -129,6 +148,8 @@ async def _up(
         started = (
             cluster(options) if control is None else controlled_cluster(options, control, stop.set)
         )
+        if seed is not None:
+            started = sown(started, seed)
         addresses = await enter_unless_stopped(stack, started, stop)
         _say_up(addresses, options.data, output)
         await stop.wait()

@@ -65,13 +65,23 @@ class QueueOffsets:
         request = EarliestStoreTimeRequest(topic=queue.topic, queue_id=queue.queue_id)
         return (await self._ask(queue, request, TimestampResponse)).timestamp
 
-    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+    async def committed(
+        self, group: str, queue: MessageQueue, *, is_exact: bool = False
+    ) -> int | None:
         """Where a group continues; None when it has never committed there.
 
         A broker answers 0 for a new group while the queue's first messages are in its memory.
+
+        Args:
+            group: which group.
+            queue: in which queue.
+            is_exact: None for such a group, too.
         """
         request = QueryConsumerOffsetRequest(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False if is_exact else None,
         )
         try:
             return (await self._ask(queue, request, OffsetResponse)).offset

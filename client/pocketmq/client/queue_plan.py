@@ -20,10 +20,17 @@ class QueuePlan:
     Args:
         queues: those that can be written to, in order.
         is_strict: refuse a message whose queue does not exist.
+        named: queues that only messages may go to which name them.
     """
 
-    def __init__(self, queues: Sequence[MessageQueue], *, is_strict: bool = False) -> None:
-        self._queues, self._known = queues, frozenset(queues)
+    def __init__(
+        self,
+        queues: Sequence[MessageQueue],
+        *,
+        is_strict: bool = False,
+        named: Sequence[MessageQueue] = (),
+    ) -> None:
+        self._queues, self._known = queues, frozenset(queues) | frozenset(named)
         self._brokers = {queue.broker_name for queue in queues}
         self._is_strict = is_strict
         self._turns = cycle(queues)
@@ -53,7 +60,7 @@ class QueuePlan:
         if wanted in self._known:
             return wanted
         if self._is_strict:
-            known = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in self._queues)
+            known = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in sorted(self._known))
             raise UsageError(
                 f"topic {message.topic} has no queue {broker or '(no broker given)'}:{queue_id} "
                 f"that can be written to; it has {known}"

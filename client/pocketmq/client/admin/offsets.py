@@ -53,6 +53,10 @@ class OffsetAdmin(AdminCalls):
                 raise
             return await self._brokers(None, None)
 
+    async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where a group continues; None when it has never committed there."""
+        return await self._offsets.committed(group, queue, is_exact=True)
+
     async def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Stores where a group that does not run continues.
 

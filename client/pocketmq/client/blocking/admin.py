@@ -276,6 +276,10 @@ class Admin(Blocking[admin.Admin]):
         """Who produces as a group."""
         return self._run(self._twin.producer_connections(group, broker_addr))
 
+    def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where a group continues; None when it has never committed there."""
+        return self._run(self._twin.committed_offset(group, queue))
+
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Stores where a group that does not run continues."""
         self._run(self._twin.commit_offset(group, queue, offset))

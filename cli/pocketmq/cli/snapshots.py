@@ -1,0 +1,74 @@
+"""`pocketmq snapshot`, and what `pocketmq up --seed` does before it says that it is up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
+from pocketmq.cli.output import note, print_json
+from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pocketmq.cli.cluster import ClusterAddresses
+    from pocketmq.client.seeds import Seed
+
+
+def snapshot(
+    messages: Annotated[
+        int, typer.Option(min=0, help="Take the newest so many messages of each queue along.")
+    ] = 0,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="yaml or json, which is YAML as well.")
+    ] = "yaml",
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+) -> None:
+    """Write a cluster's topics, groups and offsets as a seed file for `pocketmq up --seed`."""
+    from pocketmq.client.seeds import snapshot_text, take_snapshot
+    from pocketmq.protocol.errors import UsageError
+
+    if output not in ("yaml", "json"):
+        raise UsageError(f"--output is {output!r}: it must be yaml or json")
+    taken = run(take_snapshot(namesrv, messages))
+    text = snapshot_text(taken)
+    if output == "json":
+        print_json(taken)
+    else:
+        sys.stdout.write(text)
+    note(f"{len(taken['topics'])} topics, {len(taken['groups'])} groups")
+
+
+def read_seed_file(path: Path | None) -> Seed | None:
+    """The seed that `--seed` names.
+
+    Raises:
+        ConfigError: something in it is wrong.
+    """
+    if path is None:
+        return None
+    from pocketmq.client.seeds import read_seed  # servers without a seed start faster
+
+    return read_seed(path)
+
+
+@asynccontextmanager
+async def sown(
+    started: AbstractAsyncContextManager[ClusterAddresses], seed: Seed
+) -> AsyncIterator[ClusterAddresses]:
+    """A cluster that is what its seed says when the context is entered.
+
+    Raises:
+        ConfigError: the seed does not fit the cluster.
+        OperatingError: something of it could not be done.
+    """
+    from pocketmq.client.seeds import apply_seed
+
+    async with started as addresses:
+        for text in (await apply_seed(seed, addresses.namesrv)).notes:
+            note(f"warning: {text}")
+        yield addresses
