@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash churn bench growth spark-zip clean
+.PHONY: demo test check style types imports interop crash churn bench growth spark-zip docs reference clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,12 @@ growth: $(STAMP)
 
 spark-zip:
 	$(PYTHON) spark/make_zip.py dist/pocketmq-spark.zip
+
+docs: $(STAMP) reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+reference: $(STAMP)
+	$(BIN)/python docs/scripts/reference.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

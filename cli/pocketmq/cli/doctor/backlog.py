@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.cli.doctor.cluster_state import BrokerState, ClusterState
 from pocketmq.cli.doctor.findings import Finding, Severity
 from pocketmq.protocol.bodies.topics import TopicStatsTable
+from pocketmq.protocol.flags import is_readable
 from pocketmq.protocol.names import DLQ_PREFIX
 from pocketmq.protocol.requests.topics import TopicStatsRequest
 
@@ -21,9 +22,12 @@ TOPICS_MAX = 500
 async def check_dead_letters(state: ClusterState) -> list[Finding]:
     """Messages that groups gave up after all retries."""
     counts: dict[str, int] = {}
+    hidden: set[str] = set()  # brokers before 5.0 made such topics without read permission
     for broker in state.masters:
         names = sorted(name for name in broker.topics if name.startswith(DLQ_PREFIX))
         for name in names[:TOPICS_MAX]:
+            if not is_readable(broker.topics[name].perm):
+                hidden.add(name)
             answer = await state.ask(broker.address, TopicStatsRequest(topic=name))
             offsets = TopicStatsTable.decode(answer.body).offset_table.values()
             counts[name] = counts.get(name, 0) + sum(o.max_offset - o.min_offset for o in offsets)
@@ -34,8 +38,9 @@ async def check_dead_letters(state: ClusterState) -> list[Finding]:
             topic.removeprefix(DLQ_PREFIX),
             f"the group gave up {count} messages after all retries; they are in {topic} until "
             f"retention takes them",
-            f"look at them: pocketmq topic update '{topic}' --perm rw, then pocketmq consume "
-            f"'{topic}' --from-beginning --count {count}; mend what fails, and send them again",
+            (f"pocketmq topic update '{topic}' --perm rw, " if topic in hidden else "")
+            + f"look at them with pocketmq consume '{topic}' --from-beginning --count {count}, "
+            f"mend what fails, and send them again",
         )
         for topic, count in sorted(counts.items())
         if count

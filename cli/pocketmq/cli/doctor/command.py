@@ -58,13 +58,18 @@ def _print(report: Report) -> None:
     note(f"asked {', '.join(report.namesrv)} (by {report.origin})")
     for finding in report.findings:
         _print_finding(finding)
-    seen = f"{report.brokers} brokers, {report.topics} topics, {report.groups} groups"
+    kinds = (("broker", report.brokers), ("topic", report.topics), ("group", report.groups))
+    seen = ", ".join(_counted(count, kind) for kind, count in kinds)
     if not report.can_check:
         note("no name server answers: nothing else could be checked")
     elif report.healthy:
         typer.echo(f"healthy: {seen}, {len(report.checks)} checks")
     else:
-        note(f"{len(report.findings)} findings in {seen}; {len(report.checks)} checks")
+        note(f"{_counted(len(report.findings), 'finding')} in {seen}; {len(report.checks)} checks")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _print_finding(finding: Finding) -> None:

@@ -70,7 +70,7 @@ def _missing(state: ClusterState, topic: str) -> Finding:
     inside = [name for name in known if name.endswith(f"%{topic}")]
     hint = f"; did you mean {(inside or near)[0]}?" if inside or near else ""
     can_make = any(b.settings.get("autoCreateTopicEnable") == "true" for b in state.masters)
-    made = " or send to it: the first send makes it" if can_make else ""
+    made = ", or send to it: the first send makes it" if can_make else ""
     return Finding(
         ROUTES,
         Severity.ERROR,
