@@ -12,7 +12,7 @@ from pathlib import Path
 from command_pages import pages
 from struct_pages import table
 
-from pocketmq.broker import BrokerConfig
+from pocketmq.broker.config import RANGES, BrokerConfig
 from pocketmq.cli.main import command
 from pocketmq.client.settings import (
     InstanceSettings,
@@ -103,7 +103,7 @@ def made_pages() -> dict[Path, str]:
     """The text of each page."""
     configuration = CONFIGURATION.format(
         made=MADE,
-        broker=table(BrokerConfig, is_python=False),
+        broker=table(BrokerConfig, is_python=False, ranges=RANGES),
         namesrv=table(NamesrvConfig, is_python=False),
         instance=table(InstanceSettings, is_python=True),
         producer=table(ProducerSettings, is_python=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,24 +47,28 @@ class Row(NamedTuple):
     meaning: str
 
 
-def table(cls: type[msgspec.Struct], *, is_python: bool) -> str:
+Ranges = Mapping[str, tuple[int, int]]
+
+
+def table(cls: type[msgspec.Struct], *, is_python: bool, ranges: Ranges | None = None) -> str:
     """A table in Markdown of a class's own fields, in their order.
 
     Args:
         cls: the settings.
         is_python: names as in Python, not as on the wire.
+        ranges: of integers, by the fields' names, where types do not say them.
 
     Raises:
         KeyError: a field has no description in the class's docstring.
     """
     lines = ["| setting | type | default | unit | meaning |", "|---|---|---|---|---|"]
-    for row in rows(cls, is_python=is_python):
+    for row in rows(cls, is_python=is_python, ranges=ranges or {}):
         cells = (f"`{row.name}`", row.kind, row.default, row.unit, row.meaning)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 
-def rows(cls: type[msgspec.Struct], *, is_python: bool) -> Iterator[Row]:
+def rows(cls: type[msgspec.Struct], *, is_python: bool, ranges: Ranges) -> Iterator[Row]:
     """What a class's docstring and annotations say of the fields that it adds to its bases."""
     meanings = meanings_of(cls)
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__annotations__", {})}
@@ -77,7 +81,7 @@ def rows(cls: type[msgspec.Struct], *, is_python: bool) -> Iterator[Row]:
             continue
         yield Row(
             shown[field.name],
-            kind_of(field.type),
+            kind_of(field.type) + _bounds(ranges.get(field.name)),
             default_of(field),
             unit_of(field.name),
             _NAME.sub(lambda match: shown.get(match[0], match[0]), meanings[field.name]),
@@ -112,8 +116,12 @@ def kind_of(kind: types.Type) -> str:
         return f"`{kind.cls.__name__}`"
     if isinstance(kind, types.ListType):
         return "list"
-    names = {types.BoolType: "yes or no", types.FloatType: "number", types.StrType: "text"}
+    names = {types.BoolType: "true or false", types.FloatType: "number", types.StrType: "text"}
     return names.get(type(kind), type(kind).__name__.removesuffix("Type").lower())
+
+
+def _bounds(bounds: tuple[int, int] | None) -> str:
+    return "" if bounds is None else f", {_range(*map(str, bounds))}"
 
 
 def _range(low: str, high: str) -> str:

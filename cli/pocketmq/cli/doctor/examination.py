@@ -32,7 +32,7 @@ from pocketmq.cli.doctor.topics import (
     check_routes,
     check_topic_permissions,
 )
-from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.transport.clock import Clock
 from pocketmq.transport.pool import ConnectionPool
 
@@ -109,7 +109,7 @@ async def examine(
         for name, check in CHECKS.items():
             try:
                 findings += await check(state)
-            except OperatingError as e:
+            except (OperatingError, PeerError) as e:
                 findings.append(_unfinished(name, e))
     finally:
         await pool.close()
@@ -127,7 +127,7 @@ async def examine(
     )
 
 
-def _unfinished(check: str, error: OperatingError) -> Finding:
+def _unfinished(check: str, error: Exception) -> Finding:
     return Finding(
         check,
         Severity.WARNING,
