@@ -62,7 +62,7 @@ def _row(name: str, parameter: Any) -> str:
         text += f" Also by the environment: `{parameter.envvar}`."
     if parameter.required:
         shown = "required"
-    elif default is None or default is False or callable(default) or default == ():
+    elif callable(default) or (not default and default != 0) or default is False:
         shown = ""
     else:
         shown = f"`{getattr(default, 'value', default)}`"

@@ -25,7 +25,7 @@ def test_a_profile_from_its_beginning_to_its_end(
         assert ok("topic", "list", "-o", "json") == listed
     shown = json.loads(ok("profile", "show", "-o", "json"))
     assert (shown["profile"], shown["namesrv"]) == ("test", cluster.namesrv)
-    assert shown["chosenBy"] == "profile test, by profile use"
+    assert shown["chosenBy"] == "profile test, which is in use"
     assert "hush" not in ok("profile", "show", "prod") + ok("profile", "list")
     again = pocketmq("profile", "add", "test", "--namesrv", "h:1")
     assert (again.returncode, "--force" in again.stderr) == (2, True)

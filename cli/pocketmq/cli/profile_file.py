@@ -60,27 +60,11 @@ class ProfileFile(
 
     Attributes:
         use: the profile that holds when nothing else is said.
-        profiles: all of them, each with a name of its own.
+        profiles: all of them; each must have a name of its own.
     """
 
     use: str | None = None
     profiles: Sequence[Profile] = ()
-
-    def __post_init__(self) -> None:
-        """Checks that names are unique and that `use` names one.
-
-        Raises:
-            ConfigError: they are not, or it does not.
-        """
-        names = [profile.name for profile in self.profiles]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ConfigError(f"profile {twice[0]!r} stands twice: keep one of them")
-        if self.use is not None and self.use not in names:
-            raise ConfigError(
-                f"'use' names the profile {self.use!r}, which is not there: name one of "
-                f"{_listed(names)}, or remove the line"
-            )
 
     def named(self, name: str, asked_by: str, path: Path) -> Profile:
         """The profile with a name.
@@ -127,6 +111,7 @@ def load_profiles(path: Path) -> ProfileFile:
     from pocketmq.transport.settings import load_settings
 
     found = load_settings(path, ProfileFile)
+    _check_names(path, found)
     mode = path.stat().st_mode
     if mode & _OTHERS and any(profile.secret_key for profile in found.profiles):
         raise ConfigError(
@@ -134,6 +119,31 @@ def load_profiles(path: Path) -> ProfileFile:
             f"chmod 600 {path}"
         )
     return found
+
+
+def _check_names(path: Path, found: ProfileFile) -> None:
+    """Checks that names are unique, and that `use` names one."""
+    names = [profile.name for profile in found.profiles]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            line = _line(path, "profiles", index)
+            raise ConfigError(f"{path}, line {line}: profile {name!r} stands twice: keep one")
+    if found.use is not None and found.use not in names:
+        raise ConfigError(
+            f"{path}, line {_line(path, 'use')}: 'use' names the profile {found.use!r}, which is "
+            f"not there: name one of {_listed(names)}, or remove the line"
+        )
+
+
+def _line(path: Path, key: str, index: int | None = None) -> int:
+    """The line of a key's value, or of one in its list."""
+    import yaml
+
+    root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode), "it was read as one"
+    value = next(value for name, value in root.value if name.value == key)
+    node = value if index is None else value.value[index]
+    return int(node.start_mark.line) + 1
 
 
 def save_profiles(path: Path, profiles: ProfileFile) -> None:

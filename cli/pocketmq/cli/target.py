@@ -70,7 +70,7 @@ def choose(
     if name := os.environ.get(PROFILE_VARIABLE):
         return _of_profile(name, PROFILE_VARIABLE)
     if used := load_profiles(profile_path()).use:
-        return _of_profile(used, "profile use")
+        return _of_profile(used, "profile use")._replace(origin=f"profile {used}, which is in use")
     return Target(NAMESRV_DEFAULT, "the default")
 
 

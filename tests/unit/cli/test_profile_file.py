@@ -61,6 +61,8 @@ def test_no_file_has_no_profiles(path: Path) -> None:
         ("profiles:\n- name: a\n  namesrv: h:1\n  accessKey: x\n", 2, "give both or none"),
         ("profiles: [\n", 2, "no YAML"),
         ("use: a\nuse: b\n", 2, "stands twice"),
+        ("profiles:\n- {name: a, namesrv: 'h:1'}\n- {name: a, namesrv: 'h:2'}\n", 3, "keep one"),
+        ("profiles:\n- {name: a, namesrv: 'h:1'}\nuse: b\n", 3, "name one of a"),
     ],
 )
 def test_a_mistake_is_named_with_file_and_line(
@@ -69,12 +71,6 @@ def test_a_mistake_is_named_with_file_and_line(
     said = refusal(written(path, text))
     assert said.startswith(f"{path}, line {line}: ")
     assert reason in said
-
-
-def test_what_is_wrong_with_the_whole_file_is_named_too(path: Path) -> None:
-    two = "profiles:\n- {name: a, namesrv: 'h:1'}\n- {name: a, namesrv: 'h:2'}\n"
-    assert refusal(written(path, two)) == f"{path}: profile 'a' stands twice: keep one of them"
-    assert "name one of none" in refusal(written(path, "use: gone\n"))
 
 
 def test_secrets_that_others_can_read_are_refused_with_the_remedy(path: Path) -> None:

@@ -55,7 +55,7 @@ def doctor(
 
 
 def _print(report: Report) -> None:
-    note(f"asked {', '.join(report.namesrv)} (by {report.origin})")
+    note(f"asked {', '.join(report.namesrv)} ({report.origin})")
     for finding in report.findings:
         _print_finding(finding)
     kinds = (("broker", report.brokers), ("topic", report.topics), ("group", report.groups))
