@@ -110,6 +110,24 @@ def test_the_commands_of_operations(cluster: Cluster, capsys: pytest.CaptureFixt
     assert {text for text, code in codes.items() if code} == set()
 
 
+def test_dead_letters_are_looked_at_and_sent_again(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("Orders", 1)
+    cluster.create_topic("%DLQ%billing", 1)
+    with cluster.producer() as producer:
+        producer.send(Message("%DLQ%billing", b"given up", keys="4711"))
+    look, again = commands_of("faq.md")
+    assert run_command(look) == 0
+    assert "given up" in capsys.readouterr().out
+    first, _, second = again.partition(" | pocketmq ")
+    pocketmq = f"{shlex.quote(sys.executable)} -m pocketmq.cli.main"
+    subprocess.run(
+        f"{pocketmq} {first} | {pocketmq} {second}", shell=True, check=True, timeout=TIMEOUT_S
+    )
+    assert [(m.body, m.keys) for m in cluster.published("Orders")] == [(b"given up", ("4711",))]
+
+
 def test_the_commands_for_data_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

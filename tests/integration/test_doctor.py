@@ -276,7 +276,7 @@ async def test_dead_letters() -> None:
             await c.published("%DLQ%billing", 2)
             await c.drain("billing")
             finding = await only(c.namesrv, "dead letters")
-        assert "gave up 2 messages" in finding.seen
+        assert "2 messages were given up" in finding.seen
 
 
 async def test_timers_that_are_late() -> None:

@@ -36,11 +36,12 @@ async def check_dead_letters(state: ClusterState) -> list[Finding]:
             DEAD_LETTERS,
             Severity.WARNING,
             topic.removeprefix(DLQ_PREFIX),
-            f"the group gave up {count} messages after all retries; they are in {topic} until "
-            f"retention takes them",
-            (f"pocketmq topic update '{topic}' --perm rw, " if topic in hidden else "")
-            + f"look at them with pocketmq consume '{topic}' --from-beginning --count {count}, "
-            f"mend what fails, and send them again",
+            f"{count} messages were given up after all retries, and are in {topic} until retention "
+            f"takes them",
+            (f"pocketmq topic update '{topic}' --perm rw; " if topic in hidden else "")
+            + f"look at them: pocketmq tail '{topic}' -o beginning -e; mend what fails; send them "
+            f"again: pocketmq tail '{topic}' -o beginning -e -f json | pocketmq produce TOPIC "
+            f"-f json",
         )
         for topic, count in sorted(counts.items())
         if count
