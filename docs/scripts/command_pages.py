@@ -13,7 +13,7 @@ def pages(command: Any, *words: str) -> Iterator[str]:
     if words and command.callback is not None:
         yield section(command, words, is_group=bool(inner))
     elif words:
-        yield f"## {' '.join(words)}\n\n{help_of(command)}"
+        yield f"{heading(words)}\n\n{help_of(command)}"
     for name in sorted(inner):
         yield from pages(inner[name], *words, name)
 
@@ -31,12 +31,16 @@ def section(command: Any, words: tuple[str, ...], *, is_group: bool) -> str:
             *(["[COMMAND]"] if is_group else []),
         ]
     )
-    level = "#" * min(len(words) + 1, 3)
-    parts = [f"{level} {' '.join(words)}", f"    {usage}", help_of(command)]
+    parts = [heading(words), f"    {usage}", help_of(command)]
     rows = [_row(_argument(a), a) for a in arguments] + [_row(_names(o), o) for o in options]
     if rows:
         parts.append("\n".join(["| | | default |", "|---|---|---|", *rows]))
     return "\n\n".join(parts)
+
+
+def heading(words: tuple[str, ...]) -> str:
+    """A command's heading, below that of its group."""
+    return "#" * (len(words) + 1) + " " + " ".join(words)
 
 
 def help_of(command: Any) -> str:

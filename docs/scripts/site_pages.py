@@ -53,4 +53,6 @@ def _moved(link: re.Match[str], folder: Path) -> str:
         return f"[{text}]({PAGES[name]}{anchor})"
     if name.startswith("docs/"):
         return f"[{text}]({name.removeprefix('docs/')}{anchor})"
-    return f"{text} (`{name}`)" if path.exists() else link[0]
+    if not path.exists():
+        return link[0]
+    return f"`{name}`" if text.strip("`") in (name, target) else f"{text} (`{name}`)"
