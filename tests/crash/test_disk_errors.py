@@ -36,16 +36,9 @@ def faults(chance: random.Random, first: int, end: int) -> dict[int, Fault]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("flush", FLUSHES)
 def test_an_error_and_a_crash_anywhere(
-    tmp_path: Path,
-    seed: int,
-    chance: random.Random,
-    rounds: int,
-    flush: str,
-    crash_points: int | None,
+    tmp_path: Path, seed: int, chance: random.Random, rounds: int, flush: str
 ) -> None:
     """An error while it runs, a crash, another error while it recovers or later, more crashes."""
-    if crash_points is not None:
-        pytest.skip("some seeds still find something: --crash-points=all, make crash")
     for number in range(rounds // 2):
         explorer = Explorer(tmp_path / str(number), seed + number, is_sync=flush == "SYNC_FLUSH")
         sound = explorer.record(STEPS)
