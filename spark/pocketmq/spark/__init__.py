@@ -22,7 +22,8 @@ from pocketmq.spark.errors import (
 from pocketmq.spark.jobs.archive import ArchiveOptions, archive
 from pocketmq.spark.jobs.export import ExportOptions, export
 from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
-from pocketmq.spark.jobs.reports import RangeReport
+from pocketmq.spark.jobs.replay import ReplayOptions, replay
+from pocketmq.spark.jobs.reports import RangeReport, ReplayReport
 from pocketmq.spark.requirements import check_pyspark
 from pocketmq.spark.session import local_session, make_active
 
@@ -39,6 +40,8 @@ __all__ = [
     "MissingTopicError",
     "OptionError",
     "RangeReport",
+    "ReplayOptions",
+    "ReplayReport",
     "RequirementError",
     "RowError",
     "SchemaError",
@@ -47,6 +50,7 @@ __all__ = [
     "ingest",
     "local_session",
     "register",
+    "replay",
 ]
 
 

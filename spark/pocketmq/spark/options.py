@@ -61,6 +61,7 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         batch_rows: messages of one request.
         in_flight_bytes: bytes of one task that may wait for their answer.
         max_message_size: bytes of one value.
+        rows_per_second: of each task, at the most; 0 for as many as possible.
         create_topic_queues: create the topic, if it is unknown, with so many queues on each broker.
         commit_file: a file on the driver's machine to which a report is written at the end.
         mark_rows: give each row a mark, so that a reader can drop repeats.
@@ -79,6 +80,7 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     batch_rows: int = 50_000
     in_flight_bytes: int = 16 * MEBIBYTE
     max_message_size: int = 4 * MEBIBYTE
+    rows_per_second: int = 0
     create_topic_queues: int = 0
     commit_file: str | None = None
     mark_rows: bool = False
@@ -161,7 +163,7 @@ _POSITIVE = {
     "pull_timeout_ms", "max_msg_bytes", "max_offsets_per_trigger", "min_offsets_per_trigger",
 }  # fmt: skip
 _NOT_NEGATIVE = {
-    "retry_times_when_send_failed", "create_topic_queues", "min_partitions",
+    "rows_per_second", "retry_times_when_send_failed", "create_topic_queues", "min_partitions",
     "max_records_per_partition",
     "retry_times_when_pull_failed",
 }  # fmt: skip

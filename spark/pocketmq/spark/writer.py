@@ -18,6 +18,7 @@ from pocketmq.spark.commits import Places, merged, publish
 from pocketmq.spark.errors import SchemaError
 from pocketmq.spark.marks import TaskMarks, Writer
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
+from pocketmq.spark.pace import Pace
 from pocketmq.spark.routing import concatenated
 from pocketmq.spark.row_distribution import RowDistribution
 from pocketmq.spark.sending_thread import SendingThread
@@ -137,8 +138,10 @@ def write_rows(
     marks = None if writer is None else TaskMarks(writer, epoch, partition)
     with SendingThread(options, queues) as sending:
         rows_written = RowDistribution(options, sending, partition, marks)
+        pace = Pace(options.rows_per_second, sending.instance.clock)
         for block in blocks(batches):
-            rows_written.write(block)
+            for piece in pace.pieces(block):
+                rows_written.write(piece)
         sent = sending.finish()
     rows = {_place(options, q): n for q, n in sent.rows_by_queue.items()}
     return WrittenRows(rows, sent.unconfirmed_rows, sent.places)

@@ -96,6 +96,21 @@ class JobRows:
         return total
 
 
+class FinishedRows:
+    """Rows that a job itself says are done."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def add(self, rows: int) -> None:
+        """Counts rows as done."""
+        self._rows += rows
+
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._rows
+
+
 class JobProgress:
     """Follows the jobs of one group.
 

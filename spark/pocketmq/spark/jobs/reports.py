@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pocketmq.spark.offsets import Range
 
@@ -89,4 +89,77 @@ class RangeReport:
             "seconds": round(self.seconds, 3),
             "rowsPerSecond": round(self.rows_per_s),
             "queues": self.queue_rows(),
+        }
+
+
+class Route(NamedTuple):
+    """Messages from one topic to another."""
+
+    source: str
+    target: str
+    messages: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayReport:
+    """What was sent again.
+
+    Attributes:
+        source: what from.
+        routes: how many messages went where; what would go where by a dry run.
+        messages_read: offsets that were looked through; the filter passed over the others.
+        seconds: from the start of the job to its end, without the start of Spark.
+        checkpoint: where it is booked what was sent.
+        is_dry: whether this is only what would be sent.
+        samples: some of the messages of a dry run, as they would be sent.
+    """
+
+    source: str
+    routes: tuple[Route, ...]
+    messages_read: int
+    seconds: float
+    checkpoint: str
+    is_dry: bool = False
+    samples: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Messages sent; those that would be sent, by a dry run."""
+        return sum(route.messages for route in self.routes)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        return 0
+
+    def __str__(self) -> str:
+        if not self.messages_read:
+            return f"nothing new in {self.source} since the last run ({self.checkpoint})"
+        if self.is_dry:
+            return f"{self.rows:,} of {self.messages_read:,} messages would be sent"
+        rate = self.rows / self.seconds if self.seconds > 0 else 0.0
+        return (
+            f"{self.rows:,} of {self.messages_read:,} messages sent in {self.seconds:.1f} s, "
+            f"{rate:,.0f} a second"
+        )
+
+    def route_rows(self) -> list[dict[str, Any]]:
+        """A line for each pair of topics."""
+        return [
+            {"from": route.source, "to": route.target, "messages": route.messages}
+            for route in self.routes
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """The whole report, for JSON."""
+        return {
+            "job": "replay",
+            "source": self.source,
+            "dryRun": self.is_dry,
+            "rows": self.rows,
+            "messagesRead": self.messages_read,
+            "seconds": round(self.seconds, 3),
+            "checkpoint": self.checkpoint,
+            "routes": self.route_rows(),
+            "samples": list(self.samples),
         }

@@ -1,0 +1,380 @@
+"""Sends messages again: from Parquet or a topic, to where they came from or another topic.
+
+``spark-submit replay.py %DLQ%billing`` does the same as ``pocketmq replay``.
+
+A replay has a checkpoint, in which a ledger says which messages were sent. They are sent in slices.
+Before a slice the ledger books where its target topics end; if the slice is cut off, the next run
+reads what came into them since, and leaves out what bears the marks of this replay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketmq.client.instance import ClientInstance
+from pocketmq.spark.errors import JobError, OptionError
+from pocketmq.spark.jobs import wanted
+from pocketmq.spark.jobs.command_line import JobParser
+from pocketmq.spark.jobs.directory import Directory
+from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.landing import FOLDER, FORMAT
+from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.progress import FinishedRows, shown
+from pocketmq.spark.jobs.replay_rows import REPLAY_ID, REPLAY_OF, Edit, rows_to_send
+from pocketmq.spark.jobs.replay_sources import open_source
+from pocketmq.spark.jobs.reports import ReplayReport, Route
+from pocketmq.spark.jobs.spans import Spans, slices
+from pocketmq.spark.offsets import Range
+from pocketmq.spark.options import WriteOptions, write_options
+from pocketmq.spark.session import job_session
+from pocketmq.spark.topics import queue_ends, queues_to_read, queues_to_write
+from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pocketmq.spark.jobs.replay_sources import ReplaySource
+
+JOB = "replay"
+SLICE_ROWS = 100_000
+SLICE_S = 30
+"""How long a slice takes at the most when there is a rate: the ledger follows that often."""
+
+SAMPLES = 5
+SAMPLE_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """What is sent again, where to, and how fast.
+
+    Attributes:
+        source: a topic, such as ``%DLQ%group``, or a directory that `export` or `archive` wrote.
+        topic: where all goes; by default each message goes where it came from.
+        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        to_namesrv: those of the cluster that is sent to, if it is another one.
+        where: a condition in Spark's SQL over the columns of a read.
+        columns: new values by column (value, keys, tags, shardingKey, properties, topic), in
+            Spark's SQL over the columns of a read.
+        rate: messages a second at the most; 0 for as many as possible.
+        since_ms, until_ms: messages stored at this time or later, and before that one, in
+            milliseconds since the epoch.
+        checkpoint: a directory that says what was sent; by default one of this user's.
+        restart: forget what was sent.
+        writer_options: of the data source, such as createTopicQueues.
+        slice_rows: messages between two entries in the checkpoint, at the most.
+        dry_run: only say what would go where.
+        cores: of a local session; all by default.
+        progress: show a bar on standard error.
+    """
+
+    source: str
+    topic: str | None = None
+    namesrv: str | None = None
+    to_namesrv: str | None = None
+    where: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rate: int = 0
+    since_ms: int | None = None
+    until_ms: int | None = None
+    checkpoint: str | None = None
+    restart: bool = False
+    writer_options: Mapping[str, str] = field(default_factory=dict)
+    slice_rows: int = SLICE_ROWS
+    dry_run: bool = False
+    cores: int | None = None
+    progress: bool = True
+
+    @property
+    def edit(self) -> Edit:
+        """What becomes of each message."""
+        return Edit(self.topic, self.where, self.columns)
+
+    def kept_settings(self) -> dict[str, str]:
+        """What tells this replay from others: by these the checkpoint is found again."""
+        settings = {
+            "source": self.source,
+            "namesrv": self.namesrv or os.environ.get("NAMESRV_ADDR", ""),
+            "toNamesrv": self.to_namesrv or "",
+            "topic": self.topic or "",
+            "where": self.where or "",
+            **{f"set {name}": text for name, text in sorted(self.columns.items())},
+        }
+        return {name: value for name, value in settings.items() if value}
+
+    def check(self) -> None:
+        """Makes sure that the options fit each other.
+
+        Raises:
+            OptionError: they do not.
+        """
+        self.edit.check()
+        wanted.check_order(self.since_ms, self.until_ms)
+        if self.rate < 0:
+            raise OptionError(f"a rate is at least 1 message a second, not {self.rate}")
+        if self.slice_rows < 1:
+            raise OptionError(f"a slice has at least 1 message, not {self.slice_rows}")
+
+
+def replay(options: ReplayOptions, spark: SparkSession | None = None) -> ReplayReport:
+    """Sends messages again; what an earlier run of the same replay sent is left out.
+
+    Args:
+        options: what is sent, and where to.
+        spark: the session; by default the active one, else a local one that is stopped at the end.
+
+    Raises:
+        OptionError: the options do not fit.
+        MissingTopicError: a topic does not exist.
+        RequirementError: PySpark, PyArrow or Java is missing.
+        JobError: the job failed, or nothing tells where a message is to go; it holds the reason.
+    """
+    options.check()
+    with job_session("pocketmq replay", options.cores, spark) as session:
+        source = open_source(
+            session, options.source, options.namesrv, options.since_ms, options.until_ms
+        )
+        return _Replay(session, options, source).run()
+
+
+class _Replay:
+    """One run of a replay."""
+
+    def __init__(self, spark: SparkSession, options: ReplayOptions, source: ReplaySource) -> None:
+        self._spark, self._options, self._source = spark, options, source
+        place = options.checkpoint or default_checkpoint(options)
+        self._directory = Directory(spark, place)
+        self._file = LedgerFile(self._directory, FOLDER)
+        self._routes: dict[tuple[str, str], int] = {}
+
+    def run(self) -> ReplayReport:
+        clock = SystemClock()
+        started = clock.monotonic()
+        ledger = self._ledger()
+        done = Spans.of(ledger.done)
+        ranges = [part for r in self._source.ranges for part in done.missing(r)]
+        samples: list[dict[str, Any]] = []
+        if self._options.dry_run:
+            samples = self._plan(ledger, ranges)
+        else:
+            self._file.save(ledger)
+            self._send_all(ledger, ranges)
+        return ReplayReport(
+            source=self._options.source,
+            routes=tuple(Route(*pair, rows) for pair, rows in sorted(self._routes.items())),
+            messages_read=sum(r.size for r in ranges),
+            seconds=clock.monotonic() - started,
+            checkpoint=str(self._directory),
+            is_dry=self._options.dry_run,
+            samples=tuple(samples),
+        )
+
+    def _ledger(self) -> Ledger:
+        settings = self._options.kept_settings()
+        if self._options.restart and not self._options.dry_run:
+            self._directory.delete(FOLDER)
+        elif not self._options.restart and (kept := self._file.load(JOB, settings)) is not None:
+            return kept
+        return Ledger(job=JOB, settings=settings, id=secrets.token_hex(4))
+
+    def _plan(self, ledger: Ledger, ranges: Sequence[Range]) -> list[dict[str, Any]]:
+        """Counts what would go where; returns some of it."""
+        if not ranges:
+            return []
+        from pyspark.sql import functions as sf
+
+        with job(f"reading {self._options.source}"):
+            for part in slices(ranges, sys.maxsize):
+                rows = self._rows(ledger, part)
+                self._count(rows)
+            text = sf.substring(sf.col("value").cast("string"), 1, SAMPLE_CHARACTERS)
+            shown_rows = rows.select("place", "topic", "keys", "tags", text.alias("value"))
+            return [row.asDict() for row in shown_rows.limit(SAMPLES).collect()]
+
+    def _send_all(self, ledger: Ledger, ranges: Sequence[Range]) -> None:
+        rows_max = self._options.slice_rows
+        if self._options.rate:
+            rows_max = min(rows_max, self._options.rate * SLICE_S)
+        parts: list[list[Range]] = []
+        cut_off = ledger.open_slice
+        if cut_off is not None:
+            begun = Spans.of(cut_off.ranges)
+            parts.append(list(begun))
+            ranges = [part for r in ranges for part in begun.missing(r)]
+        parts += slices(ranges, rows_max)
+        finished = FinishedRows()
+        title = f"replay {self._options.source}"
+        total = sum(r.size for part in parts for r in part)
+        wants_bar = self._options.progress
+        with shown(self._spark, title, finished, is_wanted=wants_bar, rows_total=total):
+            for part in parts:
+                self._send_slice(ledger, part, cut_off)
+                cut_off = None
+                finished.add(sum(r.size for r in part))
+
+    def _send_slice(
+        self, ledger: Ledger, ranges: Sequence[Range], cut_off: OpenSlice | None
+    ) -> None:
+        with job(f"replaying {self._options.source}"):
+            rows = self._rows(ledger, ranges).persist()
+            try:
+                if cut_off is not None:
+                    rows = self._not_sent(rows, ledger.id, cut_off)
+                groups = self._count(rows)
+                topics = {topic for topic, _ in groups}
+                ends = dict(cut_off.target_ends) if cut_off is not None else {}
+                ends.update(run(self._ends(topics - ends.keys())))
+                ledger.open_slice = OpenSlice(
+                    number=ledger.slices + 1, ranges=Spans(ranges).table(), target_ends=ends
+                )
+                self._file.save(ledger)
+                for topic, has_key in sorted(groups):
+                    self._write(rows, topic, has_key=has_key)
+                ledger.open_slice.rows = sum(groups.values())
+                ledger.finish_slice()
+                self._file.save(ledger)
+            finally:
+                rows.unpersist()
+
+    def _rows(self, ledger: Ledger, ranges: Sequence[Range]) -> DataFrame:
+        return rows_to_send(self._source.messages(ranges), self._options.edit, ledger.id)
+
+    def _count(self, rows: DataFrame) -> dict[tuple[str, bool], int]:
+        """Rows by target and by whether they have a sharding key; counts routes on the way.
+
+        Raises:
+            JobError: nothing tells where a row is to go, or it would go where it came from.
+        """
+        from pyspark.sql import functions as sf
+
+        keyed = sf.col("shardingKey").isNotNull().alias("keyed")
+        first = sf.min("place").alias("first")
+        groups: dict[tuple[str, bool], int] = {}
+        what = f"replay of {self._options.source}"
+        counted = rows.groupBy("source", "topic", keyed).agg(sf.count("*").alias("rows"), first)
+        for row in counted.collect():
+            if row.topic is None:
+                raise JobError(
+                    what,
+                    f"{row.rows:,} messages do not tell where they came from (the first is "
+                    f"{row.first}): name a topic for all (--topic), or leave them out (--where)",
+                )
+            if row.topic == row.source and self._source.is_in_the_target_cluster(
+                self._options.to_namesrv
+            ):
+                raise JobError(
+                    what,
+                    f"{row.rows:,} messages would go where they are, to {row.topic} (the first "
+                    f"is {row.first}): name another topic (--topic)",
+                )
+            self._routes[row.source, row.topic] = (
+                self._routes.get((row.source, row.topic), 0) + row.rows
+            )
+            group = (row.topic, row.keyed)
+            groups[group] = groups.get(group, 0) + row.rows
+        return groups
+
+    def _write(self, rows: DataFrame, topic: str, *, has_key: bool) -> None:
+        from pyspark.sql import functions as sf
+
+        key = sf.col("shardingKey")
+        chosen = rows.where(
+            (sf.col("topic") == topic) & (key.isNotNull() if has_key else key.isNull())
+        )
+        names = ["value", "keys", "tags", "properties", *(["shardingKey"] if has_key else [])]
+        written = chosen.select(*names)
+        settings = self._write_settings(topic)
+        if self._options.rate:
+            written = written.coalesce(1)  # the rate is that of a task
+            settings["rowsPerSecond"] = str(self._options.rate)
+        written.write.format(FORMAT).options(**settings).mode("append").save()
+
+    def _write_settings(self, topic: str) -> dict[str, str]:
+        settings = {"topic": topic, **self._options.writer_options}
+        namesrv = self._options.to_namesrv or self._options.namesrv
+        if namesrv is not None:
+            settings["namesrvAddr"] = namesrv
+        return settings
+
+    async def _ends(self, topics: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
+        """Where topics end that are sent to, in the form of a ledger: ranges up to themselves."""
+        out: dict[str, dict[str, dict[str, Any]]] = {}
+        for topic in sorted(topics):
+            options: WriteOptions = write_options(self._write_settings(topic))
+            async with ClientInstance(options.namesrv_addr) as instance:
+                await queues_to_write(instance, topic, options.create_topic_queues)
+                ends = await queue_ends(instance, await queues_to_read(instance, [topic]))
+            brokers = out.setdefault(topic, {})
+            for queue, (_, following) in ends.items():
+                queues = brokers.setdefault(queue.broker_name, {})
+                queues[str(queue.queue_id)] = [(following, following)]
+        return out
+
+    def _not_sent(self, rows: DataFrame, replay_id: str, cut_off: OpenSlice) -> DataFrame:
+        """Without what an earlier run has sent of a slice that it did not finish."""
+        from pyspark.sql import functions as sf
+
+        sent: DataFrame | None = None
+        for topic, brokers in cut_off.target_ends.items():
+            starts = {
+                broker: {queue: pairs[0][0] for queue, pairs in queues.items()}
+                for broker, queues in brokers.items()
+            }
+            settings = self._write_settings(topic)
+            reading = {
+                "namesrvAddr": write_options(settings).namesrv_addr,
+                "subscribe": topic,
+                "startingOffsets": json.dumps({topic: starts}),
+                "failOnDataLoss": "false",
+            }
+            found = self._spark.read.format(FORMAT).options(**reading).load()
+            mark = sf.col("properties")
+            places = found.where(mark[REPLAY_ID] == replay_id).select(
+                mark[REPLAY_OF].alias("place")
+            )
+            sent = places if sent is None else sent.union(places)
+        if sent is None:
+            return rows
+        # Not a join that shuffles: it would mix the order of the rows.
+        return rows.join(sf.broadcast(sent.distinct()), "place", "left_anti")
+
+
+def default_checkpoint(options: ReplayOptions) -> str:
+    """The directory in which a replay of this user is booked."""
+    text = json.dumps(options.kept_settings(), sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return (Path(state) / "pocketmq" / "replay" / name).absolute().as_uri()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """For spark-submit: replays, prints one line or JSON, returns the exit code."""
+    parser = JobParser("Send messages again, from Parquet or a topic.")
+    parser.add_argument("source", help="a topic, or a directory that export or archive wrote")
+    parser.add_argument("--topic", help="where to; default: where each message came from")
+    parser.add_argument("--to-namesrv", help="of the cluster that is sent to, if another one")
+    parser.add_argument("--where", help="a condition in Spark's SQL over the columns of a read")
+    parser.add_pairs("--set", "columns", "column=expression in Spark's SQL; repeatable")
+    parser.add_argument("--rate", type=int, default=0, help="messages a second at the most")
+    parser.add_instant("--since", "messages stored at this time or later")
+    parser.add_instant("--until", "messages stored before this time")
+    parser.add_argument("--checkpoint", help="directory that says what was sent")
+    parser.add_argument("--restart", action="store_true", help="forget what was sent")
+    parser.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
+    return parser.run(
+        arguments,
+        lambda given: replay(ReplayOptions(**{**given, "columns": dict(given["columns"])})),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
