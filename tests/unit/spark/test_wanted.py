@@ -1,0 +1,83 @@
+"""What a run takes by what earlier runs did, and what was lost in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.spark.errors import JobError, OptionError
+from pocketmq.spark.jobs.ledger import Ledger, OpenSlice
+from pocketmq.spark.jobs.spans import Spans
+from pocketmq.spark.jobs.wanted import (
+    Look,
+    check_not_made_anew,
+    check_order,
+    chosen,
+    from_the_first,
+    not_done,
+)
+from pocketmq.spark.offsets import Range
+
+A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
+
+
+def look(ends: dict[MessageQueue, tuple[int, int]], **times: dict[MessageQueue, int]) -> Look:
+    return Look(ends, times.get("since", {}), times.get("until", {}))
+
+
+def run(ledger: Ledger, seen: Look) -> tuple[list[Range], list[Range]]:
+    """A run that takes everything it wants."""
+    wanted = from_the_first(ledger, seen)
+    ledger.open_slice = OpenSlice(number=1, ranges=Spans(wanted.ranges).table(), rows=wanted.rows)
+    ledger.finish_slice()
+    lost = Spans.of(ledger.lost)
+    for r in wanted.lost:
+        lost.add(r)
+    ledger.lost = lost.table()
+    return list(wanted.ranges), list(wanted.lost)
+
+
+def test_what_retention_took_between_two_runs_is_told_once() -> None:
+    ledger = Ledger(job="archive", settings={})
+    # What was gone before the first run is nobody's loss.
+    assert run(ledger, look({A: (5, 20)}, until={A: 10})) == ([Range(A, 5, 10)], [])
+    assert run(ledger, look({A: (8, 30)}, until={A: 12})) == ([Range(A, 10, 12)], [])
+    gone = [Range(A, 12, 25)]
+    assert run(ledger, look({A: (25, 40)}, until={A: 30})) == ([Range(A, 25, 30)], gone)
+    assert run(ledger, look({A: (25, 40)}, until={A: 30})) == ([], [])
+    # A queue that was made since then counts from its beginning.
+    lost_of_new = [Range(B, 0, 2)]
+    assert run(ledger, look({A: (30, 40), B: (2, 6)}, until={A: 30})) == (
+        [Range(B, 2, 6)],
+        lost_of_new,
+    )
+
+
+def test_a_queue_that_lost_everything() -> None:
+    ledger = Ledger(job="archive", settings={})
+    assert run(ledger, look({A: (0, 4)})) == ([Range(A, 0, 4)], [])
+    assert run(ledger, look({A: (9, 9)})) == ([], [Range(A, 4, 9)])
+
+
+def test_offsets_and_times_narrow_each_other() -> None:
+    seen = look({A: (0, 100), B: (0, 100)}, since={A: 20}, until={A: 60, B: 50})
+    table = '{"T": {"broker-a": {"0": 30, "1": 50}}}'
+    assert chosen(seen, table, "latest") == [Range(A, 30, 60)]
+    ledger = Ledger(job="export", settings={}, done=Spans([Range(A, 40, 50)]).table())
+    wanted = not_done(ledger, chosen(seen, table, "latest"))
+    assert wanted.ranges == [Range(A, 30, 40), Range(A, 50, 60)]
+    assert (wanted.rows, wanted.lost) == (20, [])
+
+
+def test_a_topic_that_was_made_anew_is_told() -> None:
+    ledger = Ledger(job="export", settings={}, done=Spans([Range(A, 0, 50)]).table())
+    check_not_made_anew(ledger, look({A: (10, 50), B: (0, 0)}))
+    with pytest.raises(JobError, match="T@broker-a:0 ends at offset 49"):
+        check_not_made_anew(ledger, look({A: (0, 49)}))
+
+
+def test_a_time_range_ends_after_it_begins() -> None:
+    check_order(None, 1)
+    check_order(1, 2)
+    with pytest.raises(OptionError):
+        check_order(2, 2)
