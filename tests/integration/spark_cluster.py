@@ -43,11 +43,25 @@ class SparkCluster:
         master: ``spark://host:port``.
         python: the nodes' Python.
         package: the zip for --py-files.
+        directory: where the workers put what they run.
     """
 
     master: str
     python: Path
     package: Path
+    directory: Path
+
+    def executors(self) -> list[int]:
+        """The processes that run tasks, told by the directory they work in (Linux only)."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                is_executor = b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes()
+                if is_executor and (process / "cwd").resolve().is_relative_to(self.directory):
+                    found.append(int(process.name))
+            except OSError:
+                continue  # it ended meanwhile
+        return found
 
     def submit(
         self, application: Path, *arguments: str, settings: Sequence[str] = ()
@@ -160,4 +174,4 @@ def spark_cluster(directory: Path, workers: int = 2) -> Iterator[SparkCluster]:
                 *("--work-dir", str(directory / f"worker-{number}"), up.group(1)),
             )
             stack.enter_context(running(worker_command, WORKER_UP, environment=environment))
-        yield SparkCluster(up.group(1), node_python(directory), package)
+        yield SparkCluster(up.group(1), node_python(directory), package, directory.resolve())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,25 +12,14 @@ from typing import Any
 
 import pytest
 from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
+from integration.spark_parts import read
+
+from pocketmq.spark.jobs.progress import TopicGrowth
 
 pytest.importorskip("pyspark")
+sf = pytest.importorskip("pyspark.sql.functions")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]  # several JVMs on a busy machine
-
-WHERE_FROM = """
-from pyspark.sql import SparkSession
-
-def where(_):
-    import importlib.metadata as metadata
-    import os
-    import pocketmq.spark.writer
-    packaged = any(d.metadata["Name"] == "pocketmq" for d in metadata.distributions())
-    return [(os.getpid(), pocketmq.spark.writer.__file__, packaged)]
-
-spark = SparkSession.builder.getOrCreate()
-for row in spark.sparkContext.range(0, 8, numSlices=8).mapPartitions(where).collect():
-    print(row)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +68,22 @@ def test_submitted_jobs_load_and_export(
     assert exported.startswith("20,000 rows in ")
     values = spark.read.parquet(str(target)).selectExpr("cast(value as string) value").collect()
     assert sorted(json.loads(row.value)["id"] for row in values) == list(range(20_000))
+
+
+@pytest.mark.crash
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds processes in /proc")
+def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing(
+    cluster: SparkCluster, spark_namesrv: str, spark: Any, tmp_path: Path
+) -> None:
+    rows = 200_000
+    source = rows_file(tmp_path, rows, files=8)
+    to_topic = ("--topic", "KilledExecutor", "--namesrv", spark_namesrv)
+    loading = cluster.submit(JOBS / "ingest.py", str(source), *to_topic)
+    growth = TopicGrowth(spark_namesrv, "KilledExecutor")
+    while growth.rows() == 0:
+        assert loading.poll() is None, ended(loading)
+    os.kill(cluster.executors()[0], signal.SIGKILL)
+    ended(loading)
+    found = read(spark, spark_namesrv, "KilledExecutor")
+    ids = found.select(sf.get_json_object(sf.col("value").cast("string"), "$.id").alias("id"))
+    assert ids.distinct().count() == rows
