@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import ipaddress
+import itertools
 import json
 import re
 from importlib.metadata import metadata
@@ -99,7 +100,7 @@ def test_a_name_servers_settings_fit_its_service(service: str) -> None:
 
 def test_every_server_has_a_volume_of_its_own() -> None:
     used = [source for name in SERVERS for source in mounts(name).values() if "/" not in source]
-    assert sorted(used) == sorted(COMPOSE["volumes"])
+    assert sorted([*used, "spark-out"]) == sorted(COMPOSE["volumes"])
 
 
 @pytest.mark.parametrize("service", BROKERS)
@@ -179,6 +180,27 @@ def test_the_spark_job_loads_the_sample_by_an_existing_column() -> None:
     sample = ROOT / mounts("spark")[str(source.parent)] / source.name
     with sample.open(newline="") as file:
         assert options["key"] in next(csv.reader(file))
+
+
+def test_the_spark_cluster_finds_itself_and_the_brokers() -> None:
+    master, worker, submit = (SERVICES[f"spark-{n}"] for n in ("master", "worker", "submit"))
+    given = dict(itertools.pairwise(master["command"]))
+    url = f"spark://{given['--host']}:{given['--port']}"
+    assert SERVICES[given["--host"]] is master
+    assert worker["command"][-1] == url
+    assert submit["entrypoint"] == ["spark-submit", "--master", url]
+    assert "--py-files" not in submit["entrypoint"], "the image has the package"
+    addresses = submit["environment"]["NAMESRV_ADDR"].split(";")
+    assert addresses == [f"{name}:{listen_port(name)}" for name in NAMESRVS]
+    assert (ROOT / mounts("spark-submit")["/jobs"] / "export.py").is_file()
+    for service in (master, worker, submit):
+        # None of them starts unless it is asked for, and each has what the image's base lacks.
+        assert service["profiles"] == ["spark-cluster"]
+        assert service["build"]["args"]["EXTRAS"] == "spark"
+        assert service["tmpfs"] == ["/tmp:exec"]
+    # Tasks read and write files where the driver does.
+    for directory in ("/sample", "/var/lib/pocketmq"):
+        assert mounts("spark-worker")[directory] == mounts("spark-submit")[directory]
 
 
 def test_the_builder_is_given_every_component() -> None:

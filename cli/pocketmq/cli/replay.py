@@ -1,4 +1,4 @@
-"""`pocketmq replay`: a recording into a topic."""
+"""`pocketmq replay`: a recording into a topic; or, by Spark, a topic or files of an export."""
 
 from __future__ import annotations
 
@@ -17,6 +17,21 @@ from pocketmq.cli.sending_options import (
     QueueOption,
 )
 from pocketmq.cli.signals import stop_event
+from pocketmq.cli.spark_replay import (
+    CheckpointOption,
+    RateOption,
+    ReplayCoresOption,
+    ReplayDryRunOption,
+    ReplaySinceOption,
+    ReplayUntilOption,
+    RestartOption,
+    SetOption,
+    ToNamesrvOption,
+    WhereOption,
+    is_for_spark,
+    refuse,
+    replay_by_spark,
+)
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.runtime import run
@@ -30,10 +45,15 @@ SPEED_MAX = 1e6
 
 def replay(
     source: Annotated[
-        str, typer.Argument(help="A file that `pocketmq record` wrote; - for standard input.")
+        str,
+        typer.Argument(
+            help="A file that `pocketmq record` wrote, or - for standard input; or a directory "
+            "that `pocketmq export` wrote, or a topic such as %DLQ%group."
+        ),
     ],
     topic: Annotated[
-        str | None, typer.Option(help="Where to; by default the topic that was recorded.")
+        str | None,
+        typer.Option(help="Where to; by default where each message was recorded or sent first."),
     ] = None,
     speed: Annotated[
         str, typer.Option(help="1x: as it was recorded; 10x, 0.5x; max: without pauses.")
@@ -44,6 +64,16 @@ def replay(
     count: Annotated[
         int, typer.Option("-c", "--count", min=0, help="Stop after so many; 0: never.")
     ] = 0,
+    where: WhereOption = None,
+    set_: SetOption = None,
+    rate: RateOption = 0,
+    since: ReplaySinceOption = None,
+    until: ReplayUntilOption = None,
+    to_namesrv: ToNamesrvOption = None,
+    checkpoint: CheckpointOption = None,
+    restart: RestartOption = False,
+    dry_run: ReplayDryRunOption = False,
+    cores: ReplayCoresOption = None,
     queue: QueueOption = None,
     keep_queue: KeepQueueOption = False,
     keep_ids: KeepIdsOption = False,
@@ -52,11 +82,42 @@ def replay(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Play a recording back with the pauses that were between its messages.
+    """Send messages again: a recording, a topic (dead letters go back), or files of an export.
 
-    What was in order in a queue stays in order. When it is interrupted or fails, it says with which
-    --from it goes on.
+    A recording is played with the pauses that were between its messages. What was in order in a
+    queue stays in order. When it is interrupted or fails, it says with which --from it goes on.
+
+    A topic or a directory is replayed by a Spark job. The same command again goes on where it
+    stopped and sends nothing twice.
     """
+    job_options = {
+        "--where": where,
+        "--set": set_,
+        "--rate": rate,
+        "--since": since,
+        "--until": until,
+        "--to-namesrv": to_namesrv,
+        "--checkpoint": checkpoint,
+        "--restart": restart,
+        "--dry-run": dry_run,
+        "--cores": cores,
+    }
+    if is_for_spark(source):
+        refuse(
+            "of a recording only",
+            {
+                "--speed": speed != "1x",
+                "--from": first != 1,
+                "--count": count,
+                "--queue": queue is not None,
+                "--keep-queue": keep_queue,
+                "--keep-ids": keep_ids,
+                "--keep-going": keep_going,
+            },
+        )
+        replay_by_spark(source, topic, namesrv, job_options, progress=progress, output=output)
+        return
+    refuse("of a topic or directory only", job_options)
     from pocketmq.cli.outflow import Outcome, Target
     from pocketmq.cli.playback import STANDARD_INPUT, Playback
 
