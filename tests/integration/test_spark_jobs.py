@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,57 @@ def test_an_archive_takes_what_is_old_and_tells_what_was_lost(
         archive(ArchiveOptions("Old", str(target), spark_namesrv, margin_ms=73 * hour_ms), spark)
     with pytest.raises(MissingTopicError):
         archive(ArchiveOptions("Older", str(target), namesrv=spark_namesrv), spark)
+
+
+# -- ingest -------------------------------------------------------------------------------------
+
+
+def test_an_ingest_with_a_checkpoint_loads_each_file_once(
+    spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def file(name: str, *ids: int) -> None:
+        (source / name).write_text("".join(f'{{"id": {i}}}\n' for i in ids))
+
+    file("a one.json", 1, 2)
+    file("b.json", 3)
+    options = IngestOptions(
+        str(source), "ByFiles", namesrv=spark_namesrv, checkpoint=str(tmp_path / "checkpoint")
+    )
+    assert ingest(replace(options, dry_run=True), spark).rows == 3
+    assert ingest(options, spark).rows == 3
+    again = ingest(options, spark)
+    assert (again.rows, again.files_done) == (0, 2)
+
+    # The portion is stored, but the run ends before that is booked.
+    file("c.json", 4, 5)
+    save, calls = LedgerFile.save, []
+
+    def dies(self: LedgerFile, ledger: Any) -> None:
+        calls.append(ledger)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        save(self, ledger)
+
+    monkeypatch.setattr(LedgerFile, "save", dies)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(options, spark)
+    monkeypatch.undo()
+    file("d.json", 6)
+    ingest(options, spark)
+    rows: Rows = read(spark, spark_namesrv, "ByFiles", dropRepeats="true").collect()
+    assert sorted(json.loads(r.value)["id"] for r in rows) == [1, 2, 3, 4, 5, 6]
+
+    file("b.json", 3, 33)
+    with pytest.raises(OptionError, match=r"b\.json has changed since it was loaded"):
+        ingest(options, spark)
+    spark.range(1).createOrReplaceTempView("a_table")
+    with pytest.raises(OptionError, match="a checkpoint goes by files"):
+        ingest(replace(options, source="a_table"), spark)
+    with pytest.raises(MissingTopicError):
+        ingest(replace(options, topic="None", checkpoint=None, dry_run=True, create_topic_queues=0))
 
 
 # -- on the command line, with real data --------------------------------------------------------

@@ -60,6 +60,10 @@ def ingest(
     queues: Annotated[
         int, typer.Option(help="Queues on each broker if the topic is new; 0: it must exist.")
     ] = 16,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Directory that says which files were loaded: only new ones.")
+    ] = None,
+    dry_run: DryRunOption = False,
     cores: CoresOption = None,
     progress: ProgressOption = True,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
@@ -81,6 +85,8 @@ def ingest(
             format=format_,
             reader_options=name_value_pairs("--read", read),
             create_topic_queues=queues,
+            checkpoint=checkpoint,
+            dry_run=dry_run,
             cores=cores,
             progress=progress,
         )
@@ -90,16 +96,10 @@ def ingest(
 
 def _print_report(report: IngestReport, output: Format) -> None:
     if output is Format.JSON:
-        print_json(
-            {
-                "topic": report.topic,
-                "rows": report.rows,
-                "seconds": round(report.seconds, 3),
-                "rowsPerSecond": round(report.rows_per_s),
-                "rowsByQueue": dict(report.rows_by_queue),
-                "unconfirmedRows": report.unconfirmed_rows,
-            }
-        )
+        print_json(report.document())
+        return
+    if report.is_dry:
+        note(str(report))
         return
     rows = [{"queue": queue, "rows": rows} for queue, rows in sorted(report.rows_by_queue.items())]
     print_rows(rows, ("queue", "rows"), output)

@@ -5,23 +5,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pocketmq.protocol.errors import PocketMQError
+from pocketmq.client.instance import ClientInstance
 from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.file_portions import FilePortions
 from pocketmq.spark.jobs.files import Source, read_rows
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.options import write_options
 from pocketmq.spark.session import job_session
+from pocketmq.spark.topics import queues_to_write
 from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,6 +54,10 @@ class IngestOptions:
         reader_options: of Spark's reader, such as ``{"sep": ";"}`` or ``{"inferSchema": "true"}``.
         writer_options: further options of the data source, such as batchBytes.
         create_topic_queues: queues on each broker if the topic is unknown; 0 makes that an error.
+        checkpoint: a directory that says which files were loaded: a second run takes only new
+            ones. Rows are marked then, so that readers with dropRepeats take each once, whatever
+            cut a run off. Without one every run loads everything.
+        dry_run: only say what would be loaded.
         cores: of a local session; all by default.
         progress: show a bar on standard error.
     """
@@ -65,6 +73,8 @@ class IngestOptions:
     reader_options: Mapping[str, str] = field(default_factory=dict)
     writer_options: Mapping[str, str] = field(default_factory=dict)
     create_topic_queues: int = CREATE_TOPIC_QUEUES
+    checkpoint: str | None = None
+    dry_run: bool = False
     cores: int | None = None
     progress: bool = True
 
@@ -80,6 +90,8 @@ class IngestReport:
         rows_by_queue: by ``broker:queue``.
         unconfirmed_rows: rows that are stored, but not yet flushed or replicated as the broker is
             configured.
+        files_done: files that an earlier run had loaded, by the checkpoint.
+        is_dry: whether this is only what would be loaded.
     """
 
     topic: str
@@ -87,13 +99,38 @@ class IngestReport:
     seconds: float
     rows_by_queue: Mapping[str, int]
     unconfirmed_rows: int = 0
+    files_done: int = 0
+    is_dry: bool = False
 
     @property
     def rows_per_s(self) -> float:
         """Rows in a second."""
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        return 0
+
+    def document(self) -> dict[str, Any]:
+        """The whole report, for JSON."""
+        return {
+            "job": "ingest",
+            "topic": self.topic,
+            "dryRun": self.is_dry,
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "rowsPerSecond": round(self.rows_per_s),
+            "rowsByQueue": dict(self.rows_by_queue),
+            "unconfirmedRows": self.unconfirmed_rows,
+            "filesDone": self.files_done,
+        }
+
     def __str__(self) -> str:
+        if self.is_dry:
+            return f"{self.rows:,} rows would be loaded into topic {self.topic}"
+        if self.files_done and not self.rows:
+            return f"nothing new: {self.files_done} files were loaded before"
         text = (
             f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s, "
             f"{self.spread}"
@@ -131,7 +168,65 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
         with job(f"reading {options.source}"):
             found = read_rows(session, options.source, options.format, options.reader_options)
             messages = message_rows(found, options)
+        if options.checkpoint is not None:
+            return _run_by_files(session, found, options, settings)
+        if options.dry_run:
+            return _planned(messages, options, settings)
         return _run(session, messages, options, settings)
+
+
+def _run_by_files(
+    spark: SparkSession, found: Source, options: IngestOptions, settings: dict[str, str]
+) -> IngestReport:
+    assert options.checkpoint is not None
+    if not found.is_file:
+        raise OptionError(
+            f"{options.source} is a table: a checkpoint goes by files; leave it out, and name "
+            f"the write with the option writerId"
+        )
+    if "writerId" in options.writer_options:
+        raise OptionError("option 'writerId' is set by the checkpoint: leave it out")
+    kept = {"source": options.source, "topic": options.topic}
+    portions = FilePortions(spark, options.checkpoint, found.rows, kept)
+    if options.dry_run:
+        rows = message_rows(Source(portions.new_rows(), True), options)
+        return replace(_planned(rows, options, settings), files_done=portions.files_done)
+    by_queue: Counter[str] = Counter()
+    rows_count, seconds, unconfirmed = 0, 0.0, 0
+    for portion in portions:
+        with job(f"reading {options.source}"):
+            messages = message_rows(Source(portion.rows, True), options)
+        marked = {**settings, "writerId": portion.writer_id}
+        report = _run(spark, messages, options, marked)
+        by_queue.update(report.rows_by_queue)
+        rows_count += report.rows
+        seconds += report.seconds
+        unconfirmed += report.unconfirmed_rows
+    return IngestReport(
+        options.topic,
+        rows_count,
+        seconds,
+        dict(by_queue),
+        unconfirmed,
+        files_done=portions.files_done,
+    )
+
+
+def _planned(messages: DataFrame, options: IngestOptions, settings: dict[str, str]) -> IngestReport:
+    """Counts rows and sees that the topic is there, or may be made."""
+    clock = SystemClock()
+    started = clock.monotonic()
+    if not options.create_topic_queues:
+        run(_find_topic(settings))
+    with job(f"reading {options.source}"):
+        rows = messages.count()
+    return IngestReport(options.topic, rows, clock.monotonic() - started, {}, is_dry=True)
+
+
+async def _find_topic(settings: dict[str, str]) -> None:
+    options = write_options(settings)
+    async with ClientInstance(options.namesrv_addr) as instance:
+        await queues_to_write(instance, options.topic, 0)
 
 
 def _run(
@@ -234,26 +329,18 @@ def _quoted(column: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """For spark-submit: loads, prints one line, returns the exit code."""
-    parser = argparse.ArgumentParser(description="Load a file or table into a topic.")
+    """For spark-submit: loads, prints one line or JSON, returns the exit code."""
+    parser = JobParser("Load a file or table into a topic.")
     parser.add_argument("source", help="file, directory, pattern or table")
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--namesrv", help="host:port;host:port; default NAMESRV_ADDR")
     parser.add_argument("--key", help="column of the business key")
     parser.add_argument("--tag", help="column of the tag")
     parser.add_argument("--sharding-key", help="column whose equal values stay in order")
     parser.add_argument("--value", help="column of the body; default: the row as JSON")
     parser.add_argument("--format", help="parquet, csv, json or orc; default: by suffix")
     parser.add_argument("--create-topic-queues", type=int, default=CREATE_TOPIC_QUEUES)
-    parser.add_argument("--cores", type=int, help="of a local session")
-    given = parser.parse_args(arguments)
-    try:
-        report = ingest(IngestOptions(**vars(given), progress=sys.stderr.isatty()))
-    except PocketMQError as e:
-        sys.stderr.write(f"error: {e}\n")
-        return 1
-    sys.stdout.write(f"{report}\n")
-    return 0
+    parser.add_argument("--checkpoint", help="directory that says which files were loaded")
+    return parser.run(arguments, lambda given: ingest(IngestOptions(**given)))
 
 
 if __name__ == "__main__":

@@ -27,12 +27,14 @@ class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
         ranges: its messages.
         rows: what was written of it; None while it is being written.
         target_ends: where the topics that it is sent to ended before.
+        files: that it loads, with their states.
     """
 
     number: int
     ranges: Table
     rows: int | None = None
     target_ends: Table = {}
+    files: dict[str, str] = {}
 
 
 class Ledger(msgspec.Struct, rename="camel", kw_only=True):
@@ -48,6 +50,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
         since: the first offset that is wanted of each queue, as a range up to itself.
         done: what was read and written.
         lost: what was wanted and was not there any more.
+        files: what was loaded, with the state of each.
         open_slice: what was begun.
     """
 
@@ -60,6 +63,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
     since: dict[str, dict[str, dict[str, int]]] = {}
     done: Table = {}
     lost: Table = {}
+    files: dict[str, str] = {}
     open_slice: OpenSlice | None = None
 
     def finish_slice(self) -> None:
@@ -70,6 +74,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
         for r in Spans.of(part.ranges):
             done.add(r)
         self.done = done.table()
+        self.files |= part.files
         self.slices = part.number
         self.rows += part.rows or 0
         self.open_slice = None

@@ -1,0 +1,139 @@
+"""Files that are loaded a portion at a time, and a ledger of those that are loaded.
+
+A portion is one marked write, whose writer has the same id in each attempt: when a run was cut off,
+the portion is loaded again, and readers with dropRepeats take what was committed first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pocketmq.spark.errors import OptionError
+from pocketmq.spark.jobs.directory import Directory
+from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOB = "ingest"
+FOLDER = "_pocketmq"
+PORTION_BYTES = 1024 * 1024 * 1024
+"""Files are loaded together up to this size; a larger one makes a portion of its own."""
+
+
+class InputFile(NamedTuple):
+    """A file as it is now: its URI, its size, and a text that changes when it does."""
+
+    uri: str
+    size: int
+    state: str
+
+
+class Portion(NamedTuple):
+    """Files of one write.
+
+    Attributes:
+        rows: theirs.
+        writer_id: the same whenever these files are loaded by this checkpoint.
+    """
+
+    rows: DataFrame
+    writer_id: str
+
+
+class FilePortions:
+    """What is still to be loaded of a source, by a checkpoint.
+
+    Args:
+        spark: the session.
+        checkpoint: a directory that says what was loaded.
+        rows: of all files.
+        settings: what must be the same in each run.
+        portion_bytes: of files that are loaded together.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        rows: DataFrame,
+        settings: dict[str, str],
+        portion_bytes: int = PORTION_BYTES,
+    ) -> None:
+        self._rows, self._portion_bytes = rows, portion_bytes
+        self._file = LedgerFile(Directory(spark, checkpoint), FOLDER)
+        kept = self._file.load(JOB, settings)
+        self._ledger = kept or Ledger(job=JOB, settings=settings, id=secrets.token_hex(4))
+        with job("listing the files"):
+            files = sorted(_state(spark, uri) for uri in rows.inputFiles())
+        self._check_unchanged(files)
+        self._new = [f for f in files if f.uri not in self._ledger.files]
+        self.files_done = len(files) - len(self._new)
+
+    @property
+    def files_new(self) -> int:
+        """Files that no run has loaded to its end."""
+        return len(self._new)
+
+    def new_rows(self) -> DataFrame:
+        """The rows of all files that are not loaded yet."""
+        return self._of(self._new)
+
+    def __iter__(self) -> Iterator[Portion]:
+        """The portions; each is booked as loaded when the next one is asked for."""
+        for files in self._portions():
+            number = self._ledger.slices + 1
+            self._ledger.open_slice = OpenSlice(
+                number=number, ranges={}, files={f.uri: f.state for f in files}
+            )
+            self._file.save(self._ledger)
+            yield Portion(self._of(files), f"{self._ledger.id}-{number}")
+            self._ledger.finish_slice()
+            self._file.save(self._ledger)
+
+    def _portions(self) -> list[list[InputFile]]:
+        """New files in portions; first what was begun, as it was begun: its writer is the same."""
+        part = self._ledger.open_slice
+        begun = {} if part is None else part.files
+        portions = [[f for f in self._new if f.uri in begun]] if begun else []
+        size = self._portion_bytes
+        for file in self._new:
+            if file.uri in begun:
+                continue
+            if size + file.size > self._portion_bytes:
+                portions.append([])
+                size = 0
+            portions[-1].append(file)
+            size += file.size
+        return [portion for portion in portions if portion]
+
+    def _of(self, files: Sequence[InputFile]) -> DataFrame:
+        from pyspark.sql import functions as sf
+
+        return self._rows.where(sf.col("_metadata.file_path").isin([f.uri for f in files]))
+
+    def _check_unchanged(self, files: Sequence[InputFile]) -> None:
+        part = self._ledger.open_slice
+        known = {**self._ledger.files, **({} if part is None else part.files)}
+        for file in files:
+            if known.get(file.uri, file.state) != file.state:
+                raise OptionError(
+                    f"{file.uri} has changed since it was loaded or begun: its rows would be sent "
+                    f"twice. Take another checkpoint to load all again"
+                )
+        missing = ({} if part is None else part.files).keys() - {file.uri for file in files}
+        if missing:
+            raise OptionError(
+                f"{min(missing)} was begun and is gone: bring it back, or take another checkpoint"
+            )
+
+
+def _state(spark: SparkSession, uri: str) -> InputFile:
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    status = path.getFileSystem(spark._jsc.hadoopConfiguration()).getFileStatus(path)
+    size = int(status.getLen())
+    return InputFile(uri, size, f"{size} bytes of {status.getModificationTime()}")
