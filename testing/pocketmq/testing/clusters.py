@@ -19,6 +19,9 @@ CLUSTERS_MAX = 4
 
 WHERE = "the marker pocketmq"
 
+OF_CORNER = ("topics", "groups", "seed_file")
+"""Options that are met in the namespace of a test, not by a cluster."""
+
 
 class Kept(NamedTuple):
     """A cluster that several tests use, and the names that were in it from the start."""
@@ -58,6 +61,8 @@ class Corner:
             group.group_name = self._names.wrap(group.group_name)
         if topics or groups:
             thread.run(core.put(topics, groups))
+        if wanted.seed_file is not None:
+            thread.run(core.sow(wanted.seed_file, namespace))
 
     def clean(self) -> None:
         """Closes the clients that were left open, and removes what the test has made.
@@ -114,14 +119,14 @@ class Clusters:
         """A corner for one test.
 
         Args:
-            options: of `LocalCluster`; ``topics`` and ``groups`` are made in the corner.
+            options: of `LocalCluster`; those in `OF_CORNER` are met in the corner.
             is_async: whether the test is a coroutine.
 
         Raises:
             ConfigError, IllegalNameError: they do not fit.
         """
         cluster_settings(options, WHERE)
-        of_corner = {k: v for k, v in options.items() if k in ("topics", "groups")}
+        of_corner = {k: v for k, v in options.items() if k in OF_CORNER}
         of_cluster = {k: v for k, v in options.items() if k not in of_corner}
         wanted = cluster_settings(of_corner, WHERE)
         kept = self.of(of_cluster)

@@ -166,7 +166,7 @@ class Core:
         """Starts all servers; the topics and groups that were asked for are there then.
 
         Raises:
-            ConfigError: an address or the data directory is in use.
+            ConfigError: an address or the data directory is in use, or the seed file is wrong.
         """
         async with AsyncExitStack() as stack:
             await self._start(stack)
@@ -200,6 +200,20 @@ class Core:
         topics, groups = self.settings.topic_configs(), self.settings.group_configs()
         if topics or groups:
             await self.put(topics, groups)
+        if self.settings.seed_file is not None:
+            await self.sow(self.settings.seed_file)
+
+    async def sow(self, path: str, namespace: str = "") -> None:
+        """Makes the cluster, or a namespace of it, what a seed file says.
+
+        Raises:
+            ConfigError: the file is wrong, or does not fit the cluster; names the place.
+        """
+        from pocketmq.client.seeds import apply_seed, read_seed
+
+        report = await apply_seed(read_seed(path), self.namesrv, namespace=namespace)
+        for text in report.notes:
+            log.warning("%s", text)
 
     async def _stop_brokers(self) -> None:
         await asyncio.gather(*(place.stop() for place in self.places.values()))

@@ -16,6 +16,7 @@ Marker:
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -85,4 +86,6 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
                 pytrace=False,
             )
         options.update(mark.kwargs)
+    if isinstance(seed_file := options.get("seed_file"), (str, os.PathLike)):
+        options["seed_file"] = str(request.path.parent / seed_file)  # beside the test
     return options

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -60,6 +62,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
             broker_port + i * broker_port_step.
         seed: of the brokers' choices.
+        seed_file: a YAML file with topics, groups and messages to begin with (docs/seed.md).
     """
 
     brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
@@ -74,6 +77,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     broker_port: Port = 0
     broker_port_step: int = 1
     seed: int | None = None
+    seed_file: str | None = None
 
     def topic_configs(self) -> list[TopicConfig]:
         """The topics as brokers have them."""
@@ -97,7 +101,10 @@ def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> C
     Raises:
         ConfigError: an option does not exist or does not fit; the text says what would.
     """
-    settings = _converted(ClusterSettings, dict(given), where, "option")
+    fields = dict(given)
+    if isinstance(fields.get("seed_file"), os.PathLike):
+        fields["seed_file"] = os.fspath(fields["seed_file"])
+    settings = _converted(ClusterSettings, fields, where, "option")
     if settings.clock not in CLOCKS:
         raise ConfigError(f"{where}: clock={settings.clock!r} must be one of {', '.join(CLOCKS)}")
     if settings.clock == "system" and settings.start_ms is not None:
@@ -171,9 +178,15 @@ def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
     fields = {
         **NAMESRV_DEFAULTS,
         "listen_port": settings.namesrv_port,
+        "kv_config_path": _kv_config_path(settings),
         **settings.namesrv_settings,
     }
     return _converted(NamesrvConfig, fields, "namesrv_settings", "setting")
+
+
+def _kv_config_path(settings: ClusterSettings) -> str | None:
+    """What name servers keep lives as long as the data does."""
+    return settings.data and str(Path(settings.data) / "namesrv" / "kvConfig.json")
 
 
 def _converted(

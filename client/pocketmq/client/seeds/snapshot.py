@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,9 +66,22 @@ def snapshot_text(snapshot: Mapping[str, Any]) -> str:
     Raises:
         UsageError: it is larger than a seed file may be.
     """
-    text = yaml.safe_dump(dict(snapshot), sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(dict(snapshot), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     _check_size(len(text.encode()))
     return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes all line breaks but a plain one as escapes: YAML's readers make them plain."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = '"' if _BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+_Dumper.add_representer(str, _represent_text)
 
 
 def _check_size(size: int) -> None:
@@ -128,7 +142,7 @@ class _Snapshot:
             for message in result.messages:
                 if message.queue_offset < end:
                     found.append(_entry(message))
-                    self._size += message.store_size
+                    self._size += message.store_size + len(message.body)
             _check_size(self._size)
             if result.next_offset <= first:
                 break
