@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -336,6 +337,33 @@ def test_a_wrong_seed_starts_nothing(here: Command, tmp_path: Path) -> None:
     code, _, errors = here(*options, "--seed", str(tmp_path / "none.yaml"))
     assert code == 2
     assert "does not exist" in errors
+
+
+def test_a_seed_is_checked_and_applied_by_hand(
+    here: Command, two: tuple[Cluster, Cluster], tmp_path: Path
+) -> None:
+    path = tmp_path / "seed.yaml"
+    path.write_text("topics: {ByHand: {queues: 1, messages: [x]}}\ngroups: [g]\n")
+    code, out, errors = here("seed", "check", str(path))
+    assert (code, out, errors) == (0, "", f"{path}: 1 topics, 1 groups, all sound")
+    names = ("--namesrv", two[0].namesrv)
+    for loaded in (1, 0):
+        code, out, _ = here("seed", "apply", str(path), "-o", "json", *names)
+        assert (code, json.loads(out)) == (0, [{"topics": 1, "groups": 1, "messages": loaded}])
+    taken = here("snapshot", "-o", "json", "--messages", "1", *names)[1]
+    assert json.loads(taken)["topics"]["ByHand"]["messages"][0]["body"] == "x"
+    assert here("snapshot", "-o", "xml", *names)[0] == 2
+    path.write_text("topics: {A: {file: .}}")
+    assert here("seed", "check", str(path))[0] == 2
+
+
+def test_the_schema_knows_every_key(here: Command) -> None:
+    schema = json.loads(here("seed", "schema")[1])
+    assert set(schema["$defs"]["TopicSeed"]["properties"]) == {
+        "queues", "readQueues", "writeQueues", "perm", "order", "type", "attributes", "brokers",
+        "messages", "file",
+    }  # fmt: skip
+    assert schema["$defs"]["SeedDocument"]["additionalProperties"] is False
 
 
 async def test_an_admin_tells_an_offset_that_was_never_stored() -> None:

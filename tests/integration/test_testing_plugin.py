@@ -122,6 +122,37 @@ SAME_TOPICS = """
 """
 
 
+SEEDED = """
+    import pytest
+
+    @pytest.mark.pocketmq(seed_file="cluster.yaml", topics={"Mine": 1})
+    @pytest.mark.parametrize("number", range(2))
+    def test_begins_with_a_seed(pocketmq, number):
+        assert pocketmq.stored("Orders").bodies == [b"hello"]
+        assert pocketmq.stored("Mine") == []
+        with pocketmq.lite_pull_consumer("billing") as consumer:
+            consumer.subscribe("Orders")
+            assert [m.body for m in consumer.poll(10_000)] == [b"hello"]
+
+    def test_begins_without(pocketmq):
+        with pytest.raises(AssertionError):
+            pocketmq.published("Orders", 1, timeout_s=0)
+
+    @pytest.mark.pocketmq(seed_file="wrong.yaml")
+    def test_wrong(pocketmq): ...
+"""
+
+
+def test_a_test_begins_with_a_seed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SEEDED)
+    seed = "topics: {Orders: {queues: 1, messages: [hello]}}\n"
+    offsets = "groups: {billing: {offsets: {Orders: earliest}}}\n"
+    pytester.makefile(".yaml", cluster=seed + offsets, wrong="topic: {}")
+    result = pytester.runpytest(*PLUGIN)
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*wrong.yaml:1:1: unknown key 'topic'; did you mean 'topics'?*"])
+
+
 @pytest.mark.parametrize("mode", ["strict", "auto"])
 def test_coroutines_and_plain_functions(pytester: pytest.Pytester, mode: str) -> None:
     pytester.makepyfile(BOTH_KINDS)

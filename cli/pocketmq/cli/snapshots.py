@@ -1,4 +1,4 @@
-"""`pocketmq snapshot`, and what `pocketmq up --seed` does before it says that it is up."""
+"""`pocketmq snapshot` and `seed`, and what `pocketmq up --seed` does before it is up."""
 
 from __future__ import annotations
 
@@ -11,12 +11,50 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
-from pocketmq.cli.output import note, print_json
+from pocketmq.cli.output import Format, FormatOption, note, print_json, print_rows
 from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pocketmq.cli.cluster import ClusterAddresses
     from pocketmq.client.seeds import Seed
+
+
+app = typer.Typer(help="Check seed files, and apply them to a cluster.", no_args_is_help=True)
+
+SeedArgument = Annotated[Path, typer.Argument(help="A seed file, see docs/seed.md.")]
+
+
+@app.command()
+def check(path: SeedArgument) -> None:
+    """Say what is wrong in a seed file and the files of messages that it names."""
+    from pocketmq.client.seeds import read_seed
+
+    seed = read_seed(path)
+    note(f"{path}: {len(seed.topics)} topics, {len(seed.groups)} groups, all sound")
+
+
+@app.command()
+def apply(
+    path: SeedArgument,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Make a running cluster what a seed file says, as `pocketmq up --seed` does."""
+    from pocketmq.client.seeds import apply_seed, read_seed
+
+    report = run(apply_seed(read_seed(path), namesrv))
+    for text in report.notes:
+        note(f"warning: {text}")
+    row = {"topics": report.topics, "groups": report.groups, "messages": report.messages}
+    print_rows([row], tuple(row), output)
+
+
+@app.command()
+def schema() -> None:
+    """Write the JSON schema of seed files, for editors that complete and check YAML."""
+    from pocketmq.client.seeds import seed_schema
+
+    print_json(seed_schema())
 
 
 def snapshot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -115,6 +115,11 @@ class SeedDocument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     topics: dict[str, Queues | TopicSeed | None] = field(default_factory=dict)
     groups: dict[str, GroupSeed | None] | list[str] = field(default_factory=dict)
+
+
+def seed_schema() -> dict[str, Any]:
+    """The JSON schema of seed files."""
+    return msgspec.json.schema(SeedDocument)
 
 
 def topic_config(name: str, settings: TopicSettings) -> TopicConfig:
