@@ -339,6 +339,22 @@ def test_a_wrong_seed_starts_nothing(here: Command, tmp_path: Path) -> None:
     assert "does not exist" in errors
 
 
+def test_the_example_of_the_documentation_is_what_it_says(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "seed.md").read_text(encoding="utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    path = tmp_path / "cluster.yaml"
+    path.write_text(example)
+    (tmp_path / "orders.jsonl").write_text('{"body": "from the file"}')
+    with LocalCluster(brokers=2, seed_file=path) as cluster:
+        assert sorted(cluster.stored("Orders").bodies) == [
+            b"\x00\xff", b"from the file", b"just a body", b"second",
+        ]  # fmt: skip
+        taken = snapshot(cluster, 0)
+        assert taken["topics"].keys() == yaml.safe_load(example)["topics"].keys()
+        assert taken["topics"]["Regional"]["brokers"]["broker-b"] == {"queues": 8}
+        assert taken["groups"]["billing"]["retryTimes"] == 3
+
+
 def test_a_seed_is_checked_and_applied_by_hand(
     here: Command, two: tuple[Cluster, Cluster], tmp_path: Path
 ) -> None:
