@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +56,12 @@ def test_the_document_describes_every_operation(shared: Controlled, api: Control
     fault = document["paths"]["/faults"]["post"]["requestBody"]["content"]["application/json"]
     assert len(fault["schema"]["anyOf"]) == 10
     assert fault["schema"]["discriminator"]["propertyName"] == "kind"
+
+
+def test_the_guide_names_every_operation(shared: Controlled) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:GET|PUT|POST|DELETE) /[^` ]*)`", guide))
+    assert named == {f"{one.method} {one.path}" for one in shared.server.operations}
 
 
 def test_health_tells_addresses_and_what_is_not_right(shared: Controlled, api: Control) -> None:

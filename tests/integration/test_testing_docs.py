@@ -11,8 +11,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from typer.main import get_command
+
+from pocketmq.cli.main import app
 
 pytest_plugins = ["pytester"]
 
@@ -22,8 +27,10 @@ SAMPLE = ROOT / "examples" / "order_service"
 TIMEOUT_S = 100.0
 OPTIONS = ("-p", "pocketmq.testing.plugin", "-p", "no:cacheprovider", "-q", "-W", "error")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
+FOREIGN = "# with testcontainers"
+TEXT = DOCUMENT.read_text("utf-8")
 TESTS = [block for block in BLOCKS if "def test_" in block]
-SCRIPTS = [block for block in BLOCKS if "def test_" not in block]
+SCRIPTS = [b for b in BLOCKS if "def test_" not in b and FOREIGN not in b]
 
 
 def test_tests_pass(pytester: pytest.Pytester) -> None:
@@ -39,6 +46,45 @@ def test_scripts_run() -> None:
     assert SCRIPTS
     for block in SCRIPTS:
         exec(compile(block, DOCUMENT.name, "exec"), {})
+
+
+def test_workflows_are_valid_and_call_what_there_is() -> None:
+    workflows = [
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)
+    ]
+    assert len(workflows) == 2
+    command: Any = get_command(app)
+    jobs = [job for workflow in workflows for job in workflow["jobs"].values()]
+    steps = [step for job in jobs for step in job["steps"]]
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    services = [service for job in jobs for service in job.get("services", {}).values()]
+    texts = [step.get("run", "") for step in steps] + [one["options"] for one in services]
+    commands = [re.findall(r"\bpocketmq ((?:up|health) [^\"&\n]+)", text) for text in texts]
+    found = [words for some in commands for words in some]
+    assert len(found) == 2
+    for words in found:
+        name, sub, rest = command.resolve_command(
+            command.make_context("pocketmq", ["up"]), words.split()
+        )
+        sub.make_context(name, list(rest))
+    up = command.get_command(command.make_context("pocketmq", ["up"]), "up")
+    read = {option.envvar for option in up.params if option.envvar}
+    assert all(set(service["env"]) <= read for service in services)
+
+
+def test_containers_of_tests_are_started_by_a_command_there_is() -> None:
+    """The words of the three Testcontainers snippets are the same, and `up` takes them."""
+    java = re.search(r"\.withCommand\((.*?)\)", TEXT)
+    go = re.search(r"Cmd: +\[\]string\{(.*?)\}", TEXT)
+    python = re.search(r"with_command\(\"(.*?)\"\)", TEXT)
+    assert java is not None
+    assert go is not None
+    assert python is not None
+    words = python.group(1).split()
+    assert re.findall(r'"(.*?)"', java.group(1)) == re.findall(r'"(.*?)"', go.group(1)) == words
+    command: Any = get_command(app)
+    name, sub, rest = command.resolve_command(command.make_context("pocketmq", ["up"]), words)
+    assert sub.make_context(name, list(rest)).params["control"] == 8090
 
 
 def test_the_sample_project_passes_its_tests_as_it_is_installed(tmp_path: Path) -> None:
