@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pocketmq.testing import Cluster, LocalCluster
+from pocketmq.testing.control.cluster_calls import Ends
 from pocketmq.testing.control.server import ControlServer
 
 TIMEOUT_S = 60.0
@@ -89,7 +90,7 @@ def controlled(host: str = "127.0.0.1", **options: Any) -> Iterator[Controlled]:
     """Runs a cluster with its control API."""
     with LocalCluster(**options) as cluster:
         stops: list[bool] = []
-        server = ControlServer(cluster.core, host, 0, lambda: stops.append(True))
+        server = ControlServer(cluster.core, host, 0, Ends(lambda: stops.append(True)))
         cluster.thread.run(server.__aenter__())
         port = server.address.rpartition(":")[2]
         try:

@@ -84,6 +84,20 @@ def test_a_program_is_told_where_it_is(tmp_path: Path) -> None:
         assert kept["messages"] == 1
 
 
+def test_a_reset_brings_the_seed_back(tmp_path: Path) -> None:
+    seed = tmp_path / "seed.yaml"
+    seed.write_text("topics:\n  Sown:\n    queues: 1\n    messages: [first]\n")
+    command = [*COMMAND, "--memory", *ANY_PORTS, "--control", "0", "--seed", str(seed)]
+    with running([*command, "-o", "json"], re.compile(r"^\{.*\}$")) as line:
+        control = Control(json.loads(line.group())["control"].removeprefix("http://"))
+        more = {"messages": [{"body": "second"}]}
+        control.ok("POST", "/topics/Sown/messages", more)
+        assert control.ok("GET", "/topics/Sown")["messages"] == 2
+        control.ok("POST", "/reset")
+        shown = control.ok("GET", "/topics/Sown/messages")["messages"]
+        assert [message["body"] for message in shown] == ["first"]
+
+
 def test_it_stops_when_it_is_told_to_over_http() -> None:
     with subprocess.Popen(
         (*COMMAND, "--memory", *ANY_PORTS, "--control", "0", "-o", "json"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.cli.cluster import (
     BROKER_OPTIONS,
@@ -19,6 +19,9 @@ from pocketmq.cli.cluster import (
     rules_of_gateway,
 )
 from pocketmq.protocol.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pocketmq.client.seeds import Seed
 
 EXTRA = {"starlette", "uvicorn", "anyio", "h11"}
 """What the extra `control` installs."""
@@ -40,7 +43,10 @@ class ControlOptions(NamedTuple):
 
 @asynccontextmanager
 async def controlled_cluster(
-    options: ClusterOptions, control: ControlOptions, stop: Callable[[], object]
+    options: ClusterOptions,
+    control: ControlOptions,
+    stop: Callable[[], object],
+    seed: Seed | None,
 ) -> AsyncIterator[ClusterAddresses]:
     """Starts a cluster with its control API; when the context is entered, both answer.
 
@@ -48,12 +54,14 @@ async def controlled_cluster(
         options: what cluster is wanted.
         control: what control API.
         stop: called when a client of the control API wants the cluster stopped.
+        seed: what is there again after a reset; who starts the cluster applies it first.
 
     Raises:
         ConfigError: an option does not fit, an address or the data directory is in use, or the
             extra `control` is not installed.
     """
     try:
+        from pocketmq.testing.control.cluster_calls import Ends
         from pocketmq.testing.control.server import ControlServer
     except ModuleNotFoundError as e:
         if e.name is None or e.name.partition(".")[0] not in EXTRA:
@@ -64,6 +72,12 @@ async def controlled_cluster(
     from pocketmq.protocol.bodies.routes import AdvertiseRule
     from pocketmq.testing.core import Core
     from pocketmq.testing.settings import cluster_settings
+
+    async def begin_again() -> None:
+        if seed is not None:
+            from pocketmq.client.seeds import apply_seed
+
+            await apply_seed(seed, core.namesrv)
 
     options.check()
     options.data.mkdir(parents=True, exist_ok=True)
@@ -90,7 +104,7 @@ async def controlled_cluster(
             if rules:
                 await place.advertise([AdvertiseRule(**rule) for rule in rules])
         server = await stack.enter_async_context(
-            ControlServer(core, control.host, control.port, stop)
+            ControlServer(core, control.host, control.port, Ends(stop, begin_again))
         )
         brokers = {place.name: place.address for place in core.places.values()}
         yield ClusterAddresses(core.namesrv, brokers, f"http://{server.address}")

@@ -146,7 +146,9 @@ async def _up(
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
             options = options._replace(data=Path(directory))
         started = (
-            cluster(options) if control is None else controlled_cluster(options, control, stop.set)
+            cluster(options)
+            if control is None
+            else controlled_cluster(options, control, stop.set, seed)
         )
         if seed is not None:
             started = sown(started, seed)

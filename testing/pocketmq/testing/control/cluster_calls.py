@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +21,27 @@ from pocketmq.testing.core import Core
 from pocketmq.testing.messages import counted
 
 
+def _nothing() -> None:
+    """Nobody is to be told."""
+
+
+async def _no_more() -> None:
+    """The cluster was started with nothing else."""
+
+
+class Ends(NamedTuple):
+    """What the process of a cluster does for its control API.
+
+    Attributes:
+        stop: has the process stop.
+        begin_again: after a reset, brings back what the cluster was started with, besides the
+            topics and groups of its settings.
+    """
+
+    stop: Callable[[], object] = _nothing
+    begin_again: Callable[[], Awaitable[object]] = _no_more
+
+
 class ClusterCalls:
     """The cluster as one.
 
@@ -29,7 +51,7 @@ class ClusterCalls:
         faults: what is in force.
         clients: are told that topics have changed.
         turn: of what must not happen during a jump.
-        stop: has the process stop.
+        ends: what the process does when it is asked to begin anew or to stop.
     """
 
     def __init__(
@@ -39,10 +61,10 @@ class ClusterCalls:
         faults: FaultCalls,
         clients: ControlClients,
         turn: asyncio.Lock,
-        stop: Callable[[], object],
+        ends: Ends,
     ) -> None:
         self._core, self._clock, self._faults = core, clock, faults
-        self._clients, self._turn, self._stop = clients, turn, stop
+        self._clients, self._turn, self._ends = clients, turn, ends
 
     def operations(self) -> list[Operation]:
         """What can be asked."""
@@ -54,7 +76,7 @@ class ClusterCalls:
             Operation(
                 "POST", "/reset", "reset",
                 "Remove all faults, topics, groups and messages; brokers keep their addresses, and "
-                "topics and groups that the cluster was started with are there again.",
+                "what the cluster was started with is there again.",
                 self.reset, Done,
             ),
             Operation(
@@ -91,6 +113,7 @@ class ClusterCalls:
             removed = await self._faults.remove_all(call)
             await self._core.begin_anew()
             await self._clients.renew()
+            await self._ends.begin_again()
         return Done(done="the cluster is as it was started", warnings=removed.warnings)
 
     async def advertise(self, call: Call) -> Done:
@@ -111,5 +134,5 @@ class ClusterCalls:
 
     async def shutdown(self, _: Call) -> Done:
         """Has the process stop, once this is answered."""
-        asyncio.get_running_loop().call_soon(self._stop)
+        asyncio.get_running_loop().call_soon(self._ends.stop)
         return Done(done="the cluster stops", warnings=self._faults.unused())

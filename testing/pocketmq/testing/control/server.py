@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 
 import uvicorn
 from typing_extensions import Self
@@ -16,7 +15,7 @@ from pocketmq.protocol.namespaces import Namespace
 from pocketmq.testing.control.app import control_app
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
-from pocketmq.testing.control.cluster_calls import ClusterCalls
+from pocketmq.testing.control.cluster_calls import ClusterCalls, Ends
 from pocketmq.testing.control.fault_calls import FaultCalls
 from pocketmq.testing.control.gate import Gate, is_loopback
 from pocketmq.testing.control.group_calls import GroupCalls
@@ -35,6 +34,9 @@ STOP_TIMEOUT_S = 2
 """So long a stop waits for answers that are under way."""
 
 
+NO_ENDS = Ends()
+
+
 class ControlServer:
     """``async with ControlServer(core, host, port, stop) as control:`` in the loop of the cluster.
 
@@ -42,12 +44,10 @@ class ControlServer:
         core: the cluster, which runs.
         host: the address to listen on.
         port: 0 lets the system choose.
-        stop: called when a client wants the cluster stopped.
+        ends: what the process does for clients that want it to begin anew, or to stop.
     """
 
-    def __init__(
-        self, core: Core, host: str, port: int, stop: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, core: Core, host: str, port: int, ends: Ends = NO_ENDS) -> None:
         self._host, self._port = host, port
         inspection = Inspection(core, Namespace(""))
         turn = asyncio.Lock()
@@ -55,7 +55,7 @@ class ControlServer:
         self._faults = FaultCalls(core)
         clock = ClockCalls(core, inspection, turn)
         self.operations: list[Operation] = [
-            *ClusterCalls(core, clock, self._faults, self._clients, turn, stop).operations(),
+            *ClusterCalls(core, clock, self._faults, self._clients, turn, ends).operations(),
             *TopicCalls(core, inspection, self._clients).operations(),
             *MessageCalls(inspection, self._clients).operations(),
             *GroupCalls(core, inspection, self._clients).operations(),
