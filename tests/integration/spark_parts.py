@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from interop.apache_servers import free_broker_port
+from typing_extensions import Self
 
 from pocketmq.client.blocking import PullConsumer
 from pocketmq.client.instance import ClientInstance
@@ -49,6 +52,57 @@ class Servers:
             process.terminate()
         for process in self.processes.values():
             process.communicate()
+
+
+class CrashingCluster:
+    """A name server and brokers that can be killed and started again at the same addresses.
+
+    Args:
+        directory: for data and settings.
+        brokers: their names.
+    """
+
+    def __init__(self, directory: Path, *brokers: str) -> None:
+        self._directory, self._servers = directory, Servers(directory)
+        self._ports = {name: free_broker_port() for name in brokers}
+        settings = self._file("namesrv", listenPort=0, bindAddress="127.0.0.1")
+        try:
+            up = self._servers.start("namesrv", "namesrv", "-c", settings)
+            self.namesrv = up["namesrv"]
+            for name in brokers:
+                self.start(name)
+        except BaseException:
+            self._servers.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._servers.stop()
+
+    def start(self, name: str) -> None:
+        """Starts a broker, perhaps again."""
+        settings = self._file(
+            name,
+            brokerName=name,
+            listenPort=self._ports[name],
+            bindAddress="127.0.0.1",
+            brokerIP1="127.0.0.1",
+            namesrvAddr=self.namesrv,
+            storePathRootDir=str(self._directory / name),
+            flushDiskType="SYNC_FLUSH",
+        )
+        self._servers.start(name, "broker", "-c", settings)
+
+    def kill(self, name: str) -> None:
+        """Ends a broker as a crash would."""
+        self._servers.kill(name)
+
+    def _file(self, name: str, **settings: object) -> str:
+        path = self._directory / f"{name}.yaml"
+        path.write_text("".join(f"{key}: {json.dumps(v)}\n" for key, v in settings.items()))
+        return str(path)
 
 
 def write(rows: Any, namesrv: str, topic: str, **options: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pocketmq.client.instance import ClientInstance
@@ -23,10 +23,13 @@ class PushingReader(MessageReader):
 
     Args:
         options: of the read.
+        columns: as of `MessageReader`.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
-        super().__init__(options)
+    def __init__(
+        self, options: ReadOptions, columns: Sequence[tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(options, columns)
         self._pushed = Pushed()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)

@@ -32,10 +32,15 @@ class MessageReader(DataSourceReader):
 
     Args:
         options: of the read.
+        columns: which columns to read, as pairs of the column's own name and the name it is given;
+            all without it.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(
+        self, options: ReadOptions, columns: Sequence[tuple[str, str]] | None = None
+    ) -> None:
         self._options = options
+        self._columns = None if columns is None else tuple(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         """What to read: settled once, before the job starts.
@@ -82,10 +87,22 @@ class MessageReader(DataSourceReader):
             batch = decode_records(
                 part,
                 wanted.queue.broker_name,
-                with_properties=options.include_properties,
+                with_properties=self._with_properties,
                 offset_end=wanted.end,
                 repeats=partition.repeats,
                 tags=expression.tags,
             )
             if batch.num_rows:
-                yield batch
+                yield self._chosen(batch)
+
+    @property
+    def _with_properties(self) -> bool:
+        if self._columns is None:
+            return self._options.include_properties
+        return any(name == "properties" for name, _ in self._columns)
+
+    def _chosen(self, batch: Any) -> Any:
+        if self._columns is None or list(self._columns) == [(n, n) for n in batch.schema.names]:
+            return batch
+        names = [name for name, _ in self._columns]
+        return batch.select(names).rename_columns([given for _, given in self._columns])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -14,7 +15,7 @@ from pyspark.sql.datasource import (
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.spark.commits import writer_of
-from pocketmq.spark.errors import OptionError, SchemaError
+from pocketmq.spark.errors import OptionError, SchemaError, nearest
 from pocketmq.spark.marks import Writer, new_writer_id
 from pocketmq.spark.options import ReadOptions, WriteOptions, read_options, write_options
 from pocketmq.spark.stream_options import check_batch_read, columns_options, stream_options
@@ -43,6 +44,12 @@ COLUMNS = (
 """What a read gives, with Spark's types (see `decoding.SCHEMA`)."""
 
 
+COLUMN_ALIASES = {"body": "value", "key": "keys", "tag": "tags"}
+"""Other names that a schema may give to columns: those of Kafka's and of the older source."""
+
+Column = tuple[str, str]
+
+
 class MessageSource(DataSource):
     """Topics of a PocketMQ or RocketMQ cluster, read and written in batches and as streams."""
 
@@ -66,17 +73,16 @@ class MessageSource(DataSource):
         """Reads topics.
 
         Raises:
-            SchemaError: a schema was given, and it is not that of messages.
+            SchemaError: a schema was given that names what messages do not have.
         """
         check_batch_read(self.options)
         options = read_options(self.options)
-        _check_columns(schema, options)
-        return self._reader(options)
+        return self._reader(options, _chosen_columns(schema))
 
-    def _reader(self, options: ReadOptions) -> DataSourceReader:
+    def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
         from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
 
-        return MessageReader(options)
+        return MessageReader(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads topics as a stream.
@@ -121,10 +127,30 @@ class MessageSource(DataSource):
 class PushingSource(MessageSource):
     """The source for a session in which conditions may be pushed (see `register`)."""
 
-    def _reader(self, options: ReadOptions) -> DataSourceReader:
+    def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
         from pocketmq.spark.pushing_reader import PushingReader
 
-        return PushingReader(options)
+        return PushingReader(options, columns)
+
+
+def _chosen_columns(schema: StructType) -> list[Column]:
+    """The columns that a schema takes: pairs of a column's own name and the name it is given."""
+    kinds, chosen = dict(COLUMNS), []
+    for field in schema.fields:
+        name = COLUMN_ALIASES.get(field.name, field.name)
+        kind = field.dataType.simpleString()
+        if name not in kinds:
+            raise SchemaError(
+                f"messages have no column {field.name!r}; {nearest(field.name, kinds)}. Select or "
+                f"parse after .load()"
+            )
+        if kind != kinds[name]:
+            raise SchemaError(
+                f"the column {field.name!r} is of type {kinds[name]}, not {kind}: cast it after "
+                f".load()"
+            )
+        chosen.append((name, field.name))
+    return chosen
 
 
 def _check_columns(schema: StructType, options: ReadOptions) -> None:
