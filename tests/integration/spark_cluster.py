@@ -154,13 +154,13 @@ def spark_cluster(directory: Path, workers: int = 2) -> Iterator[SparkCluster]:
         "SPARK_LOCAL_DIRS": str(directory / "spark-local"),
     }
 
-    def command(daemon: str, *arguments: str) -> list[str]:
+    def command(daemon: str, *arguments: str, host: str = "127.0.0.1") -> list[str]:
         return [
             java if os.path.exists(java) else "java",
             *JAVA_OPTIONS,
             *("-Xmx384m", "-Dspark.master.rest.enabled=false", "-cp", f"{home / 'jars'}/*"),
             f"org.apache.spark.deploy.{daemon}",
-            *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+            *("--host", host, "--port", "0", "--webui-port", "0"),
             *arguments,
         ]
 
@@ -172,6 +172,8 @@ def spark_cluster(directory: Path, workers: int = 2) -> Iterator[SparkCluster]:
                 "worker.Worker",
                 *("--cores", str(WORKER_CORES), "--memory", "1g"),
                 *("--work-dir", str(directory / f"worker-{number}"), up.group(1)),
+                # Spark runs the twin of a slow task on another host only.
+                host=f"127.0.0.{1 + number}" if sys.platform == "linux" else "127.0.0.1",
             )
             stack.enter_context(running(worker_command, WORKER_UP, environment=environment))
         yield SparkCluster(up.group(1), node_python(directory), package, directory.resolve())

@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
-from integration.spark_parts import read
+from integration.spark_fault_job import ROWS
+from integration.spark_parts import created_topic, read
 
 from pocketmq.spark.jobs.progress import TopicGrowth
 
@@ -87,3 +89,27 @@ def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing(
     found = read(spark, spark_namesrv, "KilledExecutor")
     ids = found.select(sf.get_json_object(sf.col("value").cast("string"), "$.id").alias("id"))
     assert ids.distinct().count() == rows
+
+
+@pytest.mark.crash
+@pytest.mark.skipif(sys.platform != "linux", reason="the workers need two loopback addresses")
+def test_twins_of_tasks_and_killed_executors_repeat_nothing_that_counts(
+    cluster: SparkCluster, spark_namesrv: str, tmp_path: Path
+) -> None:
+    created_topic(spark_namesrv, "Twins", 2)
+    job = cluster.submit(
+        Path(__file__).with_name("spark_fault_job.py"),
+        *(spark_namesrv, "Twins", str(tmp_path / "attempts")),
+        settings=(
+            "speculation=true",
+            "speculation.interval=100ms",
+            "speculation.quantile=0.1",
+            "speculation.multiplier=1.1",
+            "speculation.minTaskRuntime=100ms",
+        ),
+    )
+    found = json.loads(ended(job))
+    rows, distinct = found["all"]
+    assert distinct == ROWS
+    assert rows > ROWS, "nothing was repeated"
+    assert found["counted"] == [ROWS, ROWS]

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from integration.spark_parts import failure, read, write
 
-from pocketmq.spark.jobs.progress import TopicGrowth
 from pocketmq.spark.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, Writer
 
 pyspark = pytest.importorskip("pyspark")
@@ -50,6 +49,8 @@ def failing(rows: Any, namesrv: str, topic: str, *, attempts: int = 1, turned: b
     """
 
     def some_then_fail(batches: Iterator[Any]) -> Iterator[Any]:
+        from pocketmq.spark.jobs.progress import TopicGrowth
+
         table = pa.Table.from_batches(list(batches))
         attempt = pyspark.TaskContext.get().attemptNumber()
         if turned and attempt:

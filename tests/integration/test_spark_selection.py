@@ -12,14 +12,16 @@ from integration.spark_parts import created_topic
 
 from pocketmq.client.blocking import Producer, PullConsumer
 from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.spark.errors import DataLossError, MissingTopicError, OptionError
+from pocketmq.spark.errors import DataLossError, MissingTopicError, OptionError, SchemaError
 from pocketmq.spark.options import read_options
 
 ds = pytest.importorskip("pyspark.sql.datasource")
+types = pytest.importorskip("pyspark.sql.types")
 
 from pocketmq.spark import pushdown  # noqa: E402
 from pocketmq.spark.pushing_reader import PushingReader  # noqa: E402
 from pocketmq.spark.reader import MessageReader, RangePartition  # noqa: E402
+from pocketmq.spark.source import MessageSource  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -275,3 +277,27 @@ def test_other_conditions_are_left_to_spark(spark_namesrv: str, topics: tuple[st
     _, left = reader_of(spark_namesrv, [*others, ds.IsNotNull(("queueId",))])
     assert left == others
     assert len(rows(spark_namesrv, others)) == 80
+
+
+# -- columns ------------------------------------------------------------------------------------
+
+
+def read_as(namesrv: str, schema: Any) -> list[dict[str, Any]]:
+    source = MessageSource({"namesrvAddr": namesrv, "subscribe": "SelectOrders"})
+    reader: Any = source.reader(schema)
+    return [row for p in reader.partitions() for b in reader.read(p) for row in b.to_pylist()]
+
+
+def test_a_schema_takes_some_columns(spark_namesrv: str, topics: tuple[str, str]) -> None:
+    schema = types.StructType().add("body", "binary").add("queueOffset", "long")
+    found = read_as(spark_namesrv, schema.add("tag", "string"))
+    assert len(found) == 80
+    assert list(found[0]) == ["body", "queueOffset", "tag"]
+    assert all(int(row["body"]) == row["queueOffset"] for row in found)
+    assert {row["tag"] for row in found} == set(TAGS)
+    for name, kind, said in (
+        ("bodi", "binary", "no column 'bodi'"),
+        ("value", "string", "'value' is of type binary, not string"),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            read_as(spark_namesrv, types.StructType().add(name, kind))
