@@ -165,6 +165,7 @@ class PullHandlers:
     def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
+        self._store.bulk_reads += 1
         limit = self.settings.bulk_size_max
         size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.

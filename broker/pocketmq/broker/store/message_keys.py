@@ -20,13 +20,13 @@ from pocketmq.protocol.records import (
 )
 
 _INT = Struct(">I")
-_V6_HOSTS = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+V6_HOSTS = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
 _UNIQUE_KEY = props.UNIQ_KEY.encode() + b"\x01"
 _KEYS = props.KEYS.encode() + b"\x01"
 _TAGS = props.TAGS.encode() + b"\x01"
 _MAGIC_V1_END = MAGIC_V1 & 0xFF
 _VALUE_END = ord(props.VALUE_END)
-_TAGS_SEED = crc32(b"#T#")
+TAGS_SEED = crc32(b"#T#")
 OFFSET_BITS = 32
 
 
@@ -41,7 +41,7 @@ class IndexType(str, Enum):
 
 def hash_of(key: bytes, index_type: IndexType) -> int:
     """What the index holds of a key: 32 bits."""
-    return crc32(key, _TAGS_SEED) if index_type is IndexType.TAG else crc32(key)
+    return crc32(key, TAGS_SEED) if index_type is IndexType.TAG else crc32(key)
 
 
 def index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
@@ -61,7 +61,7 @@ def index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
         end = position + size
         sys_flag = _INT.unpack_from(data, position + SYS_FLAG_AT)[0]
         if sys_flag & flags.TRANSACTION_MASK != flags.TRANSACTION_ROLLBACK:
-            if sys_flag & _V6_HOSTS or data[position + 7] != _MAGIC_V1_END:
+            if sys_flag & V6_HOSTS or data[position + 7] != _MAGIC_V1_END:
                 properties = topic_and_properties(data, position)[1]
             else:  # nearly all records: IPv4 hosts and the topic's length in one byte
                 at = position + BODY_SIZE_AT_V4
@@ -77,7 +77,7 @@ def index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
             if _TAGS in properties:
                 tags = _value(properties, _TAGS)
                 if tags:
-                    add(crc32(tags, _TAGS_SEED) << OFFSET_BITS | offset)
+                    add(crc32(tags, TAGS_SEED) << OFFSET_BITS | offset)
         position = end
         offset += 1
     return items

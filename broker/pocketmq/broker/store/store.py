@@ -91,6 +91,9 @@ class MessageStore:
         clock: for store times.
         files: the disk; tests give one that fails.
 
+    Attributes:
+        bulk_reads: bulk pulls so far; what works in the background leaves time to them.
+
     Raises:
         DirectoryInUseError, DirectoryError, FormatError: see `store.errors`.
     """
@@ -132,6 +135,7 @@ class MessageStore:
         self.put_total = Traffic(clock.monotonic())
         self.put_times = PutTimes()
         self.failed_count = 0
+        self.bulk_reads = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self.known = LogTable()
         self._open_logs = OpenLogs()
