@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from pocketmq.protocol import frames
-from pocketmq.testing.clock import SETTLE_TURNS, VirtualClock
+from pocketmq.testing.clock import SETTLE_TURNS, VirtualClock, settle
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class MemoryClock(VirtualClock):
         loop = asyncio.get_running_loop()
         assert isinstance(loop, MemoryLoop)
         for _ in range(SETTLE_TURNS):
-            await asyncio.sleep(0)
+            await settle(1)
             if loop.is_idle:
                 return
 

@@ -95,9 +95,16 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+TURNS_OF_A_FUTURE = 2
+"""What `pass_turns` takes besides: the first callback comes a turn later, and so does its end."""
+
+
 async def settle(turns: int = SETTLE_TURNS) -> None:
-    """Lets every task that can run do so."""
-    await pass_turns(turns)
+    """Lets every task that can run do so, in just so many turns of the loop."""
+    if turns < TURNS_OF_A_FUTURE:
+        await asyncio.sleep(0)
+    else:
+        await pass_turns(turns - TURNS_OF_A_FUTURE)
 
 
 async def pass_turns(count: int) -> None:
