@@ -109,6 +109,14 @@ async def test_a_broker_that_tells_an_address_where_nobody_answers() -> None:
     assert "advertise" in finding.remedy
 
 
+async def test_a_broker_that_takes_connections_and_refuses_questions() -> None:
+    async with LocalCluster() as cluster:
+        with cluster.faults.answer("NO_PERMISSION", request="GET_BROKER_RUNTIME_INFO"):
+            finding = await only(cluster.namesrv, "broker addresses")
+    assert "connections are taken, and questions are not answered" in finding.seen
+    assert "credentials" in finding.remedy
+
+
 async def test_two_brokers_that_tell_the_same_address() -> None:
     async with LocalCluster(brokers=1) as first:
         rules = [{"addr": first.brokers["broker-a"]}]

@@ -19,7 +19,9 @@ async def check_addresses(state: ClusterState) -> list[Finding]:
     """Clients dial what the broker registered, wherever they are: the classic of containers."""
     found = []
     for broker in state.brokers:
-        if broker.error:
+        if broker.error and broker.is_connected:
+            found.append(_unanswering(broker))
+        elif broker.error:
             found.append(_unreachable(broker))
         elif (name := broker.settings.get("brokerName", broker.name)) != broker.name:
             found.append(
@@ -51,6 +53,18 @@ def _unreachable(broker: BrokerState) -> Finding:
         f"{broker.error}",
         f"{where} (for clients on both sides, one address each: advertise, see docs/deploy.md), "
         f"and publish its listenPort as the same port, {port}. If it is down, start it",
+    )
+
+
+def _unanswering(broker: BrokerState) -> Finding:
+    return Finding(
+        REACHABLE,
+        Severity.ERROR,
+        str(broker),
+        f"at its address {broker.address} connections are taken, and questions are not answered: "
+        f"{broker.error}",
+        "it hangs or is overloaded (see its log), or it is another server that listens there, or "
+        "it asks for credentials (access control), which this client does not send yet",
     )
 
 

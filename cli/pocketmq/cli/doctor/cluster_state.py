@@ -46,7 +46,8 @@ class BrokerState:
     Attributes:
         cluster, name, broker_id, address: as name servers tell this caller.
         namesrvs: the name servers that know it.
-        error: why it cannot be reached; empty if it can.
+        error: why it cannot be asked; empty if it can.
+        is_connected: somebody takes connections at its address.
         figures, settings: what it answered.
         asked_ms, answered_ms: when it was asked for its figures, by the caller's clock.
         topics, groups: those that are not the broker's own.
@@ -58,6 +59,7 @@ class BrokerState:
     address: str
     namesrvs: list[str] = field(default_factory=list)
     error: str = ""
+    is_connected: bool = False
     figures: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     asked_ms: int = 0
@@ -154,6 +156,7 @@ async def _look_at_broker(pool: ConnectionPool, broker: BrokerState, clock: Cloc
 
     try:
         await pool.get(broker.address)  # so that dialling does not count as skew
+        broker.is_connected = True
         broker.asked_ms = clock.now_ms()
         figures = await ask(RuntimeInfoRequest())
         broker.answered_ms = clock.now_ms()
