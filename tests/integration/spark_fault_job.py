@@ -16,7 +16,10 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-ROWS, PARTITIONS = 240_000, 2
+ROWS, PARTITIONS = 40_000, 2
+FIRST_ROWS = 14_000
+"""Of a partition: with a value of 1 kB more than the block of 8 MiB that is collected and sent."""
+
 KILLED = 1
 """The partition whose executor is killed; the other one is slow."""
 
@@ -43,8 +46,7 @@ def troubled(namesrv: str, topic: str, directory: str) -> Any:
         is_first = not any(attempts.iterdir())
         (attempts / str(context.taskAttemptId())).touch()
         table = pa.Table.from_batches(list(batches))
-        # More than the block that a writing task collects before it sends.
-        yield from table.slice(0, 80_000).to_batches(max_chunksize=10_000)
+        yield from table.slice(0, FIRST_ROWS).to_batches(max_chunksize=1000)
         if is_first:
             growth = TopicGrowth(namesrv, topic)
             while growth.stored() == 0:
@@ -53,7 +55,7 @@ def troubled(namesrv: str, topic: str, directory: str) -> Any:
                 os.kill(executor_pid(), signal.SIGKILL)
             while len(list(attempts.iterdir())) < 2:
                 pass
-        yield from table.slice(80_000).to_batches(max_chunksize=10_000)
+        yield from table.slice(FIRST_ROWS).to_batches(max_chunksize=1000)
 
     return rows
 
@@ -65,7 +67,7 @@ def main(namesrv: str, topic: str, directory: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     register(spark)
     target = {"namesrvAddr": namesrv, "topic": topic, "writerId": "faults"}
-    rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("cast(id as string) value")
+    rows = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("concat(repeat('x', 1000), id) value")
     wrong = rows.mapInArrow(troubled(namesrv, topic, directory), rows.schema)
     wrong.write.format("pocketmq").options(**target).mode("append").save()
 

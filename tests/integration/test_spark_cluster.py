@@ -101,6 +101,7 @@ def test_twins_of_tasks_and_killed_executors_repeat_nothing_that_counts(
         Path(__file__).with_name("spark_fault_job.py"),
         *(spark_namesrv, "Twins", str(tmp_path / "attempts")),
         settings=(
+            "sql.execution.arrow.maxRecordsPerBatch=1000",
             "speculation=true",
             "speculation.interval=100ms",
             "speculation.quantile=0.1",
