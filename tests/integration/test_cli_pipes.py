@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import signal
@@ -25,6 +24,7 @@ from pocketmq.client import Admin, Message, Producer, PullConsumer, blocking
 from pocketmq.protocol.message import ReceivedMessage
 from pocketmq.protocol.message_json import NOT_SENT_AGAIN, document_of_line, message_line
 from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
 
 __all__ = ["here"]
 
@@ -97,7 +97,7 @@ def test_a_copy_keeps_queue_order_keys_tags_properties_and_bytes(
         outcome.check()
         return originals, await stored(cluster.namesrv, second), outcome
 
-    originals, copies, outcome = asyncio.run(main())
+    originals, copies, outcome = run(main())
     assert len(originals) == len(messages)
     assert essence(copies) == essence(originals)
     assert not {m.msg_id for m in copies} & {m.msg_id for m in originals}
@@ -116,7 +116,7 @@ def test_the_same_by_two_processes_and_a_pipe(cluster: Cluster, names: tuple[str
     done = pocketmq("produce", "PipeQ", "-f", "json", "--keep-ids", *names, stdin=text)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "5 messages sent to PipeQ\n"
-    copies = asyncio.run(stored(cluster.namesrv, "PipeQ"))
+    copies = run(stored(cluster.namesrv, "PipeQ"))
     assert sorted(m.body for m in copies) == sorted(bodies)
     assert {(m.keys, m.tags, m.properties["="]) for m in copies} == {(("k", "ü"), "a b", ",")}
     ids = {json.loads(line)["msgId"] for line in text.splitlines()}
@@ -259,7 +259,7 @@ def test_a_message_that_is_too_large_is_named(cluster: Cluster) -> None:
                 await out.put(number, document_of_line(line))
         return outcome
 
-    outcome = asyncio.run(main())
+    outcome = run(main())
     assert (outcome.sent, outcome.failed) == (2, 1)
 
 

@@ -19,6 +19,7 @@ from pocketmq.cli.playback import Playback, play
 from pocketmq.client import Message, blocking
 from pocketmq.protocol.message_json import document_of_line
 from pocketmq.testing.clock import VirtualClock
+from pocketmq.transport.runtime import run
 
 __all__ = ["here"]
 
@@ -49,7 +50,7 @@ def recording(path: Path, topic: str | None, *times_ms: int) -> str:
 
 
 def bodies(cluster: Cluster, topic: str) -> list[bytes]:
-    return [m.body for m in asyncio.run(stored(cluster.namesrv, topic))]
+    return [m.body for m in run(stored(cluster.namesrv, topic))]
 
 
 def test_a_recording_is_played_into_another_topic(
@@ -70,8 +71,8 @@ def test_a_recording_is_played_into_another_topic(
     code, out, errors = here("replay", str(path), *words, "-o", "json", *names)
     assert (code, json.loads(out)["messages"], json.loads(out)["next"]) == (0, 50, 51)
     assert "50 messages replayed to RecordB in" in errors
-    first = asyncio.run(stored(cluster.namesrv, "RecordA"))
-    second = asyncio.run(stored(cluster.namesrv, "RecordB"))
+    first = run(stored(cluster.namesrv, "RecordA"))
+    second = run(stored(cluster.namesrv, "RecordB"))
     assert essence(first) == essence(second)
     assert {m.msg_id for m in first} == {m.msg_id for m in second}
 
