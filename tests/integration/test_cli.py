@@ -165,7 +165,7 @@ def test_the_data_directory_is_taken_by_one_process(tmp_path: Path) -> None:
     with pocketmq_cluster(tmp_path):
         second = pocketmq("up", "--namesrv-port", "0", "--broker-port", "0", "--data",
                           str(tmp_path))  # fmt: skip
-    assert second.returncode == 1
+    assert second.returncode == 2
     assert "is in use by process" in second.stderr
     assert str(tmp_path / "broker-a") in second.stderr
 

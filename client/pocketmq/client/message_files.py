@@ -38,9 +38,7 @@ class LineSplitter:
         Raises:
             UsageError: a line is longer than `LINE_SIZE_MAX`.
         """
-        if self._overlap and self._rest:  # the delimiter may lie across the two
-            chunk = self._rest.pop() + chunk
-            self._rest_size = sum(map(len, self._rest))
+        chunk = self._tail() + chunk
         first, *others = chunk.split(self._delimiter)
         self._keep(first)
         for line in others:
@@ -51,6 +49,17 @@ class LineSplitter:
         """The last line, if it has no delimiter."""
         if self._rest_size:
             yield self._take()
+
+    def _tail(self) -> bytes:
+        """Takes back what may be the beginning of a delimiter that lies across two chunks."""
+        tail = b""
+        while self._rest and len(tail) < self._overlap:
+            tail = self._rest.pop() + tail
+        cut = max(0, len(tail) - self._overlap)
+        self._rest_size -= len(tail) - cut
+        if cut:
+            self._rest.append(tail[:cut])
+        return tail[cut:]
 
     def _keep(self, part: bytes) -> None:
         self._rest.append(part)
