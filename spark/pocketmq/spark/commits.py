@@ -17,7 +17,7 @@ from __future__ import annotations
 import secrets
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -93,9 +93,23 @@ async def writer_of(instance: ClientInstance, commit_topic: str, writer_id: str)
     Raises:
         OperatingError: no broker takes the topic.
     """
+    names = await commit_brokers(instance, commit_topic)
+    return Writer(writer_id, committing_broker(names, writer_id))
+
+
+async def commit_brokers(instance: ClientInstance, commit_topic: str) -> list[str]:
+    """The brokers that hold commits; creates the commit topic if there is none.
+
+    Raises:
+        OperatingError: no broker takes the topic.
+    """
     queues = await queues_to_write(instance, commit_topic, 1)
-    names = sorted({q.broker_name for q in queues})
-    return Writer(writer_id, names[zlib.crc32(writer_id.encode()) % len(names)])
+    return sorted({q.broker_name for q in queues})
+
+
+def committing_broker(names: Sequence[str], writer_id: str) -> str:
+    """The one of them that holds the commits of a writer."""
+    return names[zlib.crc32(writer_id.encode()) % len(names)]
 
 
 async def publish(
@@ -147,35 +161,46 @@ class Commits:
     """What counts of some topics, from the records of the commit topic in the order of storing.
 
     Args:
-        topics: of which to know.
+        topics: of which to know; None for all.
     """
 
-    def __init__(self, topics: Iterable[str]) -> None:
-        self._topics = frozenset(topics)
+    def __init__(self, topics: Iterable[str] | None) -> None:
+        self._topics = None if topics is None else frozenset(topics)
         self._parts: dict[tuple[str, int, str], dict[int, CommitRecord]] = {}
         self._settled: dict[str, set[int]] = defaultdict(set)
         self._places: dict[MessageQueue, dict[str, list[tuple[int, int]]]] = {}
 
-    def add(self, record: CommitRecord) -> None:
-        """Takes the next record."""
+    def add(self, record: CommitRecord) -> Places:
+        """Takes the next record; returns what counts from here on, of these topics."""
         if record.epoch in self._settled[record.writer]:
-            return
+            return {}
         key = (record.writer, record.epoch, record.run)
         parts = self._parts.setdefault(key, {})
         parts[record.part] = record
-        if len(parts) == record.parts:
-            del self._parts[key]
-            self._settled[record.writer].add(record.epoch)
-            for part in parts.values():
-                self._take(part)
+        if len(parts) < record.parts:
+            return {}
+        del self._parts[key]
+        self._settled[record.writer].add(record.epoch)
+        return merged(self._take(part) for part in parts.values())
 
-    def _take(self, record: CommitRecord) -> None:
-        for topic in self._topics & record.ranges.keys():
+    def _take(self, record: CommitRecord) -> Places:
+        places: Places = {}
+        for topic in record.ranges:
+            if self._topics is not None and topic not in self._topics:
+                continue
             for broker_name, by_queue in record.ranges[topic].items():
                 for queue_id, pairs in by_queue.items():
                     queue = MessageQueue(topic, broker_name, queue_id)
                     of_queue = self._places.setdefault(queue, {})
                     of_queue.setdefault(record.writer, []).extend(pairs)
+                    places[queue] = pairs
+        return places
+
+    def forget_below(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Lets go of places that lie below an offset of their queue."""
+        for queue, offset in offsets.items():
+            for pairs in self._places.get(queue, {}).values():
+                pairs[:] = [pair for pair in pairs if pair[1] > offset]
 
     def of_queue(self, queue: MessageQueue) -> dict[str, Intervals]:
         """The offsets that count in a queue, by writer."""

@@ -37,7 +37,7 @@ from pocketmq.spark.marks import WRITER_ID
 from pocketmq.spark.property_columns import PropertyColumns, cut_out
 
 if TYPE_CHECKING:
-    from pocketmq.spark.repeats import RepeatFilter
+    from pocketmq.spark.repeats import RowFilter
 
 Ints = npt.NDArray[np.int64]
 
@@ -151,7 +151,7 @@ def decode_records(
     topic: str | None = None,
     with_properties: bool = True,
     offset_end: int | None = None,
-    repeats: RepeatFilter | None = None,
+    repeats: RowFilter | None = None,
     tags: frozenset[str] | None = None,
 ) -> Any:
     """The messages of a pull's body as a record batch of `SCHEMA`.

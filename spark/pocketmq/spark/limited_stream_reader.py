@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -21,6 +19,7 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         options: of the stream.
+        columns: which columns to read, see `MessageReader`.
     """
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
@@ -40,17 +39,19 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
         """
         self._run(self._driver.stop_at_present())
 
-    def latestOffset(self, *at: Any) -> Json:  # noqa: N802 (Spark's name)
+    def latestOffset(  # type: ignore[override]  # noqa: N802 (Spark's name)
+        self, start: Json, limit: ReadLimit
+    ) -> Json:
         """Where the next batch ends; the start as it is if there is nothing to read.
 
         Args:
-            at: where the last batch ended, and the limit that the trigger allows.
+            start: where the last batch ended.
+            limit: what the trigger allows.
 
         Raises:
             DataLossError: messages that were not read are gone, and this is to be an error.
             OperatingError: no broker answers.
         """
-        start, limit = at
         position = Position.decode(start)
         is_limited = not isinstance(limit, ReadAllAvailable)
         end = self._run(self._driver.next_position(position, is_limited=is_limited))

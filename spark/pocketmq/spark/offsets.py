@@ -117,7 +117,7 @@ def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> 
     """What is to be read of each queue; queues without messages are left out.
 
     Args:
-        start, end: the options.
+        start, end: the options; the end of a stream bears no name.
         ends: the queues, and what they hold.
         fail_on_data_loss: refuse offsets that the queue does not hold any more, or not yet.
 
@@ -132,11 +132,11 @@ def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> 
         first, last = start.of(queue, ends), end.of(queue, ends)
         if first > last and (start.is_time or end.is_time):
             continue
-        if first > last:
+        if first > last and end.option:
             raise OptionError(
                 f"{queue}: {start.option} gives {first}, which is after {last} of {end.option}"
             )
-        if fail_on_data_loss and (first < least or last > following):
+        if fail_on_data_loss and (first < least or max(first, last) > following):
             raise DataLossError(str(queue), first, last, least, following)
         first, last = max(first, least), min(last, following)
         if first < last:

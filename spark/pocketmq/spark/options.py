@@ -44,6 +44,10 @@ REFUSED = {
 """Options of other sources, and what is to be used here."""
 
 
+SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
+"""Of every stream that is written; they are for Spark itself."""
+
+
 class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """How rows are written.
 
@@ -193,6 +197,15 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if options.writer_id:
         _check_writer_id(options.writer_id)
     return options
+
+
+def stream_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Reads the options of a stream that is written, among which Spark leaves its own.
+
+    Raises:
+        OptionError: an option is unknown, missing or does not fit.
+    """
+    return write_options({k: v for k, v in given.items() if k.lower() not in SPARK_OPTIONS})
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:

@@ -15,14 +15,14 @@ from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.planning import planned_ranges
 from pocketmq.spark.pulling import pulled_parts
-from pocketmq.spark.repeats import RepeatFilter, repeat_filters
+from pocketmq.spark.repeats import RowFilter, repeat_filters
 from pocketmq.transport.runtime import run
 
 
 class RangePartition(InputPartition):
     """The messages of one task: a range of one queue, and which of them count."""
 
-    def __init__(self, wanted: Range, repeats: RepeatFilter | None = None) -> None:
+    def __init__(self, wanted: Range, repeats: RowFilter | None = None) -> None:
         super().__init__(wanted)
         self.wanted, self.repeats = wanted, repeats
 

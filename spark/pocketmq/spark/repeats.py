@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -26,6 +26,15 @@ Ints = npt.NDArray[np.int64]
 
 ALWAYS, NEVER = 0, 2**63 - 1
 """Since when a broker's commits are known, in milliseconds: all of them, none of them."""
+
+
+class RowFilter(Protocol):
+    """Tells which rows of a queue a read gives."""
+
+    def counts(
+        self, writers: Any, offsets: Ints, store_timestamps: Ints
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which rows it gives; None for all. See `RepeatFilter.counts`."""
 
 
 class RepeatFilter(NamedTuple):
@@ -111,7 +120,7 @@ async def repeat_filters(
         queues = []  # no marked write has ever begun
     ends = await topics.queue_ends(instance, queues)
     for queue, (start, end) in ends.items():
-        found = await _records(instance, options, Range(queue, start, end))
+        found = await commit_records(instance, options, Range(queue, start, end))
         records += found
         since = ALWAYS if start == 0 else found[0][0] if found else NEVER
         known_since[queue.broker_name] = max(known_since.get(queue.broker_name, ALWAYS), since)
@@ -120,10 +129,15 @@ async def repeat_filters(
     return RepeatFilters(commits, known_since, fail_on_data_loss=options.fail_on_data_loss)
 
 
-async def _records(
+async def commit_records(
     instance: ClientInstance, options: ReadOptions, wanted: Range
 ) -> list[tuple[int, MessageQueue, int, CommitRecord]]:
-    if wanted.size == 0:
+    """The commits of a range: when each was stored (ms), its queue, its offset, and itself.
+
+    Raises:
+        OperatingError: the broker does not answer, or something is no commit.
+    """
+    if wanted.size <= 0:
         return []
     pull = RangePull(instance, msgspec.structs.replace(options, fail_on_data_loss=False), wanted)
     await pull.meet_broker()

@@ -9,15 +9,22 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
 )
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.commits import writer_of
+from pocketmq.spark.commits import commit_brokers, writer_of
 from pocketmq.spark.errors import OptionError, SchemaError, nearest
 from pocketmq.spark.marks import Writer, new_writer_id
-from pocketmq.spark.options import ReadOptions, WriteOptions, read_options, write_options
+from pocketmq.spark.options import (
+    ReadOptions,
+    WriteOptions,
+    read_options,
+    stream_write_options,
+    write_options,
+)
 from pocketmq.spark.stream_options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
 from pocketmq.transport.runtime import run
@@ -88,15 +95,14 @@ class MessageSource(DataSource):
         """Reads topics as a stream.
 
         Raises:
-            SchemaError: a schema was given, and it is not that of messages.
+            SchemaError: a schema was given that names what messages do not have.
             RequirementError: an option needs a newer PySpark.
         """
         from pocketmq.spark.stream_features import installed_features
         from pocketmq.spark.stream_reader import stream_reader
 
         options = stream_options(self.options)
-        _check_columns(schema, options)
-        return stream_reader(options, installed_features())
+        return stream_reader(options, _chosen_columns(schema), installed_features())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Writes to a topic; what can be wrong is found before the job starts.
@@ -106,22 +112,37 @@ class MessageSource(DataSource):
             MissingTopicError: the topic does not exist and is not to be created.
             OperatingError: the cluster cannot be asked.
         """
-        from pocketmq.spark.columns import TOPIC, check_schema
-        from pocketmq.spark.writer import MessageWriter
+        from pocketmq.spark.writer import MessageWriter, check_rows
 
         options = write_options(self.options)
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use .mode('append')")
-        check_schema(schema)
-        if not options.topic and TOPIC not in schema.names:
-            raise OptionError(
-                "option 'topic' is missing: .option('topic', 'Orders'), or give each row its topic "
-                "in a column 'topic'"
-            )
-        if options.routing == "key" and not {"key", "keys"} & set(schema.names):
-            raise SchemaError("option routing=key needs the column 'keys'")
+        check_rows(options, schema, ())
         queues, writer = run(_target(options))
         return MessageWriter(options, schema, queues, writer)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Writes a stream to a topic.
+
+        Raises:
+            OptionError, SchemaError: the options or the columns do not fit.
+            MissingTopicError: the topic does not exist and is not to be created.
+            RequirementError: this PySpark is too old.
+            OperatingError: the cluster cannot be asked.
+        """
+        from pocketmq.spark.stream_features import installed_features
+
+        options = stream_write_options(self.options)
+        installed_features().check_write()
+        from pocketmq.spark.stream_writer import MessageStreamWriter
+        from pocketmq.spark.writer import check_rows
+
+        if overwrite:
+            raise OptionError(
+                "outputMode complete would write the whole result with each batch: use update"
+            )
+        check_rows(options, schema, ())
+        return MessageStreamWriter(options, schema, *run(_stream_target(options)))
 
 
 class PushingSource(MessageSource):
@@ -153,25 +174,28 @@ def _chosen_columns(schema: StructType) -> list[Column]:
     return chosen
 
 
-def _check_columns(schema: StructType, options: ReadOptions) -> None:
-    given = [(f.name, f.dataType.simpleString()) for f in schema.fields]
-    columns = [c for c in COLUMNS if options.include_properties or c[0] != "properties"]
-    if given != columns:
-        raise SchemaError(
-            f"messages have the columns {', '.join(c[0] for c in columns)}: leave .schema() "
-            f"out, and select or parse after .load()"
-        )
-
-
 async def _target(options: WriteOptions) -> tuple[list[MessageQueue], Writer | None]:
     async with ClientInstance(options.namesrv_addr) as instance:
-        queues = []
-        if options.topic:
-            queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
-        if options.large_row_topic:  # it has to be there before the job starts, too
-            side_topic, create_queues = options.large_row_topic, options.create_topic_queues
-            await queues_to_write(instance, side_topic, create_queues)
+        queues = await _queues(instance, options)
         if not options.is_marked:
             return queues, None
         writer_id = options.writer_id or new_writer_id()
         return queues, await writer_of(instance, options.commit_topic, writer_id)
+
+
+async def _stream_target(options: WriteOptions) -> tuple[list[MessageQueue], list[str]]:
+    async with ClientInstance(options.namesrv_addr) as instance:
+        queues = await _queues(instance, options)
+        if not options.is_marked:
+            return queues, []
+        return queues, await commit_brokers(instance, options.commit_topic)
+
+
+async def _queues(instance: ClientInstance, options: WriteOptions) -> list[MessageQueue]:
+    queues = []
+    if options.topic:
+        queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
+    if options.large_row_topic:  # it has to be there before the job starts, too
+        side_topic, create_queues = options.large_row_topic, options.create_topic_queues
+        await queues_to_write(instance, side_topic, create_queues)
+    return queues

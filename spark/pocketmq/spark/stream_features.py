@@ -44,12 +44,13 @@ class StreamFeatures(NamedTuple):
         wanted = {
             "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
             "minOffsetsPerTrigger": options.min_offsets_per_trigger,
+            "dropRepeats": options.drop_repeats or None,
         }
         for name, value in wanted.items():
             if value is not None:
                 raise RequirementError(
-                    f"PySpark {self.version} does not let a source in Python bound its batches, "
-                    f"which the option {name!r} asks for",
+                    f"PySpark {self.version} does not tell a source in Python where its batches "
+                    f"begin, which the option {name!r} needs",
                     f"install PySpark {LIMITS_VERSION} or newer, or leave the option out",
                 )
 

@@ -24,16 +24,19 @@ class BatchLimits:
         self._clock = clock
         self._last_s = clock.monotonic()
 
-    def take(self, backlogs: Mapping[MessageQueue, int], *, is_limited: bool) -> Offsets:
+    def take(
+        self, backlogs: Mapping[MessageQueue, int], *, is_limited: bool, may_wait: bool
+    ) -> Offsets:
         """How many messages of each queue the batch reads; empty if it is to wait.
 
         Args:
             backlogs: messages that wait, by queue; at least one each.
             is_limited: False for a trigger that reads all there is.
+            may_wait: whether few messages may wait for more.
         """
         waiting = sum(backlogs.values())
         now_s = self._clock.monotonic()
-        is_few = is_limited and self._least is not None and waiting < self._least
+        is_few = may_wait and self._least is not None and waiting < self._least
         if is_few and now_s - self._last_s < self._delay_s:
             return {}
         self._last_s = now_s

@@ -21,6 +21,9 @@ STARTS = "$starts"
 FIRST = "$first"
 """Marks the position at which a query began."""
 
+COMMITS = "$commits"
+"""Marks a position that counts the commit topic, too: the stream drops repeats."""
+
 Offsets = dict[MessageQueue, int]
 
 
@@ -31,17 +34,20 @@ class Position(NamedTuple):
         offsets: the next offset of each queue.
         starts: where the batch that ends here began, for queues that it did not continue.
         is_first: the query began here.
+        has_commits: the queues of the commit topic are among them.
     """
 
     offsets: Offsets
     starts: Offsets
     is_first: bool = False
+    has_commits: bool = False
 
     @classmethod
     def decode(cls, json: Mapping[str, Any]) -> Position:
         """Out of what Spark kept."""
-        tables = {name: table for name, table in json.items() if name not in (STARTS, FIRST)}
-        return cls(_offsets(tables), _offsets(json.get(STARTS, {})), bool(json.get(FIRST)))
+        tables = {n: table for n, table in json.items() if n not in (STARTS, FIRST, COMMITS)}
+        starts = _offsets(json.get(STARTS, {}))
+        return cls(_offsets(tables), starts, bool(json.get(FIRST)), bool(json.get(COMMITS)))
 
     def encode(self) -> dict[str, Any]:
         """As Spark keeps it: sorted, because it compares texts."""
@@ -50,7 +56,21 @@ class Position(NamedTuple):
             json[STARTS] = _tables(self.starts)
         if self.is_first:
             json[FIRST] = True
+        if self.has_commits:
+            json[COMMITS] = True
         return json
+
+    def of_topic(self, topic: str) -> Offsets:
+        """The offsets of one topic."""
+        return {q: offset for q, offset in self.offsets.items() if q.topic == topic}
+
+    def without_topic(self, topic: str) -> Position:
+        """The position but for one topic."""
+        offsets, starts = (
+            {q: offset for q, offset in table.items() if q.topic != topic}
+            for table in (self.offsets, self.starts)
+        )
+        return Position(offsets, starts, self.is_first)
 
 
 def _offsets(tables: Mapping[str, Any]) -> Offsets:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.spark import offsets
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import TOOLS_CONSUMER, ReadOptions, read_options_of
+from pocketmq.spark.selection import read_assignment
+from pocketmq.spark.time_bounds import read_timestamp
 
 _DURATION = re.compile(r"(\d+) *(ms|s|m|min|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -29,6 +33,31 @@ class StreamOptions(ReadOptions, rename="camel", frozen=True, kw_only=True):
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: str = "15m"
+
+    @property
+    def named_topics(self) -> tuple[str, ...]:
+        """The topics of `subscribe` or `assign`; none with a pattern.
+
+        Raises:
+            OptionError: `assign` cannot be read.
+        """
+        return tuple(read_assignment(self.assign)) if self.assign else self.topics
+
+    @property
+    def assigned(self) -> frozenset[MessageQueue] | None:
+        """The queues of `assign`; None if whole topics are read.
+
+        Raises:
+            OptionError: it cannot be read.
+        """
+        if not self.assign:
+            return None
+        return frozenset(
+            MessageQueue(topic, broker_name, queue_id)
+            for topic, by_broker in read_assignment(self.assign).items()
+            for broker_name, queue_ids in by_broker.items()
+            for queue_id in queue_ids
+        )
 
     @property
     def has_group(self) -> bool:
@@ -55,18 +84,6 @@ STREAM_ONLY = frozenset(StreamOptions.__struct_encode_fields__) - frozenset(
     ReadOptions.__struct_encode_fields__
 )
 
-BATCH_ONLY = frozenset(
-    {
-        "subscribepattern",
-        "assign",
-        "startingtimestamp",
-        "startingoffsetsbytimestamp",
-        "maxrecordsperpartition",
-        "droprepeats",
-    }
-)
-"""Options of a batch read that a stream does not have, in small letters."""
-
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """Reads the options of a stream.
@@ -76,15 +93,29 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """
     if ending := sorted(name for name in given if name.lower().startswith("ending")):
         raise OptionError(f"option {ending[0]!r}: a stream has no end; it is for batch reads")
-    if batch_only := sorted(name for name in given if name.lower() in BATCH_ONLY):
-        raise OptionError(f"option {batch_only[0]!r} is for batch reads only, not for streams")
     options = read_options_of(StreamOptions, given)
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError(
             f"option 'minOffsetsPerTrigger' is {least}, more than {most} of 'maxOffsetsPerTrigger'"
         )
+    if options.drop_repeats and options.commit_topic in options.named_topics:
+        raise OptionError(
+            f"option 'dropRepeats' reads {options.commit_topic} for what it says of other topics: "
+            f"read it by itself without that"
+        )
     assert options.max_trigger_delay_s >= 0
+    # Read once more when the query begins; what is wrong is better told before.
+    starting = options.starting_offsets.strip()
+    if starting.startswith("{"):
+        offsets.starting(starting)
+    elif starting.lower() not in ("latest", "earliest"):
+        raise OptionError(
+            f"option 'startingOffsets' is {starting!r}: a stream takes 'latest', 'earliest' or a "
+            f'table {{"topic": {{"broker": {{"queue": offset}}}}}}'
+        )
+    if options.starting_timestamp:
+        read_timestamp("startingTimestamp", options.starting_timestamp)
     return options
 
 

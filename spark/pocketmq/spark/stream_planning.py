@@ -69,7 +69,7 @@ def waiting(
 
 
 def next_position(
-    start: Position, now: Waiting, limits: BatchLimits, *, is_limited: bool
+    start: Position, now: Waiting, limits: BatchLimits, *, is_limited: bool, may_wait: bool = True
 ) -> Position:
     """Where the next batch ends; the start itself if there is no batch yet.
 
@@ -78,9 +78,12 @@ def next_position(
         now: what could be read.
         limits: of the stream.
         is_limited: False for a trigger that reads all there is.
+        may_wait: whether a batch may be put off until there is more for it.
     """
     backlogs = {q: last - first for q, (first, last) in now.ranges.items() if first < last}
-    taken = limits.take(backlogs, is_limited=is_limited) if backlogs else {}
+    taken: Offsets = {}
+    if backlogs:
+        taken = limits.take(backlogs, is_limited=is_limited, may_wait=may_wait)
     if not taken:
         return start
     offsets: Offsets = {q: o for q, o in start.offsets.items() if q not in now.dropped}

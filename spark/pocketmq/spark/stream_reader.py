@@ -22,6 +22,7 @@ from pocketmq.spark.stream_options import StreamOptions
 T = TypeVar("T")
 
 Json = dict[str, Any]
+Column = tuple[str, str]
 
 
 class _Connected:
@@ -49,15 +50,17 @@ class UnlimitedStreamReader(DataSourceStreamReader):
 
     Args:
         options: of the stream.
+        columns: which columns to read, see `MessageReader`.
     """
 
-    def __init__(self, options: StreamOptions) -> None:
-        self._options = options
+    def __init__(self, options: StreamOptions, columns: Sequence[Column] | None = None) -> None:
+        self._options, self._columns = options, columns
         self._connected: _Connected | None = None
         self._first: Position | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_connected": None, "_first": None}
+        own = {"_options": self._options, "_columns": self._columns}
+        return {**own, "_connected": None, "_first": None}
 
     @property
     def _driver(self) -> StreamDriver:
@@ -83,7 +86,7 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         self._first = self._run(self._driver.first_position())
         return self._first.encode()
 
-    def latestOffset(self, *unknown: Any) -> Json:  # noqa: N802 (Spark's name)
+    def latestOffset(self) -> Json:  # type: ignore[override]  # noqa: N802 (Spark's name)
         """Where the next batch ends: this Spark does not say where it begins.
 
         Raises:
@@ -97,13 +100,13 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         Raises:
             OperatingError: a broker cannot be asked.
         """
-        ranges = self._run(self._driver.ranges(Position.decode(start), Position.decode(end)))
+        tasks = self._run(self._driver.tasks(Position.decode(start), Position.decode(end)))
         self._first = None
-        return [RangePartition(r) for r in ranges]
+        return [RangePartition(task.wanted, task.counts) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, as record batches; see `MessageReader.read`."""
-        return MessageReader(self._options).read(partition)
+        return MessageReader(self._options, self._columns).read(partition)
 
     def commit(self, end: Json) -> None:
         """Tells the brokers how far the query is, if it has a group."""
@@ -116,7 +119,9 @@ class UnlimitedStreamReader(DataSourceStreamReader):
             self._connected = None
 
 
-def stream_reader(options: StreamOptions, features: StreamFeatures) -> DataSourceStreamReader:
+def stream_reader(
+    options: StreamOptions, columns: Sequence[Column], features: StreamFeatures
+) -> DataSourceStreamReader:
     """The reader that the installed PySpark can use.
 
     Raises:
@@ -124,7 +129,7 @@ def stream_reader(options: StreamOptions, features: StreamFeatures) -> DataSourc
     """
     features.check_read(options)
     if not features.has_limits:
-        return UnlimitedStreamReader(options)
+        return UnlimitedStreamReader(options, columns)
     from pocketmq.spark.limited_stream_reader import MessageStreamReader
 
-    return MessageStreamReader(options)
+    return MessageStreamReader(options, columns)

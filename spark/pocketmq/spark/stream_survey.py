@@ -19,6 +19,9 @@ from pocketmq.protocol.errors import OperatingError, TopicMissingError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.requests.nameserver import ClusterInfoRequest
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest, MinOffsetRequest, OffsetResponse
+from pocketmq.spark.errors import MissingTopicError
+from pocketmq.spark.selection import matching_topics
+from pocketmq.spark.stream_options import StreamOptions
 from pocketmq.spark.topics import CALL_TIMEOUT_MS
 
 Span = tuple[int, int]
@@ -37,6 +40,31 @@ class Survey(NamedTuple):
     held: dict[MessageQueue, Span]
     silent: dict[MessageQueue, OperatingError]
     closed: dict[MessageQueue, Span]
+
+
+async def survey_of_stream(
+    instance: ClientInstance, options: StreamOptions, known: Collection[MessageQueue]
+) -> Survey:
+    """Asks for the queues that a stream reads; those of topics that are new to its pattern, too.
+
+    Raises:
+        NoNameServerError: nobody can be asked, and nothing is known from before.
+    """
+    names: Collection[str] = options.named_topics
+    if options.subscribe_pattern:
+        names = {q.topic for q in known}
+        try:
+            names |= set(await matching_topics(instance, options))
+        except (MissingTopicError, NoNameServerError):
+            if not names:
+                raise
+    found = await survey(instance, sorted(names), known)
+    assigned = options.assigned
+    if assigned is None:
+        return found
+    held = {q: span for q, span in found.held.items() if q in assigned}
+    silent = {q: error for q, error in found.silent.items() if q in assigned}
+    return Survey(held, silent, found.closed)
 
 
 async def survey(

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.columns import BROKER_NAME, QUEUE_ID, check_schema
+from pocketmq.spark.columns import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
 from pocketmq.spark.commits import Places, merged, publish
-from pocketmq.spark.errors import SchemaError
+from pocketmq.spark.errors import OptionError, SchemaError
 from pocketmq.spark.marks import TaskMarks, Writer
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
 from pocketmq.spark.pace import Pace
@@ -68,15 +68,8 @@ class MessageWriter(DataSourceArrowWriter):
         queues: Sequence[MessageQueue],
         writer: Writer | None,
     ) -> None:
-        check_schema(schema)
+        check_rows(options, schema, queues)
         self._options, self._queues, self._writer = options, tuple(queues), writer
-        names = schema.names
-        brokers = {q.broker_name for q in queues}
-        if queues and QUEUE_ID in names and BROKER_NAME not in names and len(brokers) > 1:
-            raise SchemaError(
-                f"topic {options.topic} lies on {len(brokers)} brokers, each of which has a queue "
-                f"0: give the column 'brokerName' beside 'queueId'"
-            )
 
     def write(self, iterator: Iterator[Any]) -> WrittenRows:
         """Writes the rows of one partition.
@@ -95,22 +88,59 @@ class MessageWriter(DataSourceArrowWriter):
         """
         if self._writer is not None:
             commit_rows(self._options, self._writer, 0, messages)
-        if self._options.commit_file is None:
-            return
-        rows: Counter[str] = Counter()
-        unconfirmed_rows = 0
-        for message in messages:
-            if isinstance(message, WrittenRows):
-                rows.update(message.rows_by_queue)
-                unconfirmed_rows += message.unconfirmed_rows
-        report = {"rowsByQueue": dict(sorted(rows.items())), "unconfirmedRows": unconfirmed_rows}
-        unfinished = f"{self._options.commit_file}.part"
-        with open(unfinished, "w", encoding="utf-8") as file:
-            json.dump(report, file)
-        os.replace(unfinished, self._options.commit_file)
+        report(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing to take back: what was stored stays, and the job fails with its task's reason."""
+
+
+def check_rows(options: WriteOptions, schema: StructType, queues: Sequence[MessageQueue]) -> None:
+    """Makes sure that rows of this schema can be written.
+
+    Raises:
+        SchemaError: their columns do not fit.
+        OptionError: nobody says which topic they go to.
+    """
+    check_schema(schema)
+    names = schema.names
+    if not options.topic and TOPIC not in names:
+        raise OptionError(
+            "option 'topic' is missing: .option('topic', 'Orders'), or give each row its topic "
+            "in a column 'topic'"
+        )
+    if options.routing == "key" and not {"key", "keys"} & set(names):
+        raise SchemaError("option routing=key needs the column 'keys'")
+    brokers = {q.broker_name for q in queues}
+    if queues and QUEUE_ID in names and BROKER_NAME not in names and len(brokers) > 1:
+        raise SchemaError(
+            f"topic {options.topic} lies on {len(brokers)} brokers, each of which has a queue "
+            f"0: give the column 'brokerName' beside 'queueId'"
+        )
+
+
+def report(
+    options: WriteOptions,
+    messages: Sequence[WriterCommitMessage | None],
+    *,
+    batch_id: int | None = None,
+) -> None:
+    """Writes the report of a write, or of a stream's last batch, if one is wanted."""
+    if options.commit_file is None:
+        return
+    rows: Counter[str] = Counter()
+    unconfirmed_rows = 0
+    for message in messages:
+        if isinstance(message, WrittenRows):
+            rows.update(message.rows_by_queue)
+            unconfirmed_rows += message.unconfirmed_rows
+    found: dict[str, Any] = {"rowsByQueue": dict(sorted(rows.items()))}
+    found["unconfirmedRows"] = unconfirmed_rows
+    if batch_id is not None:
+        found["batchId"] = batch_id
+    unfinished = f"{options.commit_file}.part"
+    with open(unfinished, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    os.replace(unfinished, options.commit_file)
 
 
 def write_rows(

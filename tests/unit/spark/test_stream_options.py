@@ -43,6 +43,10 @@ def test_names_are_taken_in_any_case_as_spark_gives_them() -> None:
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "9, more than 8"),
         ({"maxTriggerDelay": "soon"}, "'soon': give a number and a unit"),
         ({"endingOffsets": "latest"}, "has no end"),
+        ({"startingOffsets": '{"T"'}, "'startingOffsets' cannot be read"),
+        ({"startingOffsets": "erliest"}, "'startingOffsets' is 'erliest'"),
+        ({"startingTimestamp": "noon"}, "'startingTimestamp' is 'noon'"),
+        ({"dropRepeats": "true", "commitTopic": "T"}, "read it by itself"),
         ({"maxOffsetPerTrigger": "9"}, "did you mean 'maxOffsetsPerTrigger'"),
     ],
 )
