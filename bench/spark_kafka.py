@@ -300,12 +300,23 @@ def measured(case: Case, rows: int, broker_pid: int, idle_pids: Collection[int])
     return Run(rows / took, broker / millions, (tree - broker - idle) / millions, others)
 
 
+def free_port_pair() -> int:
+    """A port that is free and has a free one behind it: Kafka's controller takes that."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            try:
+                other.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 @contextmanager
 def kafka(reference: Path, scratch: Path) -> Iterator[tuple[str, int]]:
     """Kafka as the reference folder runs it; its address and process id."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port_pair()
     process = subprocess.Popen(
         [reference / "kafka.sh", scratch, str(port)], stdout=subprocess.PIPE, text=True
     )

@@ -8,7 +8,8 @@ of the very bytes that came from the broker.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -153,6 +154,7 @@ def decode_records(
     offset_end: int | None = None,
     repeats: RowFilter | None = None,
     tags: frozenset[str] | None = None,
+    columns: Collection[str] | None = None,
 ) -> Any:
     """The messages of a pull's body as a record batch of `SCHEMA`.
 
@@ -164,6 +166,7 @@ def decode_records(
         offset_end: messages from this queue offset on are left out.
         repeats: leaves out rows that do not count.
         tags: leaves out rows with other tags: brokers go by the hashes of tags.
+        columns: only these, and nothing is done for others; None or none for all.
 
     Raises:
         UnknownCommitError: it cannot be known whether a row counts, and this is to be an error.
@@ -172,31 +175,50 @@ def decode_records(
     view = _Records(data if isinstance(data, Part) else Part(data))
     if offset_end is not None:
         view.keep_below(offset_end)
-    texts = PropertyColumns(view.properties())
-    columns: dict[str, Any] = {
-        "topic": view.topics() if topic is None else _constant(topic, view.rows),
-        "brokerName": _constant(broker_name, view.rows),
-        "queueId": pa.array(view.queue_ids),
-        "queueOffset": pa.array(view.queue_offsets),
-        "msgId": view.message_ids(texts.value_of(props.UNIQ_KEY)),
-        "keys": texts.value_of(props.KEYS),
-        "tags": texts.value_of(props.TAGS),
-        "value": view.bodies(),
-        "bornTimestamp": _timestamps(view.born_timestamps),
-        "storeTimestamp": _timestamps(view.store_timestamps),
-        "reconsumeTimes": pa.array(view.reconsume_times),
+    texts = _LazyProperties(view)
+    makers: dict[str, Callable[[], Any]] = {
+        "topic": lambda: view.topics() if topic is None else _constant(topic, view.rows),
+        "brokerName": lambda: _constant(broker_name, view.rows),
+        "queueId": lambda: pa.array(view.queue_ids),
+        "queueOffset": lambda: pa.array(view.queue_offsets),
+        "msgId": lambda: view.message_ids(texts.value_of(props.UNIQ_KEY)),
+        "keys": lambda: texts.value_of(props.KEYS),
+        "tags": lambda: texts.value_of(props.TAGS),
+        "value": view.bodies,
+        "properties": texts.maps,
+        "bornTimestamp": lambda: _timestamps(view.born_timestamps),
+        "storeTimestamp": lambda: _timestamps(view.store_timestamps),
+        "reconsumeTimes": lambda: pa.array(view.reconsume_times),
     }
-    if with_properties:
-        columns["properties"] = texts.maps()
     schema = read_schema(with_properties=with_properties)
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    if columns:
+        schema = pa.schema([field for field in schema if field.name in columns])
+    batch = pa.RecordBatch.from_arrays([makers[name]() for name in schema.names], schema=schema)
+    kept = None
     if repeats is not None and view.rows:
         writers = texts.value_of(WRITER_ID)
-        counts = repeats.counts(writers, view.queue_offsets, view.store_timestamps)
-        batch = batch if counts is None else batch.filter(pa.array(counts))
+        kept = repeats.counts(writers, view.queue_offsets, view.store_timestamps)
     if tags is not None:
-        batch = batch.filter(pc.is_in(batch["tags"], pa.array(sorted(tags))))
-    return batch
+        is_tagged = np.array(pc.is_in(texts.value_of(props.TAGS), pa.array(sorted(tags))))
+        kept = is_tagged if kept is None else kept & is_tagged
+    return batch if kept is None else batch.filter(pa.array(kept))
+
+
+class _LazyProperties:
+    """The properties of all records, taken apart when the first one is asked for."""
+
+    def __init__(self, view: _Records) -> None:
+        self._view = view
+
+    @cached_property
+    def _columns(self) -> PropertyColumns:
+        return PropertyColumns(self._view.properties())
+
+    def value_of(self, name: str) -> Any:
+        return self._columns.value_of(name)
+
+    def maps(self) -> Any:
+        return self._columns.maps()
 
 
 def read_schema(*, with_properties: bool) -> Any:

@@ -91,6 +91,7 @@ class MessageReader(DataSourceReader):
                 offset_end=wanted.end,
                 repeats=partition.repeats,
                 tags=expression.tags,
+                columns=None if self._columns is None else {name for name, _ in self._columns},
             )
             if batch.num_rows:
                 yield self._chosen(batch)

@@ -122,6 +122,18 @@ def test_the_topic_can_be_given_and_the_properties_left_out() -> None:
     assert batch["topic"].to_pylist() == ["Other"]
 
 
+@pytest.mark.parametrize("names", [["value"], ["keys", "queueOffset"], ["properties", "tags"]])
+def test_only_the_columns_that_are_wanted_are_made(names: list[str]) -> None:
+    data = encode(PLAIN) + encode({**PLAIN, "body": b"x", "properties": b"KEYS\x01k\x02"})
+    batch = decode_records(data, "a", columns=names)
+    whole = decode_records(data, "a")
+    assert sorted(batch.schema.names) == sorted(names)
+    assert all(batch[name].equals(whole[name]) for name in names)
+    assert decode_records(data, "a", columns=[]).equals(whole), "a batch of no column has no rows"
+    red = decode_records(data, "a", columns=["value"], tags=frozenset({"red"}))
+    assert red.to_pylist() == [{"value": b"hello"}]
+
+
 @pytest.mark.parametrize("cut", [1, 30, 91, 100, 105])
 def test_a_record_that_is_cut_off_is_refused(cut: int) -> None:
     whole = encode(PLAIN)
