@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.client.addresses import namesrv_addresses
 from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
 
 PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -46,6 +45,9 @@ class Profile(
                 f"{self.name!r} is no name of a profile: use up to 64 letters, digits, '.', '_' "
                 f"and '-', and begin with a letter or digit"
             )
+        # the client is large, and most commands that start servers have no profile to read
+        from pocketmq.client.addresses import namesrv_addresses
+
         namesrv_addresses(self.namesrv)
         if (self.access_key is None) != (self.secret_key is None):
             raise ConfigError(
