@@ -5,7 +5,7 @@ What is done is noted in the name servers' KV configuration, which lives as long
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,6 +16,7 @@ from pocketmq.client.queue_plan import QueuePlan
 from pocketmq.client.seeds.seed_file import Seed
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import ConfigError, OperatingError, PocketMQError, UsageError
+from pocketmq.protocol.message import Message, MessageQueue
 from pocketmq.protocol.namespaces import Namespace
 
 KV_NAMESPACE = "POCKETMQ_SEED"
@@ -71,6 +72,10 @@ class MessageLoading:
             ConfigError: a message names a queue that the topic does not have; names its place.
             OperatingError: a message could not be sent; names its place.
         """
+        queues = await self._producer.queues(topic)
+        usual = [q for q in queues if q.queue_id < write_queues.get(q.broker_name, 0)]
+        for _ in self._chosen(topic, QueuePlan(usual, is_strict=True, named=queues)):
+            pass  # a mistake is told before anything is sent
         stats = await self._admin.topic_stats(self._namespace.wrap(topic))
         ends = {f"{row.queue.broker_name}:{row.queue.queue_id}": row.max_offset for row in stats}
         if note is None:
@@ -79,10 +84,8 @@ class MessageLoading:
         done = {key: end - note.first_offsets.get(key, 0) for key, end in ends.items()}
         if any(name in d.properties for _, d in self._seed.messages(topic) for name in _WAITING):
             done = {}  # what is delayed is not in its queue yet: rather twice than never
-        queues = await self._producer.queues(topic)
-        usual = [q for q in queues if q.queue_id < write_queues.get(q.broker_name, 0)]
         plan = QueuePlan(usual, is_strict=True, named=queues)
-        loaded = await self._send(topic, plan, done)
+        loaded = await self._send(self._chosen(topic, plan), done)
         await self._keep(topic, msgspec.structs.replace(note, is_done=True))
         return loaded
 
@@ -90,7 +93,19 @@ class MessageLoading:
         text = msgspec.json.encode(note).decode()
         await self._admin.kv_put(KV_NAMESPACE, self._namespace.wrap(topic), text)
 
-    async def _send(self, topic: str, plan: QueuePlan, done: dict[str, int]) -> int:
+    def _chosen(self, topic: str, plan: QueuePlan) -> Iterator[tuple[str, Message, MessageQueue]]:
+        """The messages with their places and queues."""
+        for where, document in self._seed.messages(topic):
+            message = document.message(topic, keep_id=True)
+            try:
+                queue = plan.queue_for(message, document.broker, document.queue)
+            except UsageError as e:
+                raise ConfigError(f"{where}: {e}") from e
+            yield where, message, queue
+
+    async def _send(
+        self, chosen: Iterator[tuple[str, Message, MessageQueue]], done: dict[str, int]
+    ) -> int:
         errors: list[tuple[str, PocketMQError]] = []
         loaded = 0
 
@@ -100,12 +115,7 @@ class MessageLoading:
 
         sender: LaneSender[str] = LaneSender(self._producer, len, failed)
         try:
-            for where, document in self._seed.messages(topic):
-                message = document.message(topic, keep_id=True)
-                try:
-                    queue = plan.queue_for(message, document.broker, document.queue)
-                except UsageError as e:
-                    raise ConfigError(f"{where}: {e}") from e
+            for where, message, queue in chosen:
                 key = f"{queue.broker_name}:{queue.queue_id}"
                 if done.get(key, 0) > 0:
                     done[key] -= 1
