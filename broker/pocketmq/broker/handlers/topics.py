@@ -204,7 +204,7 @@ class TopicHandlers:
                 min_offset=low, max_offset=high, last_update_timestamp=timestamp
             )
         body = TopicStatsTable(
-            offset_table=table, topic_put_tps=self._store.puts.per_second(request.topic)
+            offset_table=table, topic_put_tps=self._store.puts.topics.per_second(request.topic)
         )
         damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
         encoded = await encoded_by_turns(self._store.clock, body)

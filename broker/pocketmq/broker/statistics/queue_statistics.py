@@ -66,7 +66,7 @@ class QueueStatistics:
         }
 
     def _put_time(self) -> tuple[int, int]:
-        times = self._store.put_times
+        times = self._store.puts.times
         return times.count, int(times.total_s * 1000)
 
     # -- sampling -----------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class QueueStatistics:
     def sample(self, now_s: float, window: Window) -> None:
         """Takes the samples of one window, of topics that moved since the last ones."""
         self._put_times[window].take(now_s, self._put_time())
-        puts = self._store.puts
+        puts = self._store.puts.topics
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
         for queue_log in self._store.open_logs() if moved else ():
             if queue_log.topic in moved:
@@ -96,7 +96,7 @@ class QueueStatistics:
         """Lets go of queues and topics that are gone."""
         self._puts.keep({(known.topic, known.queue_id) for known in self._store.known})
         self._pulls.keep(set(self._pulled_queues()))
-        there = {*self._progress.pulled, *((topic,) for topic in self._store.puts)}
+        there = {*self._progress.pulled, *((topic,) for topic in self._store.puts.topics)}
         self._seen = {key: n for key, n in self._seen.items() if key[1:] in there}
 
     def _pulled_queues(self) -> Iterator[tuple[str, str, int]]:

@@ -80,13 +80,13 @@ class RuntimeInfo:
         }
 
     def _puts_and_gets(self) -> dict[str, object]:
-        store = self._store
-        times = store.put_times
+        puts = self._store.puts
+        times = puts.times
         return {
-            "putMessageTimesTotal": store.put_count,
-            "putMessageSizeTotal": store.put_size,
-            "putMessageAverageSize": store.put_size / store.put_count if store.put_count else 0.0,
-            "putMessageFailedTimes": store.failed_count,
+            "putMessageTimesTotal": puts.total.messages,
+            "putMessageSizeTotal": puts.total.size,
+            "putMessageAverageSize": puts.total.size / max(1, puts.total.messages),
+            "putMessageFailedTimes": puts.failed_count,
             "putMessageEntireTimeMax": times.max_ms,
             "putMessageDistributeTime": times.distribution(),
             "putLatency99": f"{times.percentile_ms(0.99):.2f}",
@@ -200,7 +200,7 @@ class RuntimeInfo:
             "timerReadBehind": late_ms // 1000,  # seconds, as `TimerMessageStore.getDequeueBehind`
             "timerOffsetBehind": timers.behind_count,
             "timerCongestNum": len(timers.index),
-            "timerEnqueueTps": round(self._store.puts.per_second(names.TIMER_TOPIC), 3),
+            "timerEnqueueTps": round(self._store.puts.topics.per_second(names.TIMER_TOPIC), 3),
             "timerDequeueTps": round(dequeued.per_second(MESSAGES), 3),
         }
         for level, (offset, end) in self._schedule.offsets().items():

@@ -90,7 +90,10 @@ class Statistics:
         """What was counted since the broker's start."""
         pulls = self._progress
         return Totals(
-            self._store.put_count, pulls.total.requests, pulls.missed, pulls.total.messages
+            self._store.puts.total.messages,
+            pulls.total.requests,
+            pulls.missed,
+            pulls.total.messages,
         )
 
     @property
@@ -115,11 +118,11 @@ class Statistics:
                     traffic.sample(now_s, window)
                 self._queues.sample(now_s, window)
         if self._rounds % MINUTE.span_s == 0:
-            self._store.put_times.turn_minute()
+            self._store.puts.times.turn_minute()
 
     def _all(self) -> Iterator[Traffic]:
-        yield from (self._store.put_total, self._progress.total, self._timers)
-        yield from self._store.puts.values()
+        yield from (self._store.puts.total, self._progress.total, self._timers)
+        yield from self._store.puts.topics.values()
         yield from self._progress.pulled.values()
         yield from self.sent_back.values()
 
@@ -151,20 +154,20 @@ class Statistics:
     def _find(self, name: str, key: str) -> list[Traffic]:
         """The counters behind a statistic."""
         if name.endswith(OF_USERS) and key == self._cluster:
-            puts, pulled = self._store.puts, self._progress.pulled
+            puts, pulled = self._store.puts.topics, self._progress.pulled
             if name.startswith(BROKER_PUT_NUMS):
                 return [t for topic, t in puts.items() if not is_system_topic(topic)]
             return [t for (_, topic), t in pulled.items() if not is_system_topic(topic)]
         topic, _, group = key.partition("@")
         traffic: Traffic | None = None
         if name in (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE):
-            traffic = self._store.puts.get(key)
+            traffic = self._store.puts.topics.get(key)
         elif name in (GROUP_GET_NUMS, GROUP_GET_SIZE):
             traffic = self._progress.pulled.get((group, topic))
         elif name == SNDBCK_PUT_NUMS:
             traffic = self.sent_back.get((group, topic))
         elif key == self._cluster and name == BROKER_PUT_NUMS:
-            traffic = self._store.put_total
+            traffic = self._store.puts.total
         elif key == self._cluster and name == BROKER_GET_NUMS:
             traffic = self._progress.total
         return [] if traffic is None else [traffic]

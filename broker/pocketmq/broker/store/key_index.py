@@ -117,7 +117,7 @@ class KeyIndex:
         for queue_log in wanted:
             await self._try(queue_log.topic, queue_log.queue_id)
         if not self._wanted:
-            self._caught_up_size = self._store.put_size
+            self._caught_up_size = self._store.puts.total.size
 
     def _may_be_worth_a_run(self, known: KnownLog) -> bool:
         """Whether a log can hold enough, from what is known of it without opening it.
@@ -229,9 +229,10 @@ class KeyIndex:
         """Lets the others have their turn, after a slice that began at a time."""
         store = self._store
         pauses = 0
-        if store.put_count + store.bulk_reads != self._work_count:
-            self._work_count = store.put_count + store.bulk_reads
-            is_behind = store.put_size - self._caught_up_size > BEHIND_SIZE_MAX
+        put_count = store.puts.total.messages
+        if put_count + store.bulk_reads != self._work_count:
+            self._work_count = put_count + store.bulk_reads
+            is_behind = store.puts.total.size - self._caught_up_size > BEHIND_SIZE_MAX
             pauses = BEHIND_PAUSES if is_behind else BUSY_PAUSES
         await self._clock.sleep((self._clock.monotonic() - started) * pauses)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.broker.statistics.put_times import PutTimes
-from pocketmq.broker.statistics.traffic import Traffic, TrafficTable
+from pocketmq.broker.statistics.puts import Puts
 from pocketmq.broker.store.adoption import Adoption
 from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.deletions import Deletions
@@ -131,10 +130,7 @@ class MessageStore:
         self.failed_reason: str | None = None
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
-        self.puts: TrafficTable[str] = TrafficTable(clock)
-        self.put_total = Traffic(clock.monotonic())
-        self.put_times = PutTimes()
-        self.failed_count = 0
+        self.puts = Puts(clock)
         self.bulk_reads = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self.known = LogTable()
@@ -405,7 +401,7 @@ class MessageStore:
                 self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
                 self._tell(queue_log.forget(), StoreError(f"topic {topic} was deleted"))
-        self.puts.pop(topic, None)
+        self.puts.topics.pop(topic, None)
         try:
             self.damaged.forget_topic(topic)
         except WriteFailedError as e:
@@ -431,16 +427,6 @@ class MessageStore:
     def flusher(self) -> Flusher:
         """Brings logs to the disk, and knows who waits for that."""
         return self._flusher
-
-    @property
-    def put_count(self) -> int:
-        """Messages stored since the start."""
-        return self.put_total.messages
-
-    @property
-    def put_size(self) -> int:
-        """Bytes of them."""
-        return self.put_total.size
 
     @property
     def unflushed_size(self) -> int:
@@ -509,7 +495,7 @@ class MessageStore:
                 self._tell(queue_log.roll_back(), self._write_error(queue_log, e))
                 self._unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
-            self._count(
+            self.puts.count(
                 queue_log.topic,
                 len(waiters),
                 queue_log.end_offset - start_offset,
@@ -528,7 +514,7 @@ class MessageStore:
                 told += len(waiters)
             grown.append(queue_log)
         if told:
-            self.put_times.add(self._machine.monotonic() - begin_s, told)
+            self.puts.times.add(self._machine.monotonic() - begin_s, told)
         for queue_log in grown:
             self.on_appended(queue_log)
 
@@ -548,17 +534,8 @@ class MessageStore:
             self._turn_begin_s = self._machine.monotonic()
             self._schedule()
 
-    def _count(self, topic: str, requests: int, messages: int, size: int) -> None:
-        total, of_topic = self.put_total, self.puts[topic]
-        total.requests += requests
-        total.messages += messages
-        total.size += size
-        of_topic.requests += requests
-        of_topic.messages += messages
-        of_topic.size += size
-
     def _flushed(self, begin_s: float, count: int, _: StoreError | None) -> None:
-        self.put_times.add(self._machine.monotonic() - begin_s, count)
+        self.puts.times.add(self._machine.monotonic() - begin_s, count)
 
     def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
         reason = f"writing to {queue_log.directory} failed: {error.strerror or error}"
@@ -570,7 +547,7 @@ class MessageStore:
 
     def _tell(self, waiters: list[Waiter], error: StoreError | None) -> None:
         if error is not None:
-            self.failed_count += len(waiters)
+            self.puts.failed_count += len(waiters)
         for waiter in waiters:
             waiter.on_stored(error)
 
