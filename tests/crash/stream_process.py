@@ -20,7 +20,7 @@ from pocketmq.spark import local_session
 
 SOURCE, TARGET = "StreamSource", "StreamTarget"
 BATCH_ROWS = 300
-STARTS_MAX = 5
+STARTS_MAX = 20
 NOT_STARTED = "Python worker failed to connect back"
 """Spark gives the Python of a source ten seconds to start, which is short on a loaded machine."""
 
@@ -76,21 +76,20 @@ class Queries:
         }
 
 
-def run_until_killed(spark: Any, sinks: list[Any]) -> None:
-    """Keeps queries running."""
+def start(sink: Any) -> None:
+    """Starts a query; returns when its source is there, so that one starts after the other."""
     from pyspark.errors import StreamingQueryException
 
-    running = [sink.start() for sink in sinks]
-    for _ in range(STARTS_MAX):
+    for attempt in range(STARTS_MAX):
+        query = sink.start()
         try:
-            spark.streams.awaitAnyTermination()
+            while query.status["message"] == "Initializing sources":
+                query.awaitTermination(0.2)
         except StreamingQueryException as e:
-            if NOT_STARTED not in str(e):
+            if NOT_STARTED not in str(e) or attempt == STARTS_MAX - 1:
                 raise
-        spark.streams.resetTerminated()
-        pairs = zip(running, sinks, strict=True)
-        running = [query if query.isActive else sink.start() for query, sink in pairs]
-    raise AssertionError("the queries do not start")
+        else:
+            return
 
 
 def to_the_end(sink: Any) -> None:
@@ -121,7 +120,9 @@ def main(namesrv: str, directory: str, *finish: str) -> None:
         sys.stdout.write(f"found {json.dumps(queries.finish())}\n")
         spark.stop()
         return
-    run_until_killed(spark, queries.both())
+    for sink in queries.both():
+        start(sink)
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ pyspark = pytest.importorskip("pyspark")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-STARTS_MAX = 5
+STARTS_MAX = 20
 NOT_STARTED = "Python worker failed to connect back"
 """Spark gives the Python of a source ten seconds to start, which is short on a loaded machine."""
 
