@@ -20,7 +20,7 @@ from pocketmq.spark.jobs.progress import TopicGrowth
 
 pytest.importorskip("pyspark")
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]  # several JVMs on a busy machine
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # several JVMs on a busy machine
 
 
 @pytest.fixture(scope="module")

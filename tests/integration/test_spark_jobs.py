@@ -34,7 +34,7 @@ from pocketmq.spark.jobs.ledger import LedgerFile
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def numbers(spark: Any, count: int, start: int = 0) -> Any:

@@ -25,7 +25,7 @@ from pocketmq.spark.jobs.replay import _Replay
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 DEAD = "%DLQ%billing"
 
