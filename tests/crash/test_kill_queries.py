@@ -88,6 +88,7 @@ async def body_sizes(pool: ConnectionPool, address: str, key: str) -> list[int]:
     return [len(message.body) for message in decode_records(answer.body)]
 
 
+@pytest.mark.timeout(600)
 async def test_what_was_acknowledged_is_found_after_kills(
     tmp_path: Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
