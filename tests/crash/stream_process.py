@@ -61,18 +61,23 @@ class Queries:
         limit = {"maxOffsetsPerTrigger": str(BATCH_ROWS)}
         return [self.to_files(SOURCE, "files", **limit), self.to_topic("topic")]
 
+    def _files(self, name: str) -> Any:
+        return self._spark.read.parquet(str(self._directory / name / "rows"))
+
+    def _topic(self, **options: str) -> Any:
+        given = {"namesrvAddr": self._namesrv, "subscribe": TARGET, **options}
+        return self._spark.read.format("pocketmq").options(**given).load()
+
     def finish(self) -> dict[str, dict[int, int]]:
         """Reads all that is left; returns how many values there are how often."""
         for sink in self.both():
             to_the_end(sink)
         to_the_end(self.to_files(TARGET, "copy", dropRepeats="true"))
-        read = self._spark.read
-        target = read.format("pocketmq").options(namesrvAddr=self._namesrv, subscribe=TARGET)
         return {
-            "files": times(read.parquet(str(self._directory / "files" / "rows"))),
-            "copy": times(read.parquet(str(self._directory / "copy" / "rows"))),
-            "target": times(target.option("dropRepeats", "true").load()),
-            "all": times(target.option("dropRepeats", "false").load()),
+            "files": times(self._files("files")),
+            "copy": times(self._files("copy")),
+            "target": times(self._topic(dropRepeats="true")),
+            "all": times(self._topic()),
         }
 
 
