@@ -118,28 +118,38 @@ def replay(
         replay_by_spark(source, topic, namesrv, job_options, progress=progress, output=output)
         return
     refuse("of a topic or directory only", job_options)
-    from pocketmq.cli.outflow import Outcome, Target
-    from pocketmq.cli.playback import STANDARD_INPUT, Playback
+    from pocketmq.cli.outflow import Target
+    from pocketmq.cli.playback import Playback
 
-    if source != STANDARD_INPUT and not Path(source).exists():
-        raise ConfigError(f"there is no recording {source}: `pocketmq record TOPIC` writes one")
+    target = Target(
+        topic=topic or "",
+        is_topic_given=topic is not None,
+        namesrv=namesrv,
+        queue=queue,
+        keep_queue=keep_queue,
+        keep_ids=keep_ids,
+    )
     playback = Playback(
         source=source,
-        target=Target(
-            topic=topic or "",
-            is_topic_given=topic is not None,
-            namesrv=namesrv,
-            queue=queue,
-            keep_queue=keep_queue,
-            keep_ids=keep_ids,
-        ),
+        target=target,
         speed=_speed(speed),
         first=first,
         count=count,
         shows_progress=progress and sys.stderr.isatty(),
     )
+    _play_recording(playback, keep_going=keep_going, output=output)
+
+
+def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> None:
+    """Plays a recording, and says what came of it and how to go on."""
+    from pocketmq.cli.outflow import Outcome
+    from pocketmq.cli.playback import STANDARD_INPUT
+
+    source = playback.source
+    if source != STANDARD_INPUT and not Path(source).exists():
+        raise ConfigError(f"there is no recording {source}: `pocketmq record TOPIC` writes one")
     outcome = Outcome(
-        "-" if source == STANDARD_INPUT else source, keep_going=keep_going, first=first
+        "-" if source == STANDARD_INPUT else source, keep_going=keep_going, first=playback.first
     )
     seconds, is_whole = run(_play(playback, outcome))
     if output is Format.JSON:
