@@ -8,6 +8,7 @@ Importing this package needs neither PySpark nor Java; using it does::
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pocketmq.spark.errors import (
@@ -19,16 +20,17 @@ from pocketmq.spark.errors import (
     RowError,
     SchemaError,
 )
-from pocketmq.spark.jobs.archive import ArchiveOptions, archive
-from pocketmq.spark.jobs.export import ExportOptions, export
-from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
-from pocketmq.spark.jobs.replay import ReplayOptions, replay
-from pocketmq.spark.jobs.reports import RangeReport, ReplayReport
 from pocketmq.spark.requirements import check_pyspark
-from pocketmq.spark.session import local_session, make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pocketmq.spark.jobs.archive import ArchiveOptions, archive
+    from pocketmq.spark.jobs.export import ExportOptions, export
+    from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
+    from pocketmq.spark.jobs.replay import ReplayOptions, replay
+    from pocketmq.spark.jobs.reports import RangeReport, ReplayReport
+    from pocketmq.spark.session import local_session
 
 __all__ = [
     "ArchiveOptions",
@@ -53,6 +55,29 @@ __all__ = [
     "replay",
 ]
 
+_OF_DRIVERS = {
+    "ArchiveOptions": "jobs.archive",
+    "archive": "jobs.archive",
+    "ExportOptions": "jobs.export",
+    "export": "jobs.export",
+    "IngestOptions": "jobs.ingest",
+    "IngestReport": "jobs.ingest",
+    "ingest": "jobs.ingest",
+    "ReplayOptions": "jobs.replay",
+    "replay": "jobs.replay",
+    "RangeReport": "jobs.reports",
+    "ReplayReport": "jobs.reports",
+    "local_session": "session",
+}
+"""Modules that are loaded when asked for: Spark imports this package for each step of each query,
+in processes that only read or write."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OF_DRIVERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_OF_DRIVERS[name]}"), name)
+
 
 def register(spark: SparkSession, *, push_filters: bool = True) -> None:
     """Makes the format ``pocketmq`` known to a session, and the session active in this thread.
@@ -70,6 +95,7 @@ def register(spark: SparkSession, *, push_filters: bool = True) -> None:
     """
     check_pyspark()
     from pocketmq.spark.batch_features import allow_pushdown
+    from pocketmq.spark.session import make_active
     from pocketmq.spark.source import MessageSource, PushingSource
 
     spark.dataSource.register(

@@ -1,0 +1,25 @@
+"""Names of `pocketmq.spark` are there when asked for, and cost nothing before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pocketmq.spark
+
+
+def test_every_name_is_there() -> None:
+    for name in pocketmq.spark.__all__:
+        assert callable(getattr(pocketmq.spark, name))
+    assert not hasattr(pocketmq.spark, "exports")
+
+
+def test_workers_of_spark_load_no_jobs() -> None:
+    script = (
+        "import sys, pocketmq.spark, pocketmq.spark.reader, pocketmq.spark.writer;"
+        "print([m for m in sys.modules if m.startswith('pocketmq.spark.jobs')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
