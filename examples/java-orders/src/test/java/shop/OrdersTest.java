@@ -61,9 +61,10 @@ final class OrdersTest {
           "/clock/advance",
           "{\"days\": 1, \"until\": {\"deadLettersOf\": \"" + Billing.GROUP + "\"},"
               + " \"timeoutMs\": 60000}");
+      // While the consumer runs: one that is closed before it has the last answer sends again.
+      assertEquals(17, attempts.get());
+      assertEquals(List.of("book"), mq.deadLetters(Billing.GROUP));
     }
-    assertEquals(17, attempts.get());
-    assertEquals(List.of("book"), mq.deadLetters(Billing.GROUP));
   }
 
   @Test
