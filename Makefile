@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop crash churn bench growth spark-zip docs reference clean
+.PHONY: demo test check style types imports interop spark crash churn bench growth spark-zip docs reference clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,8 +33,11 @@ imports: $(STAMP)
 interop: $(STAMP)
 	$(BIN)/python -m pytest tests/interop tests/integration/test_spark.py -m interop --whole-interop
 
+spark: $(STAMP)
+	$(BIN)/python -m pytest tests/integration tests/crash -m "spark and not interop" --whole-spark
+
 crash: $(STAMP)
-	$(BIN)/python -m pytest tests/crash --crash-rounds=25 --crash-points=all
+	$(BIN)/python -m pytest tests/crash --crash-rounds=25 --crash-points=all --whole-spark
 
 churn: $(STAMP)
 	$(BIN)/python -m pytest tests/integration/test_churn.py --churn-rounds=50

@@ -37,6 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run everything on Apache's broker that also runs on this project's",
     )
     parser.addoption(
+        "--whole-spark",
+        action="store_true",
+        help="run every test on a real Spark, not only the slice that is quick enough",
+    )
+    parser.addoption(
         "--broker",
         choices=["pocketmq", "apache"],
         default="pocketmq",
@@ -55,10 +60,15 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.option.whole_interop:
-        skip = pytest.mark.skip(reason="on Apache's broker too: --whole-interop, make interop")
+    for option, reason in (
+        ("whole_interop", "on Apache's broker too: --whole-interop, make interop"),
+        ("whole_spark", "takes long on a real Spark: --whole-spark, make spark"),
+    ):
+        if config.getoption(option):
+            continue
+        skip = pytest.mark.skip(reason=reason)
         for item in items:
-            if item.get_closest_marker("whole_interop"):
+            if item.get_closest_marker(option):
                 item.add_marker(skip)
 
 

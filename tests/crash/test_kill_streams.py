@@ -113,6 +113,7 @@ def fill(cluster: Cluster, topic: str, count: int) -> None:
             producer.send_batch(batch, queue=MessageQueue(topic, "broker-a", first // 100 % QUEUES))
 
 
+@pytest.mark.whole_spark
 def test_a_driver_killed_at_any_moment_loses_and_repeats_nothing(
     tmp_path: Path, rounds: int, chance: random.Random
 ) -> None:

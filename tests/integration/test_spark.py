@@ -263,7 +263,7 @@ def test_ingest_csv_and_table_and_export(spark: Any, spark_namesrv: str, tmp_pat
         assert report.rows == 5
         reader = spark.read.option("header", "true") if file_format == "csv" else spark.read
         assert reader.format(file_format).load(target).count() == 5
-    with pytest.raises(JobError, match="already exists"):
+    with pytest.raises(OptionError, match="was begun with format 'json'"):
         export(ExportOptions("Csv", str(tmp_path / "json"), namesrv=spark_namesrv), spark)
     texts = spark.read.parquet(str(tmp_path / "parquet")).selectExpr("cast(value as string) v")
     assert {r.v for r in texts.collect()} == {"a b", "c", '{"id":0}', '{"id":1}', '{"id":2}'}

@@ -71,6 +71,7 @@ def test_submitted_jobs_load_and_export(
     assert sorted(json.loads(row.value)["id"] for row in values) == list(range(20_000))
 
 
+@pytest.mark.whole_spark
 @pytest.mark.crash
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds processes in /proc")
 def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing(
@@ -89,6 +90,7 @@ def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing(
     assert {json.loads(row.value)["id"] for row in values} == set(range(rows))
 
 
+@pytest.mark.whole_spark
 @pytest.mark.crash
 @pytest.mark.skipif(sys.platform != "linux", reason="the workers need two loopback addresses")
 def test_twins_of_tasks_and_killed_executors_repeat_nothing_that_counts(

@@ -30,6 +30,7 @@ def flights(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return spark.read.parquet(str(path))
 
 
+@pytest.mark.whole_spark
 def test_flights_come_back_as_they_were(spark: Any, spark_namesrv: str, flights: Any) -> None:
     rows = flights.select(
         sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"}).alias("value"),
@@ -96,6 +97,7 @@ def _without_nulls(document: Any) -> Any:
     return document
 
 
+@pytest.mark.whole_spark
 def test_a_wide_table_comes_back_as_it_was(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     columns = {
         f"column_{i:03}": [None if (i + row) % 7 == 0 else (i * row) / 8 for row in range(300)]

@@ -130,6 +130,7 @@ def test_an_export_that_was_cut_off_is_finished(
     assert export(options, spark).ranges == ()
 
 
+@pytest.mark.whole_spark
 def test_an_export_of_a_time_range(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     for start in (0, 100, 200):
         write(numbers(spark, 100, start), spark_namesrv, "Times")
@@ -189,6 +190,7 @@ def test_exports_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Pa
     assert values(spark, tmp_path / "out") == [0, 1]
 
 
+@pytest.mark.whole_spark
 def test_two_runs_at_once_do_not_mix(
     spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +291,7 @@ def run_command(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
 
 
+@pytest.mark.whole_spark
 def test_flights_and_nested_rows_there_and_back(
     spark: Any, spark_namesrv: str, tmp_path: Path
 ) -> None:
@@ -324,6 +327,7 @@ def test_flights_and_nested_rows_there_and_back(
     assert got == Counter(zip(flights.carrier, flights.flight, strict=True))
 
 
+@pytest.mark.whole_spark
 def test_a_wide_table(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     wide = spark.range(200).select(
         "id", *(sf.expr(f"cast(id * {i} as string) column_{i}") for i in range(300))

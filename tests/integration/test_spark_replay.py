@@ -124,6 +124,7 @@ def test_dead_letters_go_back_once_edited_and_by_a_filter(
     assert {(r.tags, r.properties["by"]) for r in rows} == {("fixed", "hand")}
 
 
+@pytest.mark.whole_spark
 def test_files_of_an_export_go_to_another_topic_in_order(
     spark: Any, spark_namesrv: str, tmp_path: Path
 ) -> None:
