@@ -127,9 +127,9 @@ def test_rows_bound_to_a_queue_wait_for_its_broker(tmp_path: Path) -> None:
             yield bound
             yield bound
             wait_until_stored(cluster.namesrv, "Bound")
-            cluster.kill("broker-a")
-            yield bound
+            cluster.kill("broker-a")  # with requests under way, which wait for it
             cluster.start("broker-a")
+            yield bound
 
         options = {"topic": "Bound", "markRows": "true", "batchBytes": "300000"}
         writer = writer_of(cluster.namesrv, bound.schema, retryTimesWhenSendFailed="60", **options)
