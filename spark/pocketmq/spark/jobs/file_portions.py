@@ -6,6 +6,7 @@ the portion is loaded again, and readers with dropRepeats take what was committe
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,9 @@ JOB = "ingest"
 FOLDER = "_pocketmq"
 PORTION_BYTES = 1024 * 1024 * 1024
 """Files are loaded together up to this size; a larger one makes a portion of its own."""
+
+LOCAL_ROOT = "^file:/+"
+"""Spark lists a local file as file:///x, and its rows name it file:/x."""
 
 
 class InputFile(NamedTuple):
@@ -113,7 +117,8 @@ class FilePortions:
     def _of(self, files: Sequence[InputFile]) -> DataFrame:
         from pyspark.sql import functions as sf
 
-        return self._rows.where(sf.col("_metadata.file_path").isin([f.uri for f in files]))
+        path = sf.regexp_replace("_metadata.file_path", LOCAL_ROOT, "file:/")
+        return self._rows.where(path.isin([re.sub(LOCAL_ROOT, "file:/", f.uri) for f in files]))
 
     def _check_unchanged(self, files: Sequence[InputFile]) -> None:
         part = self._ledger.open_slice
