@@ -190,13 +190,13 @@ def test_a_read_fails_clean_when_its_broker_stays_away(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_grows_is_read_to_where_it_ended_at_first(spark_namesrv: str) -> None:
-    options = {"topic": "Grows", "createTopicQueues": "1", "routing": "roundRobin"}
+    options = {"topic": "GrowsMeanwhile", "createTopicQueues": "1", "routing": "roundRobin"}
     write_batches(spark_namesrv, numbered(0), **options)
-    reading = Reading(spark_namesrv, "Grows")
+    reading = Reading(spark_namesrv, "GrowsMeanwhile")
     write_batches(spark_namesrv, numbered(ROWS), **options)
     reading.finish()
     assert sorted(reading.numbers()) == list(range(ROWS))
-    assert times(spark_namesrv, "Grows") == once(2 * ROWS)
+    assert times(spark_namesrv, "GrowsMeanwhile") == once(2 * ROWS)
 
 
 def test_a_topic_that_was_made_anew_is_lost_data(spark_namesrv: str) -> None:
