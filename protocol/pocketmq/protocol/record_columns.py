@@ -5,15 +5,17 @@ Only bulk requests and Spark need this module: importing it imports numpy.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
-from itertools import chain
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE
+
+try:  # comes with the extra `spark`: a fifth of zlib's time for a hundred bytes
+    from isal.isal_zlib import crc32
+except ImportError:
+    from zlib import crc32
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -76,8 +78,8 @@ def crcs_at(
     found: Iterable[int]
     if count > 1 and 0 < sizes[0] <= EQUAL_SIZE_MAX and (sizes == sizes[0]).all():
         size = int(sizes[0])
-        rows = parts_at(data, starts, size)
-        found = map(crc32, chain.from_iterable(struct.iter_unpack(f"{size}s", rows.data)))
+        parts = parts_at(data, starts, size).reshape(-1).view(f"V{size}")
+        found = map(crc32, parts.tolist())
     else:
         view = memoryview(data)
         ends = (starts + sizes).tolist()

@@ -21,6 +21,7 @@ from pocketmq.protocol import properties as props
 from pocketmq.protocol.record_columns import RECORD_HEAD, crcs_at
 from pocketmq.protocol.records import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_V1_MAX
 from pocketmq.spark.errors import RowError
+from pocketmq.spark.hex_digits import UPPER, put_digits
 from pocketmq.spark.marks import MARK_PROPERTIES
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ from a topic can be written to another."""
 
 DELAY_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES)
 """What would hold a message back; bulk writes go straight to their queue."""
-
-_HEX = np.frombuffer("".join(f"{i:02X}" for i in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
 class Columns(NamedTuple):
@@ -105,12 +104,11 @@ class UniqueKeyBlocks:
 
     def draw(self, count: int) -> Bytes:
         """So many keys, one in each row."""
-        numbers = np.arange(self._next, self._next + count, dtype=np.int64).astype(">i8")
+        numbers = np.arange(self._next, self._next + count, dtype=np.int64)
         self._next += count
-        tail = numbers.view(np.uint8).reshape(count, 8)[:, 2:]
         keys = np.empty((count, UNIQUE_KEY_SIZE), np.uint8)
         keys[:, :_PREFIX_SIZE] = self._prefix
-        keys[:, _PREFIX_SIZE:] = _HEX[tail].reshape(count, 12)
+        put_digits(numbers, keys[:, _PREFIX_SIZE:], UPPER)
         return keys
 
 

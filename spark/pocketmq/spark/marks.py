@@ -14,10 +14,10 @@ import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pocketmq.protocol import properties as props
+from pocketmq.spark.hex_digits import LOWER, put_digits
 
 WRITER_ID = "WRITER_ID"
 WRITER_SEQUENCE = "WRITER_SEQ"
@@ -27,8 +27,6 @@ wrote."""
 
 NUMBER_DIGITS = 10
 """Hexadecimal digits of a row's number: a partition has less than 2**40 rows."""
-
-_HEX = np.frombuffer("".join(f"{i:02x}" for i in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
 class Writer(NamedTuple):
@@ -75,18 +73,14 @@ class TaskMarks:
         width = at + NUMBER_DIGITS + len(props.VALUE_END)
         texts = np.empty((rows, width), np.uint8)
         texts[:, :at] = self._start
-        texts[:, at:-1] = self._digits(rows)
+        numbers = np.arange(self._next, self._next + rows, dtype=np.int64)
+        self._next += rows
+        put_digits(numbers, texts[:, at:-1], LOWER)
         texts[:, -1] = ord(props.VALUE_END)
         ends = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
         return pa.Array.from_buffers(
             pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(texts)]
         )
-
-    def _digits(self, rows: int) -> npt.NDArray[np.uint8]:
-        numbers = np.arange(self._next, self._next + rows, dtype=np.int64).astype(">i8")
-        self._next += rows
-        octets = numbers.view(np.uint8).reshape(rows, 8)[:, 8 - NUMBER_DIGITS // 2 :]
-        return _HEX[octets].reshape(rows, NUMBER_DIGITS)
 
 
 class Sequence(NamedTuple):
