@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from integration.test_cli import pocketmq
 from interop.apache_servers import free_port
+from unit.broker.store.stores import damage
 
 from pocketmq.cli.doctor.examination import CHECKS, Report, examine
 from pocketmq.cli.doctor.findings import Finding, Severity
 from pocketmq.client import (
-    Admin,
     ConsumeResult,
     Message,
     Producer,
@@ -209,7 +210,7 @@ async def test_messages_that_a_smaller_topic_left_behind() -> None:
 
 
 async def test_members_that_subscribe_differently() -> None:
-    async with LocalCluster(topics={"Orders": 1}, groups=["mixed"]) as cluster:
+    async with LocalCluster(topics={"Orders": 2}, groups=["mixed"]) as cluster:
         one = cluster.push_consumer("mixed", listener=handled, instance_name="one")
         two = cluster.push_consumer("mixed", listener=handled, instance_name="two")
         one.subscribe("Orders", "new")
@@ -219,6 +220,76 @@ async def test_members_that_subscribe_differently() -> None:
     assert (finding.subject, finding.severity) == ("mixed", Severity.ERROR)
     assert "@one" in finding.seen
     assert "@two" in finding.seen
+
+
+async def test_members_that_no_queue_is_left_for() -> None:
+    async with LocalCluster(brokers=2, topics={"Orders": 1, "Bills": 2}, groups=["wide"]) as c:
+        members = [
+            c.push_consumer("wide", listener=handled, instance_name=str(number))
+            for number in range(3)
+        ]
+        for member in members:
+            member.subscribe("Orders")
+        async with members[0], members[1]:
+            assert (await examined(c.namesrv)).findings == []  # a queue for each
+            async with members[2]:
+                finding = await only(c.namesrv, "idle members")
+                assert (await examined(c.namesrv, "Bills")).findings == []
+        assert (finding.subject, finding.severity) == ("wide", Severity.NOTE)
+        assert (
+            "3 members, and Orders has 2 queues: at least 1 of them are given none" in finding.seen
+        )
+        broadcasts = [
+            c.push_consumer("all", listener=handled, message_model="BROADCASTING", instance_name=n)
+            for n in ("one", "two", "three")
+        ]
+        for member in broadcasts:
+            member.subscribe("Orders")
+        async with broadcasts[0], broadcasts[1], broadcasts[2]:
+            assert (await examined(c.namesrv)).findings == []
+
+
+def damage_header(data: Path, topic: str) -> None:
+    """Makes a queue of a stopped cluster one that cannot be served."""
+    (log,) = data.glob(f"*/queues/{topic}/0/*.log")
+    damage(log, 30)
+
+
+async def test_a_queue_that_is_damaged_hides_no_other_trouble(tmp_path: Path) -> None:
+    topics = {"Broken": 1, "Wide": {"read_queue_nums": 1, "write_queue_nums": 2}}
+    async with LocalCluster(data=tmp_path, topics=topics) as cluster:
+        await send(cluster, "Broken", 1)
+    damage_header(tmp_path, "Broken")
+    async with LocalCluster(data=tmp_path) as cluster:
+        report = await examined(cluster.namesrv)
+    damaged, other = report.findings
+    assert (damaged.check, damaged.severity) == ("damaged queues", Severity.ERROR)
+    assert damaged.seen.startswith("queue 0 of Broken is not served: ")
+    assert "pocketmq store repair" in damaged.remedy
+    assert (other.check, other.subject) == ("queue counts", "Wide")
+
+
+async def test_more_topics_and_groups_than_are_looked_at_one_by_one() -> None:
+    groups = ["billing", "shipping", "shop"]
+    async with LocalCluster(topics={"A": 1, "B": 2, "C": 1}, groups=groups) as cluster:
+        await send(cluster, "B", 4)
+        async with cluster.admin() as admin:
+            await admin.update_topic("B", read_queues=1, write_queues=1)
+        report = await examine([cluster.namesrv], SystemClock(), count_max=1)
+        near = await examine([cluster.namesrv], SystemClock(), topic="B", count_max=1)
+    assert report.healthy
+    assert {(f.check, f.seen) for f in report.findings} == {
+        (check, f"there are 3 {what}: only the first 1 in the order of their names were looked at, "
+        f"up to {last}")
+        for check, what, last in (
+            ("queue counts", "topics", "A"),
+            ("subscriptions", "groups", "billing"),
+            ("idle members", "groups", "billing"),
+            ("lag", "groups", "billing"),
+        )
+    }  # fmt: skip
+    assert [f.check for f in near.findings] == ["queue counts"]
+    assert "2 messages on broker-a are in queues that it no longer has (1)" in near.findings[0].seen
 
 
 async def test_consumers_that_are_gone_behind_stuck_or_forbidden() -> None:
@@ -297,13 +368,16 @@ async def test_timers_that_are_late() -> None:
     assert "its timer messages are 24" in finding.seen
 
 
-async def test_what_cannot_be_checked_is_said() -> None:
-    async with LocalCluster() as cluster:
-        with cluster.faults.answer("SYSTEM_ERROR", request="GET_CONSUMER_CONNECTION_LIST"):
-            async with Admin(cluster.namesrv) as admin:
-                await admin.create_group("billing")
-            finding = await only(cluster.namesrv, "subscriptions")
-    assert "this could not be checked" in finding.seen
+async def test_what_cannot_be_checked_is_said_and_hides_nothing_else() -> None:
+    async with LocalCluster(groups=["billing", "shipping"]) as cluster:
+        async with cluster.admin() as admin:
+            await admin.update_group("shipping", consume_enable=False)
+        with cluster.faults.answer("SYSTEM_ERROR", request="GET_CONSUME_STATS", group="billing"):
+            report = await examined(cluster.namesrv)
+    unknown, forbidden = report.findings
+    assert (unknown.check, unknown.subject) == ("lag", "billing")
+    assert "this could not be checked" in unknown.seen
+    assert (forbidden.check, forbidden.subject) == ("lag", "shipping")
 
 
 @pytest.fixture(scope="module")

@@ -274,7 +274,7 @@ def test_several_brokers() -> None:
 
 def test_data_that_was_given_stays(tmp_path: Path) -> None:
     for expected in ([], [b"x"]):
-        with LocalCluster(topics={"Orders": 1}, data=str(tmp_path / "data")) as cluster:
+        with LocalCluster(topics={"Orders": 1}, data=tmp_path / "data") as cluster:
             assert cluster.published("Orders").bodies == expected
             if not expected:
                 with cluster.producer() as producer:

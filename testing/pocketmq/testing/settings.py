@@ -63,6 +63,8 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             broker_port + i * broker_port_step.
         seed: of the brokers' choices.
         seed_file: a YAML file with topics, groups and messages to begin with (docs/seed.md).
+
+    Where a path is wanted a `Path` does, too.
     """
 
     brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
@@ -101,9 +103,10 @@ def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> C
     Raises:
         ConfigError: an option does not exist or does not fit; the text says what would.
     """
-    fields = dict(given)
-    if isinstance(fields.get("seed_file"), os.PathLike):
-        fields["seed_file"] = os.fspath(fields["seed_file"])
+    fields = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in given.items()
+    }
     settings = _converted(ClusterSettings, fields, where, "option")
     if settings.clock not in CLOCKS:
         raise ConfigError(f"{where}: clock={settings.clock!r} must be one of {', '.join(CLOCKS)}")

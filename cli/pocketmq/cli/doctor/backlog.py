@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pocketmq.cli.doctor.cluster_state import BrokerState, ClusterState
 from pocketmq.cli.doctor.findings import Finding, Severity
+from pocketmq.cli.doctor.groups import groups_of
+from pocketmq.cli.doctor.rounds import look_at_each
 from pocketmq.protocol.bodies.topics import TopicStatsTable
 from pocketmq.protocol.flags import is_readable
 from pocketmq.protocol.names import DLQ_PREFIX
@@ -15,22 +17,32 @@ TIMERS = "timers"
 LATE_S_MAX = 10
 """So many seconds after its time a timer message may still wait."""
 
-TOPICS_MAX = 500
-"""Dead-letter topics of a broker that are looked at."""
-
 
 async def check_dead_letters(state: ClusterState) -> list[Finding]:
     """Messages that groups gave up after all retries."""
-    counts: dict[str, int] = {}
-    hidden: set[str] = set()  # brokers before 5.0 made such topics without read permission
+    names = {name for b in state.masters for name in b.topics if name.startswith(DLQ_PREFIX)}
+    if state.topic is not None:
+        names &= {f"{DLQ_PREFIX}{group}" for group in await groups_of(state)}
+
+    async def given_up(topic: str) -> list[Finding]:
+        return await _given_up(state, topic)
+
+    return await look_at_each(
+        state, DEAD_LETTERS, "topics of dead letters", sorted(names), given_up
+    )
+
+
+async def _given_up(state: ClusterState, topic: str) -> list[Finding]:
+    count, can_read = 0, True
     for broker in state.masters:
-        names = sorted(name for name in broker.topics if name.startswith(DLQ_PREFIX))
-        for name in names[:TOPICS_MAX]:
-            if not is_readable(broker.topics[name].perm):
-                hidden.add(name)
-            answer = await state.ask(broker.address, TopicStatsRequest(topic=name))
+        if topic in broker.topics:
+            # Brokers before 5.0 made such topics without read permission.
+            can_read &= is_readable(broker.topics[topic].perm)
+            answer = await state.ask(broker.address, TopicStatsRequest(topic=topic))
             offsets = TopicStatsTable.decode(answer.body).offset_table.values()
-            counts[name] = counts.get(name, 0) + sum(o.max_offset - o.min_offset for o in offsets)
+            count += sum(queue.max_offset - queue.min_offset for queue in offsets)
+    if not count:
+        return []
     return [
         Finding(
             DEAD_LETTERS,
@@ -38,13 +50,11 @@ async def check_dead_letters(state: ClusterState) -> list[Finding]:
             topic.removeprefix(DLQ_PREFIX),
             f"{count} messages were given up after all retries, and are in {topic} until retention "
             f"takes them",
-            (f"pocketmq topic update '{topic}' --perm rw; " if topic in hidden else "")
+            ("" if can_read else f"pocketmq topic update '{topic}' --perm rw; ")
             + f"look at them: pocketmq tail '{topic}' -o beginning -e; mend what fails; send them "
             f"again: pocketmq tail '{topic}' -o beginning -e -f json | pocketmq produce TOPIC "
             f"-f json",
         )
-        for topic, count in sorted(counts.items())
-        if count
     ]
 
 

@@ -27,6 +27,9 @@ from pocketmq.transport.settings import properties_from_text
 
 ASK_TIMEOUT_MS = 5_000
 
+COUNT_MAX = 500
+"""So many topics, and so many groups, are looked at one by one."""
+
 _AGE = re.compile(r"\[ ([\d,.]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 
 
@@ -99,6 +102,7 @@ class ClusterState:
         brokers: all that are registered anywhere, sorted.
         topic: the topic that is looked at more closely; all alike if None.
         lag_max: so many messages a group may be behind.
+        count_max: so many topics, and so many groups, are looked at one by one.
     """
 
     pool: ConnectionPool
@@ -106,6 +110,7 @@ class ClusterState:
     brokers: Sequence[BrokerState]
     topic: str | None = None
     lag_max: int = 0
+    count_max: int = COUNT_MAX
 
     @property
     def masters(self) -> list[BrokerState]:

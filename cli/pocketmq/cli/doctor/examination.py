@@ -18,10 +18,16 @@ from pocketmq.cli.doctor.brokers import (
 )
 from pocketmq.cli.doctor.brokers import PERMISSIONS as BROKER_PERMISSIONS
 from pocketmq.cli.doctor.clocks import CLOCKS, check_clocks
-from pocketmq.cli.doctor.cluster_state import ClusterState, look_at
+from pocketmq.cli.doctor.cluster_state import COUNT_MAX, ClusterState, look_at
 from pocketmq.cli.doctor.disks import DISKS, check_disks
-from pocketmq.cli.doctor.findings import Finding, Severity
-from pocketmq.cli.doctor.groups import LAG, SUBSCRIPTIONS, check_groups, check_subscriptions
+from pocketmq.cli.doctor.findings import DOCTOR, Finding, Severity, unfinished
+from pocketmq.cli.doctor.groups import LAG, check_groups
+from pocketmq.cli.doctor.members import (
+    IDLE,
+    SUBSCRIPTIONS,
+    check_idle_members,
+    check_subscriptions,
+)
 from pocketmq.cli.doctor.name_servers import REACHABLE as NAME_SERVERS
 from pocketmq.cli.doctor.name_servers import REGISTERED, check_name_servers, check_registration
 from pocketmq.cli.doctor.topics import (
@@ -52,6 +58,7 @@ CHECKS: dict[str, Check] = {
     PERMISSIONS: check_topic_permissions,
     QUEUES: check_queue_counts,
     SUBSCRIPTIONS: check_subscriptions,
+    IDLE: check_idle_members,
     LAG: check_groups,
     DEAD_LETTERS: check_dead_letters,
     TIMERS: check_timers,
@@ -91,6 +98,7 @@ async def examine(
     origin: str = "",
     topic: str | None = None,
     lag_max: int = 10_000,
+    count_max: int = COUNT_MAX,
 ) -> Report:
     """Looks at a cluster.
 
@@ -100,17 +108,18 @@ async def examine(
         origin: what named the name servers, for the report.
         topic: a topic to look at more closely, and only at it.
         lag_max: so many messages a group may be behind.
+        count_max: so many topics, and so many groups, are looked at one by one.
     """
     pool = ConnectionPool(clock, connect_timeout_ms=CONNECT_TIMEOUT_MS)
     try:
         state = await look_at(pool, namesrvs, clock)
-        state.topic, state.lag_max = topic, lag_max
+        state.topic, state.lag_max, state.count_max = topic, lag_max, count_max
         findings = []
         for name, check in CHECKS.items():
             try:
                 findings += await check(state)
             except (OperatingError, PeerError) as e:
-                findings.append(_unfinished(name, e))
+                findings.append(unfinished(name, DOCTOR, e))
     finally:
         await pool.close()
     order = list(Severity)
@@ -124,14 +133,4 @@ async def examine(
         groups=len({name for broker in state.masters for name in broker.groups}),
         checks=list(CHECKS),
         findings=sorted(findings, key=lambda finding: order.index(finding.severity)),
-    )
-
-
-def _unfinished(check: str, error: Exception) -> Finding:
-    return Finding(
-        check,
-        Severity.WARNING,
-        "doctor",
-        f"this could not be checked: {error}",
-        "if a server was just stopped or started, ask again",
     )

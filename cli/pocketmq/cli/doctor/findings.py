@@ -6,6 +6,9 @@ from enum import Enum
 
 import msgspec
 
+DOCTOR = "doctor"
+"""The subject of what the doctor says of itself."""
+
 
 class Severity(str, Enum):
     """How bad it is."""
@@ -36,3 +39,14 @@ class Finding(msgspec.Struct, frozen=True):
     subject: str
     seen: str
     remedy: str
+
+
+def unfinished(check: str, subject: str, error: Exception) -> Finding:
+    """What is said of something that could not be looked at."""
+    return Finding(
+        check,
+        Severity.WARNING,
+        subject,
+        f"this could not be checked: {error}",
+        "if a server was just stopped or started, ask again",
+    )

@@ -1,4 +1,4 @@
-"""Groups: members that differ, consumers that are gone, behind, or not allowed."""
+"""Groups: consumers that are gone, behind, or not allowed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pocketmq.cli.doctor.cluster_state import BrokerState, ClusterState
 from pocketmq.cli.doctor.findings import Finding, Severity
-from pocketmq.protocol.bodies.clients import ClientConnection, ConsumerConnection
-from pocketmq.protocol.bodies.groups import RunningInfo
+from pocketmq.cli.doctor.rounds import look_at_each
+from pocketmq.protocol.bodies.clients import ConsumerConnection
+from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.topics import (
     ConsumeStats,
     OffsetWrapper,
@@ -16,38 +17,27 @@ from pocketmq.protocol.bodies.topics import (
     TopicStatsTable,
 )
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import OperatingError, ResponseError
-from pocketmq.protocol.names import RETRY_PREFIX
+from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.requests.clients import ConsumerConnectionsRequest
-from pocketmq.protocol.requests.groups import RunningInfoRequest
+from pocketmq.protocol.requests.groups import TopicGroupsRequest
 from pocketmq.protocol.requests.topics import ConsumeStatsRequest, TopicStatsRequest
 
-SUBSCRIPTIONS = "subscriptions"
 LAG = "lag"
 
 STUCK_MS = 300_000
 """So long a queue's newest message may wait."""
 
-GROUPS_MAX = 500
-"""Groups of a broker that are looked at."""
 
-MEMBERS_MAX = 20
-"""Members of a group that are asked what they subscribe to."""
-
-
-async def check_subscriptions(state: ClusterState) -> list[Finding]:
-    """Members of a group must subscribe alike: else messages are lost for some, in silence.
-
-    PocketMQ's brokers compare them; with Apache's each member is asked.
-    """
-    found: dict[str, Finding] = {}
+async def groups_of(state: ClusterState) -> list[str]:
+    """The groups that are looked at: all, or those of the topic."""
+    if state.topic is None:
+        return sorted({name for broker in state.masters for name in broker.groups})
+    found: set[str] = set()
     for broker in state.masters:
-        for group in sorted(broker.groups)[:GROUPS_MAX]:
-            members = await members_of(state, broker, group)
-            sides = await _sides(state, broker, group, members)
-            if len(sides) > 1 and group not in found:
-                found[group] = _differing(group, sides)
-    return list(found.values())
+        if state.topic in broker.topics:
+            answer = await state.ask(broker.address, TopicGroupsRequest(topic=state.topic))
+            found |= broker.groups.keys() & GroupList.decode(answer.body).group_list
+    return sorted(found)
 
 
 async def members_of(state: ClusterState, broker: BrokerState, group: str) -> ConsumerConnection:
@@ -61,70 +51,33 @@ async def members_of(state: ClusterState, broker: BrokerState, group: str) -> Co
         return ConsumerConnection()
 
 
-async def _sides(
-    state: ClusterState, broker: BrokerState, group: str, members: ConsumerConnection
-) -> dict[str, list[str]]:
-    """Client ids by what they subscribe to."""
-    if broker.is_pocketmq:
-        return {s.subscription: s.client_ids for s in members.subscription_conflict or ()}
-    sides: dict[str, list[str]] = {}
-    if len(members.connection_set) > 1:
-        for member in members.connection_set[:MEMBERS_MAX]:
-            if (text := await _subscription(state, broker, group, member)) is not None:
-                sides.setdefault(text, []).append(member.client_id)
-    return sides
-
-
-async def _subscription(
-    state: ClusterState, broker: BrokerState, group: str, member: ClientConnection
-) -> str | None:
-    """What a member says it subscribes to; None if it does not answer."""
-    request = RunningInfoRequest(consumer_group=group, client_id=member.client_id)
-    try:
-        answer = await state.ask(broker.address, request)
-    except OperatingError:  # gone meanwhile, or of a client that knows no such question
-        return None
-    texts = {
-        f"{s.topic} {s.sub_string}"
-        for s in RunningInfo.decode(answer.body).subscription_set
-        if not s.topic.startswith(RETRY_PREFIX)
-    }
-    return ", ".join(sorted(texts))
-
-
-def _differing(group: str, sides: Mapping[str, list[str]]) -> Finding:
-    texts = [f"[{what}] by {', '.join(ids)}" for what, ids in sorted(sides.items())]
-    return Finding(
-        SUBSCRIPTIONS,
-        Severity.ERROR,
-        group,
-        f"its members subscribe to different things: {'; '.join(texts)}. Queues are shared out as "
-        f"if they were alike, so each loses what it is given and does not want",
-        "give all members of the group the same topics and filters, or each kind a group of its "
-        "own. While an upgrade rolls out this goes by itself",
-    )
-
-
 async def check_groups(state: ClusterState) -> list[Finding]:
     """Groups that may not consume, whose consumers are gone, or that are far behind or stuck."""
-    found: dict[str, Finding] = {}
-    for broker in state.masters:
-        for group, config in sorted(broker.groups.items())[:GROUPS_MAX]:
-            if not config.consume_enable:
-                found.setdefault(group, _disabled(group))
-            stats = await state.ask(broker.address, ConsumeStatsRequest(consumer_group=group))
-            offsets = ConsumeStats.decode(stats.body).offset_table
-            if state.topic is not None:
-                offsets = {key: at for key, at in offsets.items() if key.topic == state.topic}
-            behind = {k: at for k, at in offsets.items() if at.broker_offset > at.consumer_offset}
-            if behind and group not in found:
-                is_there = any([(await members_of(state, b, group)).connection_set
-                                for b in state.masters])  # fmt: skip
-                if not is_there:
-                    found[group] = _gone(group, broker, behind)
-                elif finding := await _late(state, broker, group, behind):
-                    found[group] = finding
-    return list(found.values())
+
+    async def lag(group: str) -> list[Finding]:
+        return await _lag(state, group)
+
+    return await look_at_each(state, LAG, "groups", await groups_of(state), lag)
+
+
+async def _lag(state: ClusterState, group: str) -> list[Finding]:
+    """The first thing that is found on any broker; one cause shows on all."""
+    brokers = [broker for broker in state.masters if group in broker.groups]
+    if not all(broker.groups[group].consume_enable for broker in brokers):
+        return [_disabled(group)]
+    for broker in brokers:
+        stats = await state.ask(broker.address, ConsumeStatsRequest(consumer_group=group))
+        offsets = ConsumeStats.decode(stats.body).offset_table
+        if state.topic is not None:
+            offsets = {key: at for key, at in offsets.items() if key.topic == state.topic}
+        behind = {k: at for k, at in offsets.items() if at.broker_offset > at.consumer_offset}
+        if not behind:
+            continue
+        if not any([(await members_of(state, b, group)).connection_set for b in state.masters]):
+            return [_gone(group, broker, behind)]
+        if finding := await _late(state, broker, group, behind):
+            return [finding]
+    return []
 
 
 def _disabled(group: str) -> Finding:

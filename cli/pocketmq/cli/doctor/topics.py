@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from pocketmq.cli.doctor.cluster_state import BrokerState, ClusterState
 from pocketmq.cli.doctor.findings import Finding, Severity
+from pocketmq.cli.doctor.rounds import look_at_each
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicStatsTable
 from pocketmq.protocol.errors import TopicMissingError
@@ -18,9 +19,6 @@ from pocketmq.protocol.requests.topics import TopicStatsRequest
 ROUTES = "topic routes"
 PERMISSIONS = "topic permissions"
 QUEUES = "queue counts"
-
-STATS_MAX = 500
-"""Topics of a broker whose queues are looked at, unless one is named."""
 
 
 def chosen(state: ClusterState, broker: BrokerState) -> Mapping[str, TopicConfig]:
@@ -145,15 +143,23 @@ async def check_topic_permissions(state: ClusterState) -> list[Finding]:
 
 async def check_queue_counts(state: ClusterState) -> list[Finding]:
     """Queues that producers fill and nobody reads, and what a smaller topic left behind."""
-    found = []
-    for broker in state.masters:
-        topics = chosen(state, broker)
-        for name, config in sorted(topics.items()):
-            if config.write_queue_nums > config.read_queue_nums:
-                found.append(_unread(broker, name, config))
-        for name, config in sorted(topics.items())[:STATS_MAX]:
-            found += await _left_behind(state, broker, name, config.queue_nums_max)
-    return found
+    topics = {str(broker): chosen(state, broker) for broker in state.masters}
+    found = [
+        _unread(broker, name, config)
+        for broker in state.masters
+        for name, config in sorted(topics[str(broker)].items())
+        if config.write_queue_nums > config.read_queue_nums
+    ]
+
+    async def left_behind(name: str) -> list[Finding]:
+        left = []
+        for broker in state.masters:
+            if config := topics[str(broker)].get(name):
+                left += await _left_behind(state, broker, name, config.queue_nums_max)
+        return left
+
+    names = sorted({name for some in topics.values() for name in some})
+    return found + await look_at_each(state, QUEUES, "topics", names, left_behind)
 
 
 def _unread(broker: BrokerState, name: str, config: TopicConfig) -> Finding:
