@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import signal
 import socket
@@ -22,6 +23,9 @@ NAMESRV_UP = re.compile("The Name Server boot success")
 # The broker registers 10 s after its "boot success"; before that no client finds it.
 BROKER_UP = re.compile("Registering current broker to name server completed")
 PORT_TRIES_MAX = 50
+PORT_BEGIN, PORT_END = 10_240, 65_536
+CONNECTION_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_given: set[int] = set()
 COMMIT_LOG_FILE_SIZE = 16 << 20
 # To the console only, and of the broker enough to see its registration.
 LOGGING = """<configuration>
@@ -104,22 +108,46 @@ def apache_cluster(
 
 
 def free_port() -> int:
-    """A port nothing listens on now."""
+    """A port nothing listens on now, never the same twice.
+
+    It is none of those that the system gives to connections, where it can be helped: Apache's
+    broker takes half a minute until it listens, and others connect meanwhile.
+    """
+    for port in random.sample(_quiet_ports(), PORT_TRIES_MAX):
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
     with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
+        any_port: int = probe.getsockname()[1]
+    return any_port
+
+
+def _quiet_ports() -> range:
+    """Ports of users that no connection gets by itself; all, where that is not told."""
+    try:
+        first_of_connections = int(CONNECTION_PORTS.read_text().split()[0])
+    except OSError:
+        first_of_connections = PORT_END
+    end = first_of_connections if first_of_connections > 2 * PORT_BEGIN else PORT_END
+    return range(PORT_BEGIN, end)
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def free_broker_port() -> int:
     """A free port whose neighbours are free too: Apache's broker also takes port - 2 and + 1."""
     for _ in range(PORT_TRIES_MAX):
         port = free_port()
-        try:
-            for neighbour in (port - 2, port + 1):
-                socket.create_server(("127.0.0.1", neighbour)).close()
-        except OSError:
-            continue
-        return port
+        neighbours = {port - 2, port + 1}
+        if not neighbours & _given and all(map(_is_free, neighbours)):
+            _given.update(neighbours)
+            return port
     raise OSError(f"no three free neighbouring ports in {PORT_TRIES_MAX} tries")
 
 

@@ -10,11 +10,32 @@ from typing import Any
 from interop.mqadmin_differences import ABSENT, DIFFERENCES, OTHER_TOPICS
 from interop.mqadmin_runs import Exchange, Outcome
 
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.loose_json import standard
+from pocketmq.protocol.records import decode_records
 
 CLIENTS_OWN = frozenset({34, 35})
 """Heartbeats and their end: the client inside a sub-command may or may not get to them."""
+
+OF_MESSAGES = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.LITE_PULL_MESSAGE,
+    }
+)
+"""Requests that are answered with stored messages."""
+
+MESSAGE_FIELDS = (
+    "flag", "sys_flag", "physical_offset", "born_timestamp", "store_timestamp", "born_host",
+    "store_host", "reconsume_times", "prepared_transaction_offset", "body_crc", "store_size",
+    "offset_msg_id",
+)  # fmt: skip
+
+IN_ORDER = "physicOffset"
+"""What the items of lists have that come in a queue's order; the others are sets of Java's."""
 
 OWN_IN_REQUESTS = ("offset", "beginTimestamp", "endTimestamp", "subVersion")
 """Places and times that a sub-command was told before, and that differ from cluster to cluster."""
@@ -47,9 +68,29 @@ def _fields(outcome: Outcome, exchange: Exchange) -> Fields:
         fields["remark"] = outcome.named(exchange.remark)
     for name, value in exchange.answer_fields.items():
         fields[f"header.{name}"] = outcome.named(str(value))
-    if exchange.answer_body:
+    if exchange.answer_body and exchange.request in OF_MESSAGES:
+        fields.update(_walk("message", _messages(outcome, exchange.answer_body.encode("latin-1"))))
+    elif exchange.answer_body:
         fields.update(_walk("body", _body(outcome, exchange)))
     return fields
+
+
+def _messages(outcome: Outcome, records: bytes) -> dict[str, Fields]:
+    """Stored messages, by topic, queue and offset."""
+    found = {}
+    for message in decode_records(records):
+        place = f"{message.topic}.{message.queue_id}.{message.queue_offset}"
+        fields: Fields = {name: _named(outcome, getattr(message, name)) for name in MESSAGE_FIELDS}
+        fields["body"] = outcome.named(message.body.decode("utf-8", "backslashreplace"))
+        fields["properties"] = {
+            name: outcome.named(value) for name, value in message.properties.items()
+        }
+        found[outcome.named(place)] = fields
+    return found
+
+
+def _named(outcome: Outcome, value: object) -> object:
+    return outcome.named(value) if isinstance(value, str) else value
 
 
 def _body(outcome: Outcome, exchange: Exchange) -> Any:
@@ -73,7 +114,8 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield from _walk(f"{path}.{_key(key)}", item)
     elif isinstance(value, list):
         yield f"{path}.length", len(value)
-        for number, item in enumerate(sorted(value, key=_order)):
+        is_ordered = any(isinstance(item, dict) and IN_ORDER in item for item in value)
+        for number, item in enumerate(value if is_ordered else sorted(value, key=_order)):
             yield from _walk(f"{path}.{_name(item, number)}", item)
     else:
         yield path, value

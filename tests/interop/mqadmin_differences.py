@@ -142,11 +142,23 @@ DIFFERENCES = (
     Difference(307, r"body\.mqTable\..*\.\w+Timestamp", both(is_time), "time"),
     Difference(307, r"body\.statusTable\..*", both(is_number), "rates and times"),
     Difference(307, r"body\.subscriptionSet\..*\.subVersion", both(is_time), "time"),
+    Difference(307, r"body\.jstack", both(is_text), "the member's own: what each task waits for"),
     # -- messages
     Difference(12, r"header\.indexLastUpdatePhyoffset", both(is_number), "place in the store"),
     Difference(12, r"header\.indexLastUpdateTimestamp", both(is_time), "time"),
-    Difference(12, "body", matches(r"\d+ bytes"), "a trace tells of as many messages as came "
-               "together in time"),
+    *(
+        Difference(code, rf"message\.[\w%-]+\.\d+\.\d+\.({names})", form, reason)
+        for code in (11, 12, 33)
+        for names, form, reason in (
+            ("(born|store)_timestamp", both(is_time), "time"),
+            ("born_host", both(is_address), "address"),
+            ("physical_offset", both(is_number), "place in the store"),
+            ("offset_msg_id", matches("[0-9A-F]{32}"), "address and place in the store"),
+            (r"properties\.UNIQ_KEY", matches("[0-9A-F]{32}"), "time and process are in it"),
+        )
+    ),
+    Difference(12, r"message\.TRACES\..*", lambda ours, theirs: True,
+               "a trace tells of as many messages as came together in time"),
     Difference(321, r"body\.queueData\.\d+\.physicOffset", both(is_number), "place in the store"),
     Difference(321, r"body\.subscriptionData\.subVersion", both(is_time), "time"),
     Difference(321, "remark", no_remark, "RocketMQ's default remark"),

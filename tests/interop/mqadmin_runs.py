@@ -163,13 +163,17 @@ async def content(cluster: Cluster, folder: Path) -> AsyncIterator[dict[str, str
             )
         )  # fmt: skip
         for number in range(MESSAGES):
-            message = Message(topic, b"%05d" % number, keys=f"key{number}", tags="TagA")
             queue = MessageQueue(topic, BROKER_NAME, number % QUEUES)
+            # In one queue: only there it is told which of one millisecond came last.
+            keys = f"key{number} shared" if queue.queue_id == 1 else f"key{number}"
+            tag = "TagB" if number % 3 == 0 else "TagA"
+            message = Message(topic, b"%05d" % number, keys=keys.split(), tags=tag)
             result = await producer.send(message, queue=queue)
         names["OFFSET_ID"], names["UNIQUE_KEY"] = result.offset_msg_id, result.msg_id
         for queue_id in range(QUEUES):
             queue = MessageQueue(topic, BROKER_NAME, queue_id)
             await admin.commit_offset(group, queue, queue_id + 1)
+        await admin.commit_offset(group, MessageQueue(names["ORDERED"], BROKER_NAME, 0), 0)
         member = await stack.enter_async_context(_member(namesrv, names["LIVE"], topic))
         names["MEMBER"] = member.instance.client_id
         yield names

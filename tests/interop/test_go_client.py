@@ -8,12 +8,13 @@ acknowledges as failed go to that topic, which it does not read.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from interop.clusters import Cluster
 from interop.conftest import RunProbe
-from interop.go_probe import GoProbe
+from interop.go_probe import PROJECT, GoProbe
 from interop.scenarios import NewName, Scenarios, by_key, by_member, keys, numbers, play
 
 # The first run downloads the client.
@@ -23,8 +24,10 @@ COMMANDS = (
     "admin",
     "broadcasting",
     "clustering",
+    "control",
     "delays",
     "filters",
+    "methods",
     "namespaces",
     "orderly",
     "orderly-retries",
@@ -36,6 +39,11 @@ COMMANDS = (
     "trace",
     "transactions",
 )
+NOT_CALLED = {
+    "PullConsumer.Pull": "it may wait 20 s at the group's retry topic, see above",
+}
+"""Methods of the client's interfaces that no scenario calls, and why."""
+
 QUEUES = 4
 # Of levels 1 and 2 in BROKER_SETTINGS.
 LEVEL_DELAY_MS = 1000
@@ -199,6 +207,13 @@ def test_pull_goes_where_it_is_set(seen: Scenarios) -> None:
     assert [message["keys"] for message in pulled["next"]] == ["4", "5"]
 
 
+def test_a_consumer_is_suspended_resumed_and_unsubscribed(seen: Scenarios) -> None:
+    control = seen["control"]
+    assert keys(control["deliveries"]) == numbers(10)
+    assert control["behind"] == 0
+    assert control["unsubscribed"]
+
+
 def test_poll_goes_on_where_its_group_committed(seen: Scenarios) -> None:
     polled = seen["poll"]
     assert keys(polled["first"]) == numbers(10)
@@ -238,6 +253,18 @@ def test_operator_creates_changes_and_deletes_topics(seen: Scenarios) -> None:
     assert admin["groupListed"]
     assert admin["deleted"]
     assert admin["missingError"] == "topic not exist"
+
+
+def test_no_method_is_forgotten(seen: Scenarios) -> None:
+    """By the client's own list; each is called somewhere in the scenarios."""
+    sources = "\n".join(source.read_text() for source in PROJECT.glob("*.go"))
+    called = set(re.findall(r"\.([A-Z]\w*)\(", sources))
+    # Those that end are handed over to be called when a scenario does.
+    called |= set(re.findall(r"closeLater\(\w+\.([A-Z]\w*)\)", sources))
+    there_are = {
+        f"{of}.{name}" for of, names in seen["methods"].items() for name in names
+    }  # fmt: skip
+    assert {name for name in there_are if name.split(".")[1] not in called} == set(NOT_CALLED)
 
 
 def test_namespaces(seen: Scenarios) -> None:

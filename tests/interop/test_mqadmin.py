@@ -20,6 +20,7 @@ from interop.mqadmin_calls import (
     CHANGING,
     IN_BACKGROUND,
     LOCAL,
+    NEVER_SENT,
     NONSENSE,
     READ_ONLY,
     REFUSED,
@@ -30,11 +31,18 @@ from interop.mqadmin_runs import Outcome, operate
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.pool import ConnectionPool
 
 pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(1500)]
 
 COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
 CALLS = (*READ_ONLY, *CHANGING, *NONSENSE)
+UNHEARD_OF = 9999
+"""A request code that nobody has."""
+
+TIMEOUT_MS = 60_000
 
 
 class Outcomes:
@@ -84,7 +92,19 @@ async def _on_this_cluster(probe: JavaProbe, folder: Path) -> Outcome:
         async with Broker(config) as broker:
             cluster = Cluster(namesrv.address, {BROKER_NAME: broker.address})
             calls = (*CALLS, *REFUSED, *LOCAL)
-            return await operate(probe, cluster, calls, folder / "ours")
+            outcome = await operate(probe, cluster, calls, folder / "ours")
+            for address in (namesrv.address, broker.address):
+                await _ask_the_unheard_of(address)
+            return outcome
+
+
+async def _ask_the_unheard_of(address: str) -> None:
+    """Shows what a server's log says of a request code that it does not know."""
+    pool = ConnectionPool(SystemClock())
+    connection = await pool.get(address)
+    answer = await connection.call(Command(UNHEARD_OF), TIMEOUT_MS)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    await pool.close()
 
 
 @pytest.mark.parametrize("words", READ_ONLY)
@@ -110,6 +130,7 @@ def test_changes_are_taken_alike(outcomes: Outcomes, words: str) -> None:
 def test_nonsense_is_told_as_apache_tells_it(outcomes: Outcomes, words: str) -> None:
     """The code, and a remark that begins as Apache's does, or a stricter code with its reason."""
     ours, theirs = codes(outcomes.ours, words), codes(outcomes.theirs, words)
+    assert bool(ours) == (words not in NEVER_SENT)
     if words in STRICTER:
         request, code, _ = STRICTER[words]
         assert (ours[request], theirs[request]) == ({code}, {ResponseCode.SUCCESS})
@@ -162,10 +183,12 @@ def test_no_request_code_is_unknown(outcomes: Outcomes) -> None:
     for words in CALLS:
         for exchange in outcomes.ours.seen[words].exchanges:
             assert exchange.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED, (words, exchange)
-    asked = {code for code in REFUSED.values() if code is not None}
     logged = "\n".join(record.getMessage() for record in outcomes.log)
-    unknown = {int(code) for code in re.findall(r"request type (\d+)", logged)}
-    assert unknown <= asked
+    unknown = re.findall(r"request code (\d+) of \S+ is not supported", logged)
+    assert list(map(int, unknown)) == [UNHEARD_OF, UNHEARD_OF]  # of each server, by the fixture
+    asked = {code for code in REFUSED.values() if code is not None}
+    refused = {int(code) for code in re.findall(r"request type (\d+) not supported", logged)}
+    assert refused == asked
     troubles = [r.getMessage() for r in outcomes.log if r.levelno >= logging.ERROR or r.exc_info]
     assert troubles == []
 

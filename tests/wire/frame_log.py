@@ -54,11 +54,15 @@ class Frame:
 
 @dataclass
 class Exchange:
-    """A request and, unless it was one-way or nobody answered, its response."""
+    """A request and, unless it was one-way or nobody answered, its response.
+
+    ``is_from_server`` says that the side asks that was connected to, as brokers ask clients.
+    """
 
     link: str
     request: Frame
     response: Frame | None = None
+    is_from_server: bool = False
 
 
 @dataclass
@@ -85,7 +89,7 @@ class FrameLog:
         except OSError:
             near_writer.close()
             return
-        near, far = _Pending(self, link), _Pending(self, link)
+        near, far = _Pending(self, link), _Pending(self, link, is_server=True)
         await asyncio.gather(
             _pump(near_reader, far_writer, partial(_log, asked=near, answered=far)),
             _pump(far_reader, near_writer, partial(_log, asked=far, answered=near)),
@@ -95,13 +99,14 @@ class FrameLog:
 class _Pending:
     """Requests that one side of a connection sent and the other has not answered."""
 
-    def __init__(self, log: FrameLog, link: str) -> None:
+    def __init__(self, log: FrameLog, link: str, *, is_server: bool = False) -> None:
         self._log = log
         self._link = link
+        self._is_server = is_server
         self._by_opaque: dict[int, Exchange] = {}
 
     def request(self, frame: Frame) -> None:
-        exchange = Exchange(self._link, frame)
+        exchange = Exchange(self._link, frame, is_from_server=self._is_server)
         self._log.exchanges.append(exchange)
         if not frame.is_one_way:
             self._by_opaque[frame.header["opaque"]] = exchange

@@ -89,6 +89,15 @@ def _after_check(exchange: Exchange) -> bool:
     return bool(exchange.request.header["extFields"]["fromTransactionCheck"] == "true")
 
 
+def _by_broker(exchange: Exchange) -> bool:
+    """Whether a broker asks a client: what it passes on has the code that it was asked with."""
+    return exchange.is_from_server
+
+
+def _by_client(exchange: Exchange) -> bool:
+    return not exchange.is_from_server
+
+
 @dataclass(frozen=True)
 class Case:
     """Which exchange to keep: the first with this code and answer that fits."""
@@ -159,9 +168,13 @@ CASES = (
     Case("reset", 222),
     Case("consumer_status", 223),
     Case("consumer_status_from_client", 221),
-    Case("running_info", 307),
-    Case("consume_directly", 309),
+    Case("running_info", 307, fits=_by_client),
+    Case("running_info_from_client", 307, fits=_by_broker),
+    Case("consume_directly", 309, fits=_by_client),
+    Case("consume_directly_by_client", 309, fits=_by_broker),
     Case("queue_entries", 321),
+    Case("send_long_names", 10),
+    Case("reply_long_names", 324),
     Case("reply", 325),
     Case("reply_told_to_client", 326),
     Case("recall", 370),
@@ -180,6 +193,9 @@ ASKED_OF_THE_CONSUMER = (
 COMMIT = "updateConsumeOffset(String, String, MessageQueue, long)"
 COMMITS = [Call("admin", COMMIT, ["{broker}", "{group}", queue, 1]) for queue in (0, 1)]
 """A group's offsets are reset only where it has some."""
+
+LONG_NAMES = {"org.apache.rocketmq.client.sendSmartMsg": "false"}
+"""Has Apache's client send with the codes whose fields have long names."""
 
 SCENARIOS = ("orderly", "queries", "timers", "request-reply", "pull-block")
 
@@ -225,6 +241,9 @@ def _drive(codec: str, folder: Path, ports: Listening, namesrv: str) -> None:
         probe.run("transactions", **options | {"topic": TRANSACTION_TOPIC}, group="golden")
         for name in SCENARIOS:
             probe.run(name, **options | {"topic": f"Golden-{name}"}, group=f"golden-{name}")
+        jvm = {**options["jvm"], **LONG_NAMES}
+        spelt_out = options | {"topic": "Golden-long", "jvm": jvm}
+        probe.run("request-reply", **spelt_out, group="golden-long")
         passed_on = [call for call in ADMIN if call.signature in ASKED_OF_THE_CONSUMER]
         asked = json.dumps([call.asked() for call in (*COMMITS, *passed_on)])
         probe.run("calls", **options | {"topic": "Golden-calls"}, group="golden-calls", calls=asked)

@@ -78,6 +78,8 @@ ANSWERS: dict[int, type[Header]] = {
     RequestCode.GET_EARLIEST_MSG_STORETIME: offsets.TimestampResponse,
     RequestCode.HEART_BEAT: clients.HeartbeatResponse,
     RequestCode.QUERY_MESSAGE: queries.QueryMessageResponse,
+    RequestCode.SEND_MESSAGE: sending.SendMessageResponse,
+    RequestCode.SEND_REPLY_MESSAGE: sending.SendMessageResponse,
     RequestCode.SEND_REPLY_MESSAGE_V2: sending.SendMessageResponse,
     RequestCode.RECALL_MESSAGE: sending.RecallMessageResponse,
 }
@@ -107,6 +109,8 @@ STORED = {
     RequestCode.VIEW_MESSAGE_BY_ID,
     RequestCode.QUERY_MESSAGE,
 }
+"""Answered with stored messages."""
+
 NO_POP = b'"mqPopTable":{},'
 """Of running consumers: nothing here consumes by POP."""
 
@@ -131,6 +135,10 @@ def chosen(*codes: int, direction: str) -> list[Any]:
         and frame["direction"] == direction
         and frame["body_size"] > 0
     ]
+
+
+def with_bodies(direction: str) -> list[Any]:
+    return chosen(*(code for code, way in BODIES if way == direction), direction=direction)
 
 
 def fields_as_read(frame: dict[str, Any]) -> dict[str, str]:
@@ -190,12 +198,12 @@ def test_typed_headers_hold_all_that_was_sent(frame: dict[str, Any]) -> None:
     assert text_fields(header).items() >= expected.items()
 
 
-@pytest.mark.parametrize("frame", chosen(*(code for code, _ in BODIES), direction="request"))
+@pytest.mark.parametrize("frame", with_bodies("request"))
 def test_bodies_of_requests_are_written_again(frame: dict[str, Any]) -> None:
     check_body(frame)
 
 
-@pytest.mark.parametrize("frame", chosen(*(code for code, _ in BODIES), direction="response"))
+@pytest.mark.parametrize("frame", with_bodies("response"))
 def test_bodies_of_answers_are_written_again(frame: dict[str, Any]) -> None:
     check_body(frame)
 
@@ -210,7 +218,13 @@ def check_body(frame: dict[str, Any]) -> None:
     assert sorted(again) == sorted(data)
 
 
-@pytest.mark.parametrize("frame", chosen(*STORED, direction="response"))
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *chosen(*STORED, direction="response"),
+        *chosen(RequestCode.CONSUME_MESSAGE_DIRECTLY, direction="request"),
+    ],
+)
 def test_stored_messages_are_written_again(frame: dict[str, Any]) -> None:
     data, position = read(frame).body, 0
     for m in decode_records(data, "broker-a", inflate=False):
@@ -218,7 +232,7 @@ def test_stored_messages_are_written_again(frame: dict[str, Any]) -> None:
         record = data[position : position + size]
         assert size == m.store_size
         assert parse_offset_msg_id(m.offset_msg_id) == (m.store_host, m.physical_offset)
-        assert m.topic in ("GoldenTopic", "Golden-queries")
+        assert m.topic in ("GoldenTopic", "Golden-queries", "Golden-calls")
         assert m.unique_key
         assert record == encode_record(
             topic=m.topic.encode(),

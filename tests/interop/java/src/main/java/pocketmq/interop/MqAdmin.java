@@ -2,6 +2,7 @@ package pocketmq.interop;
 
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.Type;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -133,7 +134,15 @@ final class MqAdmin {
     thread.start();
   }
 
+  /** Some commands keep the client that they shut down: each call gets commands of its own. */
+  private static void forgetUsedCommands() throws ReflectiveOperationException {
+    Field commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+    commands.setAccessible(true);
+    ((List<?>) commands.get(null)).clear();
+  }
+
   private static Call call(List<String> words) throws Exception {
+    forgetUsedCommands();
     PrintStream out = System.out;
     PrintStream err = System.err;
     var printed = new ByteArrayOutputStream();
