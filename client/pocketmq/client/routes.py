@@ -129,6 +129,7 @@ class RouteCache:
         self._subscribed: dict[str, TopicRoute | None] = {}
         self._addresses: dict[str, Mapping[int, str]] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._askers = 0
 
     # -- for producers ------------------------------------------------------------------------
 
@@ -293,7 +294,11 @@ class RouteCache:
         if task is None:
             task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
             task.add_done_callback(lambda task: self._asked(topic, task))
-        return await asyncio.shield(task)
+        self._askers += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._askers -= 1
 
     def _asked(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         del self._asking[topic]
@@ -342,6 +347,13 @@ class RouteCache:
         return sorted({*self._publish, *self._subscribed})
 
     def _forget_lost_brokers(self) -> None:
+        """Forgets brokers that no route in use names.
+
+        Not while somebody asks: the addresses of an answer are known a few turns of the loop
+        before whoever asked takes the route that names them. The next poll comes.
+        """
+        if self._askers:
+            return
         routes = [p.route for p in self._publish.values()]
         routes += [r for r in self._subscribed.values() if r is not None]
         named = {b.broker_name for route in routes for b in route.broker_datas}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from pocketmq.client import (
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.routes import (
     UNUSED_POLLS_MAX,
+    RouteCache,
     default_route,
     readable_queues,
     writable_queues,
@@ -253,6 +256,25 @@ async def test_addresses(cluster: Cluster) -> None:
         await done(routes.master_of(MessageQueue("T", "b", 0)))
     with pytest.raises(BrokerDownError, match="the broker x"):
         await done(routes.place_of(MessageQueue("T", "x", 0)))
+
+
+@pytest.mark.parametrize("is_to_send", [False, True])
+async def test_a_poll_between_answer_and_asker_forgets_no_broker(
+    cluster: Cluster, is_to_send: bool
+) -> None:
+    await cluster.add_broker("a")
+    client = await started(cluster)
+    cluster.topic("T", "a")
+    polls: list[asyncio.Task[None]] = []
+    routes = RouteCache(
+        client.namesrv,
+        client.settings,
+        Random(1),
+        lambda: polls.append(asyncio.ensure_future(routes.refresh())),
+    )
+    await done(routes.publish_route("T") if is_to_send else routes.queues_to_read("T"))
+    assert [poll.done() for poll in polls] == [True]
+    assert routes.master_address("a") == cluster.brokers["a"].address
 
 
 async def test_brokers_that_left_the_routes_are_forgotten(cluster: Cluster) -> None:
