@@ -5,19 +5,21 @@ from __future__ import annotations
 import copy
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from crash.book import Book, Crash, Logs, raise_for
+from crash.book import Book, Crash, Logs, Queue, raise_for
 from crash.memory_loop import LOCALHOST, MemoryClock, MemoryLoop
 from crash.simulated_disk import (
     Anything,
     Content,
     Everything,
     Fault,
+    Left,
     Loss,
     Metadata,
     SimulatedDisk,
@@ -172,7 +174,7 @@ class Explorer:
         directory.mkdir(exist_ok=True)
         self._directory, self.seed, self.is_sync = directory, seed, is_sync
         self._count = 0
-        self.states = 0
+        self.states = self.starts = 0
 
     def _chance(self, *what: object) -> random.Random:
         return random.Random(f"{self.seed} {what}")
@@ -211,7 +213,7 @@ class Explorer:
         book, crash = copy.deepcopy(run.book), Crash(position, how == "kill")
         root, before = self._new_root(), (run.disk, position) if crash.is_kill else None
         with self._telling(run, position, how, root):
-            run.disk.materialise(position, LOSSES[how](chance), root)
+            run.disk.left_by(position, LOSSES[how](chance)).make(root)
             start_ms = _time_of(run, position) + chance.randrange(OUTAGE_MS_MAX)
             process = Process(
                 root, chance, is_sync=self.is_sync, start_ms=start_ms, faults=faults, before=before
@@ -220,7 +222,7 @@ class Explorer:
             refused = 0
             try:
                 process.start()
-                compare_at_start(process, book, crash)
+                compare_at_start(process, book, [crash])
                 logs = logs_of(process.broker)
                 book.go_on(logs, crash, unserved_queues(process.broker, logs))
                 book.note_places(process.broker.offsets)
@@ -268,30 +270,54 @@ class Explorer:
         Raises:
             AssertionError: it says how to do that again.
         """
-        self.states += 1
-        position = max(position, run.disk.base_position)
+        self.crash_at(run, [(position, how)])
+
+    def crash_at(self, run: Recording, points: Iterable[tuple[int, str]]) -> None:
+        """The same for many crashes: behind so many ops, and how.
+
+        Many leave the same. Then one broker is started for all of them, and is compared with what
+        must hold after each.
+
+        Raises:
+            AssertionError: it says how to do that again.
+        """
+        alike: dict[bytes, list[tuple[int, str]]] = defaultdict(list)
+        for point in points:
+            position, how = max(point[0], run.disk.base_position), point[1]
+            alike[self._left_by(run, position, how).digest()].append((position, how))
+            self.states += 1
+        for crashes in alike.values():
+            self._crash(run, crashes)
+
+    def _left_by(self, run: Recording, position: int, how: str) -> Left:
         chance = self._chance("crash", position, how)
+        return run.disk.left_by(position, LOSSES[how](chance))
+
+    def _crash(self, run: Recording, alike: list[tuple[int, str]]) -> None:
+        self.starts += 1
+        position, how = max(alike)
         root = self._new_root()
         with self._telling(run, position, how, root):
-            run.disk.materialise(position, LOSSES[how](chance), root)
-            crash = Crash(position, how == "kill")
-            self._compare(root, copy.deepcopy(run.book), crash, chance, _time_of(run, position))
+            self._left_by(run, position, how).make(root)
+            crashes = [Crash(position, how == "kill") for position, how in alike]
+            chance = self._chance("compare", position, how)
+            self._compare(root, copy.deepcopy(run.book), crashes, chance, _time_of(run, position))
         shutil.rmtree(root)
 
     def _compare(
-        self, root: Path, book: Book, crash: Crash, chance: random.Random, now_ms: int
+        self, root: Path, book: Book, crashes: list[Crash], chance: random.Random, now_ms: int
     ) -> None:
         start_ms = now_ms + chance.randrange(OUTAGE_MS_MAX)
         process = Process(root, chance, is_sync=self.is_sync, start_ms=start_ms)
         with process:
-            compare_at_start(process, book, crash)
+            compare_at_start(process, book, crashes)
             before = logs_of(process.broker)
             for entry in book.entries.values():
                 entry.crashes += 1
             workload = Workload(
                 chance, process.broker, process.loop, process.disk, process.clock, book, "z"
             )
-            process.loop.run(_finish(workload, process, book, before, crash))
+            process.loop.run(_finish(workload, process, book, before, crashes))
             process.stop()
         deleted = process.data / "deleted"
         assert not deleted.exists() or not any(deleted.iterdir()), (
@@ -301,17 +327,18 @@ class Explorer:
 
 
 async def _finish(
-    workload: Workload, process: Process, book: Book, before: Logs, crash: Crash
+    workload: Workload, process: Process, book: Book, before: Logs, crashes: list[Crash]
 ) -> None:
     """Lets everything come that waits; then the broker must be ready for more."""
     await workload.begin()
     passed = 0.0
-    while passed < FINISH_S_MAX and book.undelivered(logs_of(process.broker), crash):
+    while passed < FINISH_S_MAX and _is_undelivered(book, logs_of(process.broker), crashes):
         await process.clock.advance(STEP_S)
         passed += STEP_S
     await process.clock.advance(1.5)
     logs = logs_of(process.broker)
-    raise_for(book.compare_at_end(logs, before, crash), "in the end")
+    for crash in crashes:
+        raise_for(book.compare_at_end(logs, before, crash), f"in the end, after {crash}")
     raise_for(await _compare_keys(workload, logs), "searched by key")
     for topic, queue_id in queues_of(process.broker):
         if topic == TOPIC:
@@ -322,6 +349,10 @@ async def _finish(
             assert answer.queue_offset == end
             pulled = await workload.client.pull(end, topic=topic, queue_id=queue_id)
             assert pulled.bodies == [b"next"]
+
+
+def _is_undelivered(book: Book, logs: Logs, crashes: list[Crash]) -> bool:
+    return any(book.undelivered(logs, crash) for crash in crashes)
 
 
 async def _compare_keys(workload: Workload, logs: Logs) -> list[str]:
@@ -344,33 +375,41 @@ async def _compare_keys(workload: Workload, logs: Logs) -> list[str]:
     return []
 
 
-def compare_at_start(process: Process, book: Book, crash: Crash) -> None:
-    """What must hold as soon as a broker runs again."""
+def compare_at_start(process: Process, book: Book, crashes: list[Crash]) -> None:
+    """What must hold as soon as a broker runs again, whichever of these crashes it was."""
     broker = process.broker
     # Files that a failing disk keeps from being recovered are left as they are for the next start.
     logs = logs_of(broker)
     unserved = unserved_queues(broker, logs)
     assert not unserved or process.disk.hit, f"{list(broker.store.damaged)}"
-    wrong = book.compare_at_start(logs, crash, unserved)
+    wrong = []
     for topic, queue_id in queues_of(broker):
         config = broker.topics.get(topic)
         if config is None:
             wrong.append(f"{topic} has messages and is unknown")
         elif queue_id >= config.read_queue_nums:
             wrong.append(f"{topic} has messages in queue {queue_id}, of {config.read_queue_nums}")
-    for _, topic, offsets in broker.offsets:
-        for queue_id, offset in offsets.items():
-            if (topic, queue_id) in unserved:
-                continue
-            queue_log = broker.store.find_log(topic, queue_id)
-            end = 0 if queue_log is None else queue_log.max_offset
-            wrong += book.compare_offset((topic, queue_id), offset, end, crash)
-    for topic, queue_id in book.commits.keys() - unserved:
-        queue_log = broker.store.find_log(topic, queue_id)
-        end = 0 if queue_log is None else queue_log.max_offset
-        stands_at = broker.offsets.get(GROUP, topic, queue_id)
-        wrong += book.compare_offset((topic, queue_id), stands_at, end, crash)
     raise_for(wrong, "right after the start")
+    for crash in crashes:
+        wrong = book.compare_at_start(logs, crash, unserved)
+        wrong += _compare_offsets(broker, book, crash, unserved)
+        raise_for(wrong, f"right after the start, after {crash}")
+
+
+def _compare_offsets(broker: Broker, book: Book, crash: Crash, unserved: set[Queue]) -> list[str]:
+    stands: list[tuple[Queue, int | None]] = [
+        ((topic, queue_id), offset)
+        for _, topic, offsets in broker.offsets
+        for queue_id, offset in offsets.items()
+    ]
+    stands += [(queue, broker.offsets.get(GROUP, *queue)) for queue in book.commits]
+    wrong = []
+    for queue, offset in stands:
+        if queue not in unserved:
+            queue_log = broker.store.find_log(*queue)
+            end = 0 if queue_log is None else queue_log.max_offset
+            wrong += book.compare_offset(queue, offset, end, crash)
+    return wrong
 
 
 def _time_of(run: Recording, position: int) -> int:

@@ -2,7 +2,7 @@
 
 It works on a real directory and keeps a journal beside it: each change is an `Op`, and so is each
 sync. So one run shows every state that a crash may leave: that after each op, with whatever the
-caller chooses of what was not synced by then (`materialise`).
+caller chooses of what was not synced by then (`left_by`).
 
 What a power cut may do here: of the writes and truncations of a file since its last `sync` any may
 be lost, wholly or partly, and leave zeros where the file grew; of the changes of a directory since
@@ -18,11 +18,12 @@ brings it to the disk, unless it is written again.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import random
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,34 @@ class Part(NamedTuple):
     def first(cls, size: int) -> Part:
         """The first so many bytes."""
         return cls(size, [(0, size)])
+
+
+class Left(NamedTuple):
+    """What a crash left of everything below the root.
+
+    Attributes:
+        directories: in order.
+        files: their content by name.
+    """
+
+    directories: list[str]
+    files: Mapping[str, bytes | bytearray]
+
+    def make(self, target: Path) -> None:
+        """Makes a directory of it."""
+        target.mkdir()
+        for name in self.directories:
+            (target / name).mkdir()
+        for name, content in self.files.items():
+            (target / name).write_bytes(content)
+
+    def digest(self) -> bytes:
+        """The same only for what a broker cannot tell apart."""
+        digest = hashlib.blake2b("\n".join(self.directories).encode(), digest_size=16)
+        for name in sorted(self.files):
+            digest.update(b"\n%s %d\n" % (name.encode(), len(self.files[name])))
+            digest.update(self.files[name])
+        return digest.digest()
 
 
 class Loss:
@@ -453,18 +482,17 @@ class SimulatedDisk(Files):
 
     # -- what is left -------------------------------------------------------------------------
 
-    def materialise(self, position: int, loss: Loss, target: Path) -> None:
-        """Makes a directory as it is found after a crash behind so many ops."""
+    def left_by(self, position: int, loss: Loss) -> Left:
+        """What is found after a crash behind so many ops."""
         ops = self.journal[:position]
         names = self._surviving_names(ops, loss)
         contents = self._surviving_contents(ops, loss)
-        target.mkdir()
-        for name in sorted(n for n, inode in names.items() if inode == 0):
-            (target / name).mkdir()
-        for name, inode in names.items():
-            if inode:
-                (target / name).write_bytes(contents[inode])
-        self._copy_database(ops, loss, target)
+        directories = sorted(name for name, inode in names.items() if inode == 0)
+        files: dict[str, bytes | bytearray] = {
+            name: contents[inode] for name, inode in names.items() if inode
+        }
+        files.update(self._surviving_database(ops, loss, directories))
+        return Left(directories, files)
 
     def _surviving_names(self, ops: list[Op], loss: Loss) -> dict[str, int]:
         """Inodes by name; 0 for a directory."""
@@ -539,23 +567,26 @@ class SimulatedDisk(Files):
                     content[op.position + start : op.position + end] = op.data[start:end]
         return contents
 
-    def _copy_database(self, ops: list[Op], loss: Loss, target: Path) -> None:
+    def _surviving_database(
+        self, ops: list[Op], loss: Loss, directories: list[str]
+    ) -> dict[str, bytes]:
         transactions = [op for op in ops if op.kind == "db"]
         if not transactions:
-            return
+            return {}
         low = 0
         for op in ops:
             if op.kind == "syncdb":
                 low = op.position
         newest = transactions[-1]
-        path = target / newest.path
-        if not path.parent.is_dir():
-            return
-        path.write_bytes(self.images[newest.inode])
+        parent = os.path.dirname(newest.path)
+        if parent and parent not in directories:
+            return {}
+        files = {newest.path: self.images[newest.inode]}
         log = self.logs[newest.generation] if newest.generation < len(self.logs) else b""
         size = loss.log(min(low, newest.position), newest.position)
         if size:
-            path.with_name(f"{path.name}-wal").write_bytes(log[:size])
+            files[f"{newest.path}-wal"] = log[:size]
+        return files
 
 
 def _move(names: dict[str, int], source: str, target: str) -> None:
@@ -584,6 +615,7 @@ class SimulatedDatabase(sqlite3.Connection):
     def attach(self, disk: SimulatedDisk, path: Path) -> None:
         self._disk, self._path = disk, path
         super().execute("PRAGMA wal_autocheckpoint=0")
+        super().execute("PRAGMA synchronous=OFF")  # the disk is simulated, so nobody needs to wait
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         word = sql.split(None, 1)[0].upper()
@@ -593,7 +625,7 @@ class SimulatedDatabase(sqlite3.Connection):
             return super().execute(sql, parameters)
         if is_pragma and "synchronous" in text:
             self._is_full = "full" in text
-            return super().execute(sql, parameters)
+            return super().execute("PRAGMA synchronous")
         if is_pragma and "=" not in sql and "(" not in sql:
             return super().execute(sql, parameters)
         self._fail_if_due()

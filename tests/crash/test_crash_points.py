@@ -33,8 +33,7 @@ def test_what_was_acknowledged_outlives_a_crash_anywhere(
     states = [(at, how) for at in range(len(run.disk.journal) + 1) for how in LOSSES]
     if crash_points is not None:
         states = chance.sample(states, min(crash_points, len(states)))
-    for position, how in states:
-        explorer.crash(run, position, how)
+    explorer.crash_at(run, states)
     assert explorer.states == len(states)
 
 

@@ -20,7 +20,7 @@ def test_a_database_that_was_closed_keeps_all_its_transactions(tmp_path: Path, l
     metadata.set_state("key", "value")
     metadata.close()
     disk.cut_power(root / "meta.db")
-    disk.materialise(disk.position, loss, tmp_path / "b")
+    disk.left_by(disk.position, loss).make(tmp_path / "b")
     left = Metadata(tmp_path / "b" / "meta.db")
     assert left.state("key") == "value"
     left.close()
