@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole-interop",
         action="store_true",
-        help="run everything on Apache's broker that also runs on this project's",
+        help="run everything on Apache's broker that also runs on this project's, and long builds",
     )
     parser.addoption(
         "--whole-spark",
@@ -61,7 +61,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for option, reason in (
-        ("whole_interop", "on Apache's broker too: --whole-interop, make interop"),
+        ("whole_interop", "on Apache's broker too, or builds for long: make interop"),
         ("whole_spark", "takes long on a real Spark: --whole-spark, make spark"),
     ):
         if config.getoption(option):

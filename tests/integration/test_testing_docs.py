@@ -1,6 +1,7 @@
 """The examples of docs/testing.md, and the sample project, run as they stand.
 
-`tests/interop/test_example_projects.py` runs the projects in Java and Go.
+`tests/interop/test_example_projects.py` runs the projects in Java and Go, and `test_containers.py`
+beside it the snippets for Testcontainers.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def test_workflows_are_valid_and_call_what_there_is() -> None:
 
 def test_containers_of_tests_are_started_by_a_command_there_is() -> None:
     """The words of the three Testcontainers snippets are the same, and `up` takes them."""
-    java = re.search(r"\.withCommand\((.*?)\)", TEXT)
+    java = re.search(r"\bwithCommand\((.*?)\)", TEXT)
     go = re.search(r"Cmd: +\[\]string\{(.*?)\}", TEXT)
     python = re.search(r"with_command\(\"(.*?)\"\)", TEXT)
     assert java is not None
