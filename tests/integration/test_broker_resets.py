@@ -117,6 +117,9 @@ async def test_what_does_not_exist_is_told_so(client: Client) -> None:
     assert client.broker.groups.get("unknown") is None, "a typing error makes no group"
     code, remark = await client.refusal(reset_request(queue_id=4, offset=0))
     assert (code, "queueId[4] is illegal" in remark) == (29, True)
+    code, remark = await client.refusal(reset_request(queue_id=4, offset=7))
+    assert (code, "not in consume queue range [0-0]" in remark) == (1, True)
+    assert f"queue 4 of {TOPIC} holds nothing" in remark
 
 
 # -- and what consumers notice ------------------------------------------------------------------

@@ -15,8 +15,9 @@ from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.loose_json import standard
 from pocketmq.protocol.records import decode_records
 
-CLIENTS_OWN = frozenset({34, 35})
-"""Heartbeats and their end: the client inside a sub-command may or may not get to them."""
+CLIENTS_OWN = frozenset({34, 35, 38})
+"""Heartbeats, their end, and who else is in the group: the client inside a sub-command may or may
+not get to them."""
 
 OF_MESSAGES = frozenset(
     {

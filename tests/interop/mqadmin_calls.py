@@ -158,13 +158,14 @@ NONSENSE = (
     "resetOffsetByTime -g GROUP -t NOWHERE -s -1",
     "resetOffsetByTime -g GROUP -t TOPIC -s nonsense",
     "resetOffsetByTime -g GROUP -t TOPIC -s now -b BROKER -q 1 -o 9999",
-    "resetOffsetByTime -g GROUP -t TOPIC -s now -b BROKER -q 99 -o 1",
+    "resetOffsetByTime -g GROUP -t TOPIC -s now -b BROKER -q 98 -o 7",
+    "resetOffsetByTime -g GROUP -t TOPIC -s now -b BROKER -q 98 -o 1",
     "skipAccumulatedMessage -g UNKNOWN -t TOPIC",
     "queryCq -t TOPIC -q 99 -i 0 -c 3 -b BROKER",
     "queryCq -t NOWHERE -q 0 -i 0 -c 3 -b BROKER",
     "queryCq -t TOPIC -q 1 -i -1 -c 3 -b BROKER",
     "queryMsgById -i nonsense -t TOPIC",
-    "queryMsgById -i 7F00000100002A9F00000000FFFFFFFF -t TOPIC",
+    "queryMsgById -i NO_SUCH_ID -t TOPIC",
     "queryMsgByKey -k nothing -t TOPIC",
     "queryMsgByKey -k key7 -t NOWHERE",
     "queryMsgByUniqueKey -i nothing -t TOPIC",
@@ -247,9 +248,12 @@ STRICTER = {
     "updateTopic -b BROKER -t NEW_TOO -r 100000": (17, 29, "queues are bounded"),
     "updateSubGroup -b BROKER -g NEW_GROUP -q -1": (200, 29, "there are no fewer than none"),
     "updateSubGroup -b BROKER -g NEW_GROUP -r -5": (200, 29, "there are no fewer than none"),
+    "resetOffsetByTime -g GROUP -t TOPIC -s now -b BROKER -q 98 -o 1": (
+        222, 29, "there is no such queue",
+    ),
     "updateBrokerConfig -b BROKER -k nonsense -v 1": (25, 1, "a typing error changes nothing"),
     "updateBrokerConfig -b BROKER -k fileReservedTime -v soon": (25, 1, "it is no number"),
     "updateNamesrvConfig -k nonsense -v 1": (318, 1, "a typing error changes nothing"),
     "updateNamesrvConfig -k orderMessageEnable -v perhaps": (318, 1, "it is no truth value"),
-}
+}  # fmt: skip
 """Nonsense that RocketMQ takes, or passes over: the request, the code here, and why."""

@@ -27,13 +27,16 @@ MESSAGES = 20
 QUEUES = 4
 ORDERED_QUEUES = 2
 LONG_NAME_LENGTH = 300
+OFFSET_ID_HOST, FAR_AWAY = 16, "00000FFFFFFFFFFF"
+"""Of an offset message id: how much of it is the address, and a place where no message is."""
+
 NOTIFICATION = 40
 """What brokers tell the clients inside mqadmin; all other requests are mqadmin's own."""
 
 
 DEADLINE_S = 600  # 200 calls, on whatever machine
 
-UNSTEADY = ("queryMsg", "printMsg")
+UNSTEADY = ("queryMsg", "printMsg", "consumeMessage")
 TRIES = 3
 """These sub-commands are tried more than once, and the try that got furthest counts: now and then
 Apache's client fails by itself when two of its threads open the connection to a broker together."""
@@ -170,6 +173,7 @@ async def content(cluster: Cluster, folder: Path) -> AsyncIterator[dict[str, str
             message = Message(topic, b"%05d" % number, keys=keys.split(), tags=tag)
             result = await producer.send(message, queue=queue)
         names["OFFSET_ID"], names["UNIQUE_KEY"] = result.offset_msg_id, result.msg_id
+        names["NO_SUCH_ID"] = result.offset_msg_id[:OFFSET_ID_HOST] + FAR_AWAY
         for queue_id in range(QUEUES):
             queue = MessageQueue(topic, BROKER_NAME, queue_id)
             await admin.commit_offset(group, queue, queue_id + 1)

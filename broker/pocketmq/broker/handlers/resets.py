@@ -73,9 +73,9 @@ class ResetHandlers:
                 for queue_id in range(topic.read_queue_nums)
             }
         else:
-            if request.queue_id >= topic.read_queue_nums:
-                raise queue_illegal(request.queue_id, topic, "read", connection.remote_address)
             offsets = {request.queue_id: self._offset_for(request)}
+            if request.queue_id >= topic.read_queue_nums:  # RocketMQ takes what fits no messages
+                raise queue_illegal(request.queue_id, topic, "read", connection.remote_address)
         self._offsets.reset(request.group, request.topic, offsets)
         log.info("group %s is put to %s in %s", request.group, offsets, request.topic)
         for queue_id in offsets:
@@ -98,11 +98,12 @@ class ResetHandlers:
         queue_log = self._store.find_log(request.topic, queue_id)
         low, high = (0, 0) if queue_log is None else (queue_log.min_offset, queue_log.max_offset)
         if not low <= offset <= high + 1:
+            holds = f"the offsets {low} to {high - 1}" if low < high else "nothing"
             raise response_error(
                 ResponseCode.SYSTEM_ERROR,
                 f"Target offset {offset} not in consume queue range [{low}-{high}]: queue "
-                f"{queue_id} of {request.topic} holds the offsets {low} to {high - 1}, and {high} "
-                f"comes next; nothing was changed",
+                f"{queue_id} of {request.topic} holds {holds}, and {high} comes next; nothing was "
+                f"changed",
             )
         return offset
 
