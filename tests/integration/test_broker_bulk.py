@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from integration.broker_parts import (
     bulk_request,
     pull_request,
     send_request,
+    tagged,
 )
 from unit.broker.store.disks import FailingFiles, SlowFiles
 
+from pocketmq.broker.handlers import bulk
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.message import ReceivedMessage
@@ -175,6 +178,75 @@ async def test_a_disk_without_room_keeps_nothing_of_it(stage: Stage, clock: Virt
     await clock.advance(11)
     assert (await append(client, GOOD, GOOD)).queue_offset == 1
     assert len(await client.everything()) == 3
+
+
+# -- large requests, which are worked in turns ---------------------------------------------------
+
+LARGE = 3000
+"""Records of a request that is not handled at once."""
+
+
+@pytest.fixture
+def turns(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is done in the turns that a request gives to others, each once; None for nothing."""
+    todo: list[Callable[[], object]] = []
+    clock_sleep = clock.sleep
+
+    async def give_way(seconds: float) -> None:
+        if todo and seconds == 0:
+            todo.pop(0)()
+        await clock_sleep(seconds)
+
+    monkeypatch.setattr(clock, "sleep", give_way)
+    return todo
+
+
+def large_records(last: bytes) -> list[bytes]:
+    records = [bulk_record(b"%4d" % i + bytes(300)) for i in range(LARGE - 1)]
+    records[LARGE // 2] = bulk_record(b"tagged", tagged("red").encode())
+    return [*records, last]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_large_request_is_as_many_small_ones(
+    client: Client, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+) -> None:
+    if at_once:
+        monkeypatch.setattr(bulk, "UNDER_CHECK_SIZE_MAX", 0)
+    records = large_records(GOOD)
+    # What comes behind it on its connection is stored behind it.
+    large, small = await asyncio.gather(append(client, *records, sizes=True), client.send(b"next"))
+    assert (large.queue_offset, large.count, small.queue_offset) == (0, LARGE, LARGE)
+    assert [m.body for m in await client.everything()][-2:] == [b"good", b"next"]
+    red = await client.pull(subscription="red")
+    assert [(m.queue_offset, m.body) for m in red.messages] == [(LARGE // 2, b"tagged")]
+
+
+async def test_others_have_their_turns_in_the_middle_of_a_large_request(
+    client: Client, turns: list[Callable[[], object]]
+) -> None:
+    ends: list[int] = []
+    queue_log = client.broker.store.queue_log(TOPIC, 0)
+    turns += [lambda: ends.append(queue_log.next_offset)] * 2
+    await append(client, *large_records(GOOD))
+    assert ends == [0, 0]
+
+
+async def test_a_bad_record_at_the_end_of_a_large_request_has_all_refused(client: Client) -> None:
+    records = large_records(bulk_record(properties=b"k\x01\xff\x02"))
+    code, remark = await client.refusal(bulk_request(LARGE), b"".join(records))
+    assert (code, remark) == (1, f"the properties of message {LARGE - 1} are no UTF-8")
+    assert await client.everything() == []
+    await client.send(b"next")  # it is read from again
+
+
+async def test_a_topic_that_goes_in_the_middle_of_a_large_request_gets_nothing(
+    client: Client, turns: list[Callable[[], object]]
+) -> None:
+    turns.append(lambda: client.broker.topics.remove(TOPIC))
+    code, _ = await client.refusal(bulk_request(LARGE), b"".join(large_records(GOOD)))
+    assert code == 17
+    assert client.broker.store.queue_log(TOPIC, 0).next_offset == 0
 
 
 # -- who may append where -----------------------------------------------------------------------

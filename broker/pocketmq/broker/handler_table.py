@@ -91,8 +91,9 @@ def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tu
         pull_settings(config),
     )  # fmt: skip
     bulk = BulkHandlers(
-        topics, store, store_host, config.max_message_size, config.broker_permission
-    )
+        topics, store, store_host, config.max_message_size, config.broker_permission,
+        broker.clock.machine,
+    )  # fmt: skip
     retries = RetryHandlers(
         topics, groups, store, broker.schedule, store_host, config.broker_permission, chance,
         broker.statistics.sent_back,

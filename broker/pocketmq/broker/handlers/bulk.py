@@ -6,6 +6,8 @@ knows is filled in for all of them at once: queue offsets, positions, store time
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pocketmq.broker.refusals import (
     no_permission,
     queue_illegal,
@@ -23,14 +25,22 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.hosts import IPV4_HOST_SIZE
 from pocketmq.protocol.requests.sending import BulkAppendRequest, BulkAppendResponse
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.clock import Clock
+from pocketmq.transport.connection import Connection, Handler, Reply
+
+AT_ONCE_SIZE_MAX = 256 * 1024
+"""Requests up to this size are handled at once, larger ones in several turns of the loop."""
+
+UNDER_CHECK_SIZE_MAX = 64 * 1024 * 1024
+"""With so many bytes of requests under way in turns, further ones are handled at once, too: what
+was read has to be held until it is stored."""
 
 
 class BulkHandlers:
     """Appends ready-made records.
 
     Args:
-        topics, store: of the broker.
+        topics, store, clock: of the broker.
         store_host: the broker's encoded IPv4 address.
         body_size_max: bytes of one message's body.
         permission: of the whole broker; this and `body_size_max` may be changed at any time.
@@ -43,34 +53,49 @@ class BulkHandlers:
         store_host: bytes,
         body_size_max: int,
         permission: int,
+        clock: Clock,
     ) -> None:
         self._topics, self._store = topics, store
         self._store_host, self.body_size_max = store_host, body_size_max
-        self.permission = permission
+        self.permission, self._clock = permission, clock
+        self._checked_size = 0
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
         return {RequestCode.BULK_APPEND: self.append}
 
-    def append(self, command: Command, connection: Connection) -> None:
+    def append(self, command: Command, connection: Connection) -> Reply:
         """31001: all records are stored, one after the other, or none."""
         request = command.read(BulkAppendRequest)
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise topic_missing(request.topic)
-        if request.topic in names.SEND_FORBIDDEN_TOPICS:
-            raise no_permission(f"Sending message to topic[{request.topic}] is forbidden.")
-        if not self.permission & flags.PERM_WRITE:
-            raise no_permission(f"the broker's brokerPermission is {self.permission}")
-        if self._store.refusal is not None:
-            raise unavailable(self._store.refusal)
-        if not 0 <= request.queue_id < topic.queue_nums_max:
-            raise queue_illegal(request.queue_id, topic, "write", connection.remote_address)
-        if len(self._store_host) != IPV4_HOST_SIZE:
-            raise unavailable("bulk appends need a broker with an IPv4 address: set brokerIP1")
+        self._check_place(request, connection)
+        if len(command.body) <= AT_ONCE_SIZE_MAX or self._checked_size >= UNDER_CHECK_SIZE_MAX:
+            for _ in self._appending(command, request, connection):
+                pass
+            return None
+        connection.hold_reading()  # at once: what came behind it waits for it
+        return self._append_in_turns(command, request, connection)
+
+    async def _append_in_turns(
+        self, command: Command, request: BulkAppendRequest, connection: Connection
+    ) -> None:
+        """The same while others have their turns; then goes on with its connection."""
+        size = len(command.body)
+        self._checked_size += size
+        try:
+            for _ in self._appending(command, request, connection):
+                await self._clock.sleep(0)
+        finally:
+            connection.release_reading()
+            self._checked_size -= size
+
+    def _appending(
+        self, command: Command, request: BulkAppendRequest, connection: Connection
+    ) -> Iterator[None]:
+        """Checks portion by portion, then appends all records at once."""
         from pocketmq.broker.handlers.bulk_records import check_bulk, placed  # brings in numpy
 
-        layout = check_bulk(command.body, request, self.body_size_max)
+        layout = yield from check_bulk(command.body, request, self.body_size_max)
+        self._check_place(request, connection)  # others had their turns
         try:
             queue_log = self._store.queue_log(request.topic, request.queue_id)
         except StoreError as e:
@@ -89,3 +114,19 @@ class BulkHandlers:
 
         queue_log.append_many(records, entries, count, Waiter(stored, True))
         self._store.touch(queue_log)
+
+    def _check_place(self, request: BulkAppendRequest, connection: Connection) -> None:
+        """Raises unless the queue may be appended to now."""
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise topic_missing(request.topic)
+        if request.topic in names.SEND_FORBIDDEN_TOPICS:
+            raise no_permission(f"Sending message to topic[{request.topic}] is forbidden.")
+        if not self.permission & flags.PERM_WRITE:
+            raise no_permission(f"the broker's brokerPermission is {self.permission}")
+        if self._store.refusal is not None:
+            raise unavailable(self._store.refusal)
+        if not 0 <= request.queue_id < topic.queue_nums_max:
+            raise queue_illegal(request.queue_id, topic, "write", connection.remote_address)
+        if len(self._store_host) != IPV4_HOST_SIZE:
+            raise unavailable("bulk appends need a broker with an IPv4 address: set brokerIP1")

@@ -1,4 +1,4 @@
-"""The records of a bulk append: checked all together, then given their places all together.
+"""The records of a bulk append: checked in large portions, then given their places all together.
 
 Importing this imports numpy, which takes longer than a broker's start: only a first bulk append
 does.
@@ -7,7 +7,7 @@ does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,9 @@ _SIZE = struct.Struct(">I")
 _ENTRIES = np.dtype([("place", ">i8"), ("size", ">i4"), ("code", ">i8")])
 assert _ENTRIES.itemsize == ENTRY_SIZE
 
+PORTION_SIZE = 512 * 1024
+"""Bytes of records that are checked together: about a millisecond."""
+
 CACHE_LINE = 64
 
 SHORT_PROPERTIES_SIZE_MAX = 256
@@ -66,15 +69,21 @@ class Layout(NamedTuple):
     codes: Ints | None
 
 
-def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> Layout:
+def check_bulk(
+    body: bytes, request: BulkAppendRequest, body_size_max: int
+) -> Generator[None, None, Layout]:
     """Checks each record of a bulk body: what is stored must be sound, whoever made it.
 
-    All records are checked together, one property after the other.
+    The records of a portion are checked together, one property after the other. Between two
+    portions the caller may do something else.
 
     Args:
         body: records back to back, perhaps with their sizes behind them.
         request: which queue they are for, and how many are announced.
         body_size_max: bytes of one message's body.
+
+    Returns:
+        All the records.
 
     Raises:
         ContentError: a record is not what it should be; none of them may be stored.
@@ -85,6 +94,40 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
         raise _illegal(f"a bulk append cannot go to a topic named with over {TOPIC_SIZE_V1_MAX} "
                        f"characters")  # fmt: skip
     records, bounds = _bounds(body, request)
+    first, count = 0, len(bounds) - 1
+    codes, has_tags = np.zeros(count, np.int64), False
+    while first < count:
+        if first:
+            yield
+        fitting = int(np.searchsorted(bounds, bounds[first] + PORTION_SIZE, "right")) - 1
+        end = max(first + 1, fitting)
+        portion = _Portion(records, bounds[first : end + 1], first)
+        found = _check(portion, topic, request, body_size_max)
+        if found is not None:
+            codes[first:end], has_tags = found, True
+        first = end
+    return Layout(records, bounds[:-1], np.diff(bounds), codes if has_tags else None)
+
+
+class _Portion(NamedTuple):
+    """Some of the records.
+
+    Attributes:
+        records: all of them.
+        bounds: where those of the portion begin, and last where they end.
+        first: the number of its first record.
+    """
+
+    records: memoryview
+    bounds: Ints
+    first: int
+
+
+def _check(
+    portion: _Portion, topic: bytes, request: BulkAppendRequest, body_size_max: int
+) -> Ints | None:
+    """Checks a portion; returns the tags codes, None if none of it has tags."""
+    records, bounds, _ = portion
     starts, ends = bounds[:-1], bounds[1:]
 
     def unsound(index: int) -> ContentError:
@@ -108,14 +151,13 @@ def check_bulk(body: bytes, request: BulkAppendRequest, body_size_max: int) -> L
     if is_other.any():  # row by row this takes longer, and it is seldom so
         wrong |= is_other.any(axis=1)
     _refuse(wrong, unsound)
-    _check_sizes(body_sizes, properties_sizes, body_size_max)
+    _check_sizes(body_sizes, properties_sizes, body_size_max, portion.first)
     crcs = crcs_at(records, starts + RECORD_HEAD.itemsize, body_sizes)
     _refuse(
         crcs != heads["body_crc"],
         lambda index: ContentError(f"the CRC of the record at byte {starts[index]} is wrong"),
     )
-    codes = _tags_codes(records, ends, properties_sizes)
-    return Layout(records, starts, ends - starts, codes)
+    return _tags_codes(records, ends, properties_sizes, portion.first)
 
 
 def placed(
@@ -202,24 +244,24 @@ def _told_bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, I
     return memoryview(body)[:records_size], bounds
 
 
-def _check_sizes(body_sizes: Ints, properties_sizes: Ints, body_size_max: int) -> None:
+def _check_sizes(body_sizes: Ints, properties_sizes: Ints, body_size_max: int, first: int) -> None:
     _refuse(
         body_sizes > body_size_max,
         lambda index: _illegal(
-            f"the body of message {index} has {body_sizes[index]} bytes, the limit maxMessageSize "
-            f"of this broker is {body_size_max}"
+            f"the body of message {first + index} has {body_sizes[index]} bytes, the limit "
+            f"maxMessageSize of this broker is {body_size_max}"
         ),
     )
     _refuse(
         properties_sizes > PROPERTIES_SIZE_MAX,
         lambda index: _illegal(
-            f"the properties of message {index} have {properties_sizes[index]} bytes, the limit "
-            f"is {PROPERTIES_SIZE_MAX}"
+            f"the properties of message {first + index} have {properties_sizes[index]} bytes, the "
+            f"limit is {PROPERTIES_SIZE_MAX}"
         ),
     )
 
 
-def _tags_codes(records: memoryview, ends: Ints, sizes: Ints) -> Ints | None:
+def _tags_codes(records: memoryview, ends: Ints, sizes: Ints, first: int) -> Ints | None:
     """The tags codes of all records, None if none has tags.
 
     Raises:
@@ -246,7 +288,7 @@ def _tags_codes(records: memoryview, ends: Ints, sizes: Ints) -> Ints | None:
         try:
             text.decode()
         except UnicodeDecodeError as e:
-            raise ContentError(f"the properties of message {index} are no UTF-8") from e
+            raise ContentError(f"the properties of message {first + index} are no UTF-8") from e
     if not has_tags:
         return None
     pairs = zip((ends - sizes).tolist(), ends.tolist(), strict=True)
