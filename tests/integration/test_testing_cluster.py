@@ -294,12 +294,14 @@ def test_what_is_taken_is_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"in use by process .* another data="):
             LocalCluster(data=data).start()
         port = int(cluster.namesrv.rpartition(":")[2])
-        with pytest.raises(ConfigError, match=r"change listenPort .*or stop what uses the port"):
+        with pytest.raises(
+            ConfigError, match=rf"name server .*:{port}: Address already .* leave namesrv_port"
+        ):
             LocalCluster(namesrv_port=port).start()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         threads = threading.active_count()
-        with pytest.raises(ConfigError, match=f"{port}.*leave broker_port out"):
+        with pytest.raises(ConfigError, match=f"{port}.*leave namesrv_port and broker_port"):
             LocalCluster(broker_port=port).start()
         assert threading.active_count() == threads
 

@@ -58,6 +58,7 @@ from pocketmq.protocol.hosts import encode_host, join_address
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
@@ -235,7 +236,11 @@ class Broker:
         )
         store.connections = lambda: len(server.connections)
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
-        await server.listen(config.bind_address, config.listen_port)
+        host, port = config.bind_address, config.listen_port
+        try:
+            await server.listen(host, port)
+        except OSError as e:
+            raise CannotListenError(config.broker_name, host, port, e) from e
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)
         stack.callback(self.polling.release_all)

@@ -20,6 +20,7 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.broker.store.errors import DirectoryInUseError
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.transport.errors import CannotListenError
 
 BROKERS_MAX = 26
 """Brokers are named broker-a to broker-z."""
@@ -27,10 +28,6 @@ BROKERS_MAX = 26
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
 LOOPBACK = "127.0.0.1"
-
-
-NAMESRV_OPTIONS = "`up` takes --namesrv-port, and 0 is any free one"
-BROKER_OPTIONS = "`up` takes --broker-port, and 0 is any free one, and --data or --memory"
 
 
 class ClusterOptions(NamedTuple):
@@ -127,12 +124,12 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
             bind_address=options.host,
             kv_config_path=options.kv_config_path(),
         )
-        with in_options(NAMESRV_OPTIONS):
+        with in_options():
             name_server = await stack.enter_async_context(NameServer(config))
         addresses = {}
         if options.brokers == 1:
             settings = broker_settings(options, 0, name_server.address)
-            with in_options(BROKER_OPTIONS):
+            with in_options():
                 broker = await stack.enter_async_context(
                     Broker(msgspec.convert(settings, BrokerConfig))
                 )
@@ -153,7 +150,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
 
 
 @contextlib.contextmanager
-def in_options(remedy: str) -> Iterator[None]:
+def in_options() -> Iterator[None]:
     """Tells what stands in the way of a start together with the options that help.
 
     Raises:
@@ -161,8 +158,16 @@ def in_options(remedy: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ConfigError, DirectoryInUseError, OSError) as e:
-        raise ConfigError(f"{e}; {remedy}") from e
+    except CannotListenError as e:
+        option = "--namesrv-port" if "name server" in e.server else "--broker-port"
+        raise ConfigError(
+            f"{e.seen}; stop what uses the port, or choose another {option}, or 0, and the system "
+            f"chooses a free one"
+        ) from e
+    except DirectoryInUseError as e:
+        raise ConfigError(
+            f"{e.seen}: stop the cluster that has it, or choose another by --data or --memory"
+        ) from e
 
 
 async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> tuple[str, str]:
@@ -184,7 +189,8 @@ async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> 
     if not word.startswith("up") or not address:
         code = await process.wait()
         raise OperatingError(
-            f"{name} did not start (exit code {code}): its reason is above; {BROKER_OPTIONS}"
+            f"{name} did not start (exit code {code}): its reason is above. Of ports and "
+            f"directories that are in use, --broker-port and --data or --memory choose others"
         )
     return name, address
 

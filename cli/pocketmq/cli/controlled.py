@@ -10,8 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.cli.cluster import (
-    BROKER_OPTIONS,
-    NAMESRV_OPTIONS,
     PORT_STEP,
     ClusterAddresses,
     ClusterOptions,
@@ -96,7 +94,7 @@ async def controlled_cluster(
     }
     core = Core(cluster_settings(wanted, "pocketmq up"))
     async with AsyncExitStack() as stack:
-        with in_options(f"{NAMESRV_OPTIONS}; {BROKER_OPTIONS}"):
+        with in_options():
             await core.start()
         stack.push_async_callback(core.stop)
         for index, place in enumerate(core.places.values()):

@@ -14,10 +14,10 @@ from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.hosts import join_address, split_address
 from pocketmq.transport.clock import Clock, SystemClock
 from pocketmq.transport.connection import Connection
+from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.server import Server
 from pocketmq.transport.tasks import Tasks, repeat
 
@@ -96,10 +96,7 @@ class NameServer:
         try:
             await self._server.listen(host, port)
         except OSError as e:
-            raise ConfigError(
-                f"the name server cannot listen on {join_address(host, port)}: "
-                f"{e.strerror or e}; change listenPort or bindAddress, or stop what uses the port"
-            ) from e
+            raise CannotListenError("the name server", host, port, e) from e
 
     def _connection_closed(self, connection: Connection) -> None:
         for key in self.routes.connection_closed(connection):

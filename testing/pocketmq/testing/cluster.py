@@ -15,15 +15,17 @@ servers have a thread and an event loop of their own either way.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from pocketmq import client
+from pocketmq.broker.store.errors import DirectoryInUseError
 from pocketmq.client import TransactionListener, blocking
 from pocketmq.client.blocking.thread import Blocking
 from pocketmq.client.dispatch import Listener
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.namespaces import Namespace
 from pocketmq.testing.clients import ClientSettings
 from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
@@ -33,6 +35,7 @@ from pocketmq.testing.inspection import Inspection
 from pocketmq.testing.loop_thread import LoopThread
 from pocketmq.testing.messages import Messages
 from pocketmq.testing.settings import ClusterSettings, cluster_settings, group_config, topic_config
+from pocketmq.transport.errors import CannotListenError
 
 BlockingT = TypeVar("BlockingT", bound=Blocking[Any])
 
@@ -282,7 +285,8 @@ class LocalCluster:
             raise UsageError("this cluster runs already: make another LocalCluster")
         thread, core = LoopThread("pocketmq-cluster"), Core(self.settings)
         try:
-            thread.run(core.start())
+            with _in_options():
+                thread.run(core.start())
         except BaseException:
             thread.stop()
             raise
@@ -322,3 +326,23 @@ def warn_of_unused(faults: list[str]) -> None:
             FaultWarning,
             stacklevel=3,
         )
+
+
+@contextlib.contextmanager
+def _in_options() -> Iterator[None]:
+    """Tells what stands in the way of a start together with the options that help.
+
+    Raises:
+        ConfigError: a port or the data directory is in use.
+    """
+    try:
+        yield
+    except CannotListenError as e:
+        raise ConfigError(
+            f"{e.seen}; leave namesrv_port and broker_port out, and the system chooses free ones"
+        ) from e
+    except DirectoryInUseError as e:
+        raise ConfigError(
+            f"{e.seen}: close the cluster that has it, or give this one another data=, or none, "
+            "which makes a temporary directory"
+        ) from e

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.broker.store.errors import DirectoryInUseError
 from pocketmq.namesrv import NameServer
 from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.errors import UsageError
 from pocketmq.testing.fault_points import FaultyFiles
 from pocketmq.testing.settings import (
     ClusterSettings,
@@ -79,25 +78,13 @@ class BrokerPlace:
         """Starts it, unless it runs.
 
         Raises:
-            ConfigError: its port or its data directory is in use.
+            CannotListenError, DirectoryInUseError: its port or its data directory is in use.
         """
         if self.broker is not None:
             return self.broker
         config = self.config
         broker = Broker(config, self._clock, files=self.files, seed=self._seed)
-        try:
-            await broker.__aenter__()
-        except DirectoryInUseError as e:
-            raise ConfigError(
-                f"{self.name}: the data directory {e.directory} is in use by process "
-                f"{e.pid or 'unknown'}: close the cluster that has it, or give this one another "
-                "data=, or none, which makes a temporary directory"
-            ) from e
-        except OSError as e:
-            raise ConfigError(
-                f"{self.name} cannot listen on {config.bind_address}:{config.listen_port}: "
-                f"{e.strerror or e}; leave broker_port out, and the system chooses a free one"
-            ) from e
+        await broker.__aenter__()
         self.broker, self._address = broker, broker.address
         port = int(broker.address.rpartition(":")[2])
         self.config = msgspec.structs.replace(config, listen_port=port)
@@ -166,7 +153,8 @@ class Core:
         """Starts all servers; the topics and groups that were asked for are there then.
 
         Raises:
-            ConfigError: an address or the data directory is in use, or the seed file is wrong.
+            CannotListenError, DirectoryInUseError: an address or the data directory is in use.
+            ConfigError: the seed file is wrong.
         """
         async with AsyncExitStack() as stack:
             await self._start(stack)

@@ -5,11 +5,16 @@ OperatingError
 ├── ConnectionClosedError    the connection went away before the answer came
 ├── CallTimeoutError         no answer in time; the request may have been carried out
 └── TooMuchRequestError      all permits are taken: the caller sends faster than peers answer
+
+and of `ConfigError`: CannotListenError, an address is in use or not of this machine.
 """
 
 from __future__ import annotations
 
-from pocketmq.protocol.errors import OperatingError
+import os
+
+from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.protocol.hosts import join_address
 
 
 class ConnectError(OperatingError):
@@ -57,3 +62,27 @@ class TooMuchRequestError(OperatingError):
             f"too much request: all {self.limit} {self.kind} permits are taken; "
             f"wait for answers before more is sent, or raise the limit"
         )
+
+
+class CannotListenError(ConfigError):
+    """A server cannot listen on its address.
+
+    Args:
+        server: which one, as a sentence begins with it.
+        host, port: the address.
+        error: what the system says.
+
+    Attributes:
+        seen: server, address and cause, for those who know a better remedy.
+    """
+
+    def __init__(self, server: str, host: str, port: int, error: OSError) -> None:
+        super().__init__(server, host, port, error)
+        self.server = server
+        # asyncio repeats the address in its text; numbers below 0 are those of name resolution.
+        is_systems = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno or 0) if is_systems else error.strerror or str(error)
+        self.seen = f"{server} cannot listen on {join_address(host, port)}: {reason}"
+
+    def __str__(self) -> str:
+        return f"{self.seen}; change listenPort or bindAddress, or stop what uses the port"

@@ -25,17 +25,19 @@ class StoreError(OperatingError):
 
 
 class DirectoryInUseError(StoreError):
-    """Another process owns the data directory."""
+    """Another process owns the data directory.
+
+    Attributes:
+        seen: that, without the remedy, for those who know a better one.
+    """
 
     def __init__(self, directory: Path, pid: str) -> None:
         super().__init__(directory, pid)
         self.directory, self.pid = directory, pid
+        self.seen = f"the data directory {directory} is in use by process {pid or 'unknown'}"
 
     def __str__(self) -> str:
-        return (
-            f"the data directory {self.directory} is in use by process {self.pid or 'unknown'}: "
-            f"stop that broker, or give this one another storePathRootDir"
-        )
+        return f"{self.seen}: stop that broker, or give this one another storePathRootDir"
 
 
 class DirectoryError(StoreError):

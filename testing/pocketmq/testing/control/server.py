@@ -24,6 +24,7 @@ from pocketmq.testing.control.operations import Operation
 from pocketmq.testing.control.topic_calls import TopicCalls
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection import Inspection
+from pocketmq.transport.errors import CannotListenError
 
 log = logging.getLogger("pocketmq.testing")
 
@@ -112,9 +113,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as e:
         listening.close()
+        seen = CannotListenError("the control API", host, port, e).seen
         raise ConfigError(
-            f"the control API cannot listen on {join_address(host, port)}: {e.strerror or e}; "
-            "choose another --control PORT, or 0, and the system chooses a free one"
+            f"{seen}; choose another --control PORT, or 0, and the system chooses a free one"
         ) from e
     listening.setblocking(False)
     return listening
