@@ -23,11 +23,15 @@ APACHE_SETTINGS = {
     "recallMessageEnable": "true",
 }
 
+APACHE_TIMEOUT_S = 900
+"""Of a test: its first one waits for the broker to start, which then takes a core for itself."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.broker != "apache":
         return
     for item in items:
+        item.add_marker(pytest.mark.timeout(APACHE_TIMEOUT_S), append=False)
         if (mark := item.get_closest_marker("differs_on_apache")) is not None:
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 

@@ -12,6 +12,9 @@ from interop.clusters import Cluster
 
 from pocketmq.client import ClientInstance, PushConsumer
 
+# Each command is a process of its own, which takes seconds on a machine that is busy.
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture(scope="module")
 def cluster(one_broker: Cluster) -> Cluster:

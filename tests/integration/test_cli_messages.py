@@ -10,6 +10,9 @@ from interop.clusters import Cluster
 
 from pocketmq.client import Message, blocking
 
+# Each command is a process of its own, which takes seconds on a machine that is busy.
+pytestmark = pytest.mark.timeout(400)
+
 TRACES = "CliTraces"
 
 

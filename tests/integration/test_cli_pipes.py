@@ -26,6 +26,9 @@ from pocketmq.protocol.message_json import NOT_SENT_AGAIN, document_of_line, mes
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.runtime import run
 
+# Each command is a process of its own, which takes seconds on a machine that is busy.
+pytestmark = pytest.mark.timeout(400)
+
 __all__ = ["here"]
 
 TOPICS = itertools.count()

@@ -21,6 +21,9 @@ from pocketmq.protocol.message_json import document_of_line
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.runtime import run
 
+# Each command is a process of its own, which takes seconds on a machine that is busy.
+pytestmark = pytest.mark.timeout(400)
+
 __all__ = ["here"]
 
 TOPICS = ("RecordA", "RecordB", "RecordC", "RecordD", "PlayPauses", "PlaySpeed", "PlayBad",
