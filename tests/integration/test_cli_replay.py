@@ -52,8 +52,8 @@ def recording(path: Path, topic: str | None, *times_ms: int) -> str:
     return str(path)
 
 
-def bodies(cluster: Cluster, topic: str) -> list[bytes]:
-    return [m.body for m in run(stored(cluster.namesrv, topic))]
+def bodies(cluster: Cluster, topic: str, count: int) -> list[bytes]:
+    return [m.body for m in run(stored(cluster.namesrv, topic, count))]
 
 
 def test_a_recording_is_played_into_another_topic(
@@ -63,6 +63,7 @@ def test_a_recording_is_played_into_another_topic(
         for number in range(50):
             body, key = bytes([number, 0, 255]), str(number)
             producer.send(Message("RecordA", body, keys=key, properties={"n": key}))
+    first = run(stored(cluster.namesrv, "RecordA", 50))
     code, text, errors = here("record", "RecordA", "-o", "beginning", "-e", *names)
     assert (code, errors) == (0, "50 messages of RecordA recorded")
     times = [document_of_line(line.encode()).store_timestamp or 0 for line in text.splitlines()]
@@ -74,8 +75,7 @@ def test_a_recording_is_played_into_another_topic(
     code, out, errors = here("replay", str(path), *words, "-o", "json", *names)
     assert (code, json.loads(out)["messages"], json.loads(out)["next"]) == (0, 50, 51)
     assert "50 messages replayed to RecordB in" in errors
-    first = run(stored(cluster.namesrv, "RecordA"))
-    second = run(stored(cluster.namesrv, "RecordB"))
+    second = run(stored(cluster.namesrv, "RecordB", 50))
     assert essence(first) == essence(second)
     assert {m.msg_id for m in first} == {m.msg_id for m in second}
 
@@ -103,6 +103,7 @@ def test_a_recording_ends_at_a_time(
 ) -> None:
     with blocking.Producer("pg", cluster.namesrv) as producer:
         producer.send(Message("RecordD", "x"))
+    assert bodies(cluster, "RecordD", 1) == [b"x"]
     past = ("record", "RecordD", "-o", "beginning", "--until")
     assert here(*past, "2020-01-01T00:00:00", *names)[:2] == (0, "")
     assert here("record", "RecordD", "--for", "1ms", *names)[:2] == (0, "")
@@ -175,7 +176,7 @@ def test_a_part_is_played_to_the_recorded_topic(
     path = recording(tmp_path / "tape", "PlayFrom", 0, 0, 0, 0, 0)
     code, _, errors = here("replay", path, "--from", "2", "-c", "3", *names)
     assert code == 0, errors
-    assert sorted(bodies(cluster, "PlayFrom")) == [b"1", b"2", b"3"]
+    assert sorted(bodies(cluster, "PlayFrom", 3)) == [b"1", b"2", b"3"]
 
 
 def test_a_recording_comes_through_a_pipe(
@@ -184,7 +185,7 @@ def test_a_recording_comes_through_a_pipe(
     text = '{"body": "a"}\n\n{"body": "b"}'
     code, _, errors = here("replay", "-", "--topic", "PlayIn", *names, stdin=text)
     assert (code, errors.split(" in ")[0]) == (0, "2 messages replayed to PlayIn")
-    assert sorted(bodies(cluster, "PlayIn")) == [b"a", b"b"]
+    assert sorted(bodies(cluster, "PlayIn", 2)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(

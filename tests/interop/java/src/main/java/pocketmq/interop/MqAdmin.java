@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import com.google.gson.Gson;
 import com.google.gson.reflect.TypeToken;
 import org.apache.rocketmq.remoting.RPCHook;
@@ -81,6 +82,11 @@ final class MqAdmin {
 
   private static final long WAIT_MS = 60_000;
 
+  private static final int TRIES = 4;
+
+  private static final Pattern NO_ANSWER =
+      Pattern.compile("Remoting(?:Timeout|Connect|SendRequest|TooMuchRequest)Exception");
+
   private MqAdmin() {}
 
   static List<Call> run(Options options) throws Exception {
@@ -88,7 +94,7 @@ final class MqAdmin {
     List<List<String>> calls = new Gson().fromJson(options.text("calls"), CALLS);
     List<Call> seen = new ArrayList<>();
     for (List<String> words : calls) {
-      seen.add(call(words));
+      seen.add(patiently(words));
     }
     for (Call call : seen) {
       if (is(call.words(), IN_BACKGROUND)) {
@@ -139,6 +145,15 @@ final class MqAdmin {
     Field commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
     commands.setAccessible(true);
     ((List<?>) commands.get(null)).clear();
+  }
+
+  /** Calls again what got no answer in time: mqadmin waits for 5 s, and machines are busy. */
+  private static Call patiently(List<String> words) throws Exception {
+    Call call = call(words);
+    for (int again = 1; again < TRIES && NO_ANSWER.matcher(call.errors()).find(); again++) {
+      call = call(words);
+    }
+    return call;
   }
 
   private static Call call(List<String> words) throws Exception {
