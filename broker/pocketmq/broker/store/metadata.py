@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 from pocketmq.broker.store.errors import (
     DirectoryError,
     FormatError,
-    StoreError,
     VersionError,
     WriteFailedError,
 )
 from pocketmq.broker.store.files import Files
 from pocketmq.broker.store.recovery import Checkpoint
-from pocketmq.broker.store.segment import LOG_NUMBER_MAX
 
 SCHEMA_VERSION = 1
 
@@ -165,22 +163,19 @@ class Metadata:
         )
         return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
 
-    def add_queue_log(self, topic: str, queue_id: int) -> int:
-        """Gives a number to a new queue log.
+    def last_log_number(self) -> int:
+        """The highest number that a queue log was ever entered under; 0 if there was none."""
+        rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queue_logs'")
+        return int(rows[0][0]) if rows else 0
+
+    def add_queue_logs(self, logs: Iterable[QueueLogRow]) -> None:
+        """Enters new queue logs under numbers that none ever had.
 
         Raises:
-            StoreError: all numbers were given away.
+            WriteFailedError: nothing was changed.
         """
-        number = self._write(
-            "INSERT INTO queue_logs (topic, queue_id) VALUES (?, ?)", (topic, queue_id)
-        ).lastrowid
-        assert number is not None
-        if number > LOG_NUMBER_MAX:
-            raise StoreError(
-                f"all {LOG_NUMBER_MAX} numbers of queue logs were given away over the life of this "
-                f"data directory: start this broker with a new storePathRootDir"
-            )
-        return number
+        self._many("INSERT INTO queue_logs VALUES (?, ?, ?, ?, ?, ?)",
+                   [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs])  # fmt: skip
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
         """Enters a log that was found on the disk, under the number that its files carry.

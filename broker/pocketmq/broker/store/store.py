@@ -31,6 +31,7 @@ from pocketmq.broker.store.flusher import FLUSH_THREADS, Flusher
 from pocketmq.broker.store.lock import DirectoryLock
 from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.new_logs import NewLogs
 from pocketmq.broker.store.open_logs import OpenLogs
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
@@ -124,6 +125,7 @@ class MessageStore:
         except BaseException:
             self._lock.release()
             raise
+        self.new_logs = NewLogs(self.metadata)
         self.damaged = DamagedQueues(directory, self.metadata)
         self.verified = Verifier(self.damaged).verified
         self.unsure_times = UnsureTimes(self.metadata)
@@ -296,12 +298,7 @@ class MessageStore:
             return queue_log
         try:
             known = self.known.get(topic, queue_id)
-            if known is None:
-                # files of an earlier topic of that name may be left
-                self._deletions.make_room(self.queues_directory / topic / str(queue_id))
-                number = self.metadata.add_queue_log(topic, queue_id)
-                known = self.known.enter(topic, queue_id, number, Checkpoint())
-            return self._open(known)
+            return self._new_log(topic, queue_id) if known is None else self._open(known)
         except OSError as e:
             remedy = (
                 "free some space on its disk"
@@ -311,6 +308,18 @@ class MessageStore:
             raise WriteFailedError(
                 f"the log of {topic} queue {queue_id} cannot be opened: {e}; {remedy}"
             ) from e
+
+    def _new_log(self, topic: str, queue_id: int) -> QueueLog:
+        directory = self.queues_directory / topic / str(queue_id)
+        self._deletions.make_room(directory)  # an earlier topic of that name may have left files
+        known = self.known.enter(topic, queue_id, self.new_logs.give_number(), Checkpoint())
+        if directory.exists():
+            return self._open(known)
+        queue_log = QueueLog(
+            self.files, directory, known.topic, queue_id, known.number, self.settings.segment_size
+        )
+        self._open_logs.put((topic, queue_id), queue_log)
+        return queue_log
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that were written to."""
@@ -393,7 +402,9 @@ class MessageStore:
             WriteFailedError: nothing was changed; when it is awaited: nobody knows what the disk
                 holds.
         """
-        settled = self._deletions.note(topic, self.known.numbers(topic))
+        numbers = set(self.known.numbers(topic))
+        settled = self._deletions.note(topic, numbers - self.new_logs.numbers)
+        self.new_logs.forget(numbers)
         removed = self.known.remove_topic(topic)
         for known in removed:
             queue_log = self._open_logs.pop((topic, known.queue_id))
@@ -486,8 +497,9 @@ class MessageStore:
     def _write(self) -> None:
         dirty, self._dirty = self._dirty, {}
         now, begin_s, told = self.clock.now_ms(), self._turn_begin_s, 0
+        new = self.new_logs.numbers
         grown = []
-        for queue_log in dirty if len(dirty) == 1 else self._due_now(dirty):
+        for queue_log in dirty if len(dirty) == 1 and not new else self._due_now(dirty):
             start_position, start_offset = queue_log.end_position, queue_log.end_offset
             try:
                 waiters = queue_log.commit(now)
@@ -520,19 +532,35 @@ class MessageStore:
 
     def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
         """All but many of those that have no files yet, which are put off to the next turn."""
-        begun, until_s = 0, 0.0
+        begun: list[QueueLog] = []
         for queue_log in logs:
-            if not queue_log.segments:
-                if not begun:
-                    until_s = self._machine.monotonic() + BEGINNING_S_MAX
-                elif begun >= BEGUN_PER_TURN_MAX or self._machine.monotonic() > until_s:
-                    self._dirty[queue_log] = None
-                    continue
-                begun += 1
-            yield queue_log
+            if queue_log.segments:
+                yield queue_log
+            elif len(begun) < BEGUN_PER_TURN_MAX:
+                begun.append(queue_log)
+            else:
+                self._dirty[queue_log] = None
+        if begun:
+            yield from self._begin(begun)
         if self._dirty and not self._commit_due:
             self._turn_begin_s = self._machine.monotonic()
             self._schedule()
+
+    def _begin(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
+        """Those of some logs without files that may be begun: not all if the disk is busy."""
+        until_s = self._machine.monotonic() + BEGINNING_S_MAX
+        try:
+            self.new_logs.enter(logs)
+        except WriteFailedError as e:
+            log.error("new queues cannot be entered: %s", e)
+            for queue_log in logs:
+                self._tell(queue_log.roll_back(), e)
+            return
+        for number, queue_log in enumerate(logs):
+            if number and self._machine.monotonic() > until_s:
+                self._dirty[queue_log] = None
+            else:
+                yield queue_log
 
     def _flushed(self, begin_s: float, count: int, _: StoreError | None) -> None:
         self.puts.times.add(self._machine.monotonic() - begin_s, count)

@@ -9,12 +9,10 @@ import pytest
 from pocketmq.broker.store.errors import (
     DirectoryError,
     FormatError,
-    StoreError,
     WriteFailedError,
 )
 from pocketmq.broker.store.metadata import SCHEMA_VERSION, Metadata, QueueLogRow
 from pocketmq.broker.store.recovery import Checkpoint
-from pocketmq.broker.store.segment import LOG_NUMBER_MAX
 
 
 @pytest.fixture
@@ -29,6 +27,10 @@ def metadata(path: Path) -> Iterator[Metadata]:
     metadata.close()
 
 
+def new_log(number: int, topic: str, queue_id: int) -> QueueLogRow:
+    return QueueLogRow(number, topic, queue_id, Checkpoint())
+
+
 def fill_disk(metadata: Metadata) -> None:
     """Lets SQLite find no room for another page."""
     (pages,) = metadata._db.execute("PRAGMA page_count").fetchone()
@@ -36,8 +38,7 @@ def fill_disk(metadata: Metadata) -> None:
 
 
 def test_everything_is_there_after_a_reopen(metadata: Metadata, path: Path) -> None:
-    assert metadata.add_queue_log("T", 3) == 1
-    assert metadata.add_queue_log("T", 4) == 2
+    metadata.add_queue_logs([new_log(1, "T", 3), new_log(2, "T", 4)])
     metadata.save_checkpoints([(1, Checkpoint(10, 2, 99))])
     metadata.save_topics([("T", "{}"), ("U", "{}")])
     metadata.save_groups([("g", "{1}")])
@@ -71,27 +72,30 @@ def test_removing_a_topic_takes_its_offsets_along(metadata: Metadata) -> None:
     assert metadata.groups() == {}
 
 
-def test_log_numbers_are_never_given_twice(metadata: Metadata) -> None:
-    first = metadata.add_queue_log("T", 0)
-    metadata.delete_topic("T", [first])
-    assert metadata.deleted_logs() == {first}
-    metadata.forget_deleted_logs([first])
+def test_the_last_number_is_kept_when_its_log_is_gone(metadata: Metadata) -> None:
+    assert metadata.last_log_number() == 0
+    metadata.add_queue_logs([new_log(1, "T", 0)])
+    metadata.delete_topic("T", [1])
+    assert metadata.deleted_logs() == {1}
+    metadata.forget_deleted_logs([1])
     assert metadata.deleted_logs() == set()
-    assert metadata.add_queue_log("T", 0) == first + 1
+    assert metadata.last_log_number() == 1
     metadata.adopt_queue_log(40, "U", 0)
-    assert metadata.add_queue_log("U", 1) == 41
+    assert metadata.last_log_number() == 40
+
+
+def test_new_logs_are_entered_all_or_none(metadata: Metadata) -> None:
+    fill_disk(metadata)
+    with pytest.raises(WriteFailedError, match="database or disk is full"):
+        metadata.add_queue_logs([new_log(n, "T" * 120, n) for n in range(1, 999)])
+    assert metadata.queue_logs() == []
+    assert metadata.last_log_number() == 0
 
 
 def test_a_number_of_another_log_is_not_adopted(metadata: Metadata) -> None:
-    metadata.add_queue_log("T", 0)
+    metadata.add_queue_logs([new_log(1, "T", 0)])
     with pytest.raises(FormatError, match="U queue 5 carry the log number 1, which is another"):
         metadata.adopt_queue_log(1, "U", 5)
-
-
-def test_the_last_number_is_an_error_and_not_a_collision(metadata: Metadata) -> None:
-    metadata.adopt_queue_log(LOG_NUMBER_MAX, "T", 0)
-    with pytest.raises(StoreError, match="new storePathRootDir"):
-        metadata.add_queue_log("T", 1)
 
 
 def test_a_newer_schema_is_refused_and_left_alone(metadata: Metadata, path: Path) -> None:

@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import sqlite3
-from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -190,6 +189,38 @@ async def test_so_many_queues_are_begun_in_a_turn_and_no_more(store: MessageStor
     assert bodies(store, queue_id=count) == [b"first", b"second", b"late"]
 
 
+async def test_a_first_message_does_nothing_to_the_disk_before_its_commit(
+    store: MessageStore, data: Path
+) -> None:
+    """So many come in one turn as a chunk holds."""
+    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * BEGUN_PER_TURN_MAX)]
+    assert store.metadata.queue_logs() == []
+    assert not (data / "queues").exists()
+    store.commit()
+    assert len(store.metadata.queue_logs()) == BEGUN_PER_TURN_MAX
+    assert len(list((data / "queues" / TOPIC).iterdir())) == BEGUN_PER_TURN_MAX
+    await store.drain()
+    assert all(outcome.is_stored for outcome in outcomes)
+    assert store.new_logs.numbers == set()
+
+
+async def test_queues_that_were_put_off_when_their_topic_was_deleted_leave_no_number(
+    data: Path, clock: VirtualClock
+) -> None:
+    """The next run gives it away again, and must not take the new queue for the deleted one."""
+    store = open_store(data, clock)
+    append(store, b"x", queue_id=0)
+    await store.delete_topic(TOPIC)
+    assert store.metadata.deleted_logs() == set()
+    append(store, b"x", topic="Other")
+    await store.delete_topic("Other")
+    store = await reopened(store)
+    put(store, b"new")
+    store = await reopened(store)
+    assert bodies(store) == [b"new"]
+    await store.close()
+
+
 async def test_fewer_are_when_the_disk_is_busy(data: Path, clock: VirtualClock) -> None:
     class BusyFiles(FailingFiles):
         def create(self, path: Path, content: bytes) -> None:
@@ -338,13 +369,20 @@ async def test_what_a_failed_write_left_is_gone_after_the_stop(
     await store.close()
 
 
-async def test_metadata_without_room_refuses_a_new_queue(store: MessageStore) -> None:
+async def test_metadata_without_room_refuses_new_queues(store: MessageStore) -> None:
     put(store, b"x")
     (pages,) = store.metadata._db.execute("PRAGMA page_count").fetchone()
     store.metadata._db.execute(f"PRAGMA max_page_count={pages}")
-    with pytest.raises(StoreError, match="database or disk is full"):
-        deque(store.queue_log(TOPIC, queue_id) for queue_id in range(1, 2000))
-    put(store, b"y")
+    outcomes = [append(store, b"new", queue_id=n) for n in range(1, 2000)]
+    old = append(store, b"y")
+    await store.drain()
+    refused = [outcome for outcome in outcomes if not outcome.is_stored]
+    assert old.is_stored
+    assert refused
+    assert all("database or disk is full" in str(outcome.error) for outcome in refused)
+    store.metadata._db.execute(f"PRAGMA max_page_count={pages + 1000}")
+    put(store, b"later", queue_id=1999)
+    assert bodies(store, queue_id=1999) == [b"later"]
     assert bodies(store) == [b"x", b"y"]
 
 
