@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from unit.broker.store.stores import (
 from pocketmq.broker.store.deletions import REMOVED_AT_ONCE, remove_some
 from pocketmq.broker.store.errors import WriteFailedError
 from pocketmq.broker.store.files import Files
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock, settle
 
 
@@ -43,16 +45,31 @@ class StubbornFiles(FailingFiles):
         super().remove_directory(path)
 
 
+Opened = Callable[..., MessageStore]
+
+
+@pytest.fixture
+def opened(data: Path, clock: VirtualClock) -> Opened:
+    """Opens a store on some files, or a sound disk's, and puts an old message into `TOPIC`."""
+
+    def opened(files: Files | None = None) -> MessageStore:
+        store = open_store(data, clock, files=files)
+        put(store, b"old")
+        return store
+
+    return opened
+
+
 async def test_files_that_come_back_after_a_deletion_are_removed(
-    tmp_path: Path, clock: VirtualClock
+    data: Path, clock: VirtualClock
 ) -> None:
-    store = open_store(tmp_path / "data", clock)
+    store = open_store(data, clock)
     put(store, b"old", bytes(900), b"older")
     put(store, b"other", topic="Other")
     await store.checkpoint()
     (number,) = store.known.numbers(TOPIC)
     store.metadata.delete_topic(TOPIC, [number])
-    left = copy_of(tmp_path / "data", "left")
+    left = copy_of(data, "left")
     abandon(store)
     store = open_store(left, clock)
     assert store.queue_ids(TOPIC) == []
@@ -65,12 +82,9 @@ async def test_files_that_come_back_after_a_deletion_are_removed(
     assert_sound(left)
 
 
-async def test_a_topic_is_deleted_though_its_files_cannot_be(
-    tmp_path: Path, clock: VirtualClock
-) -> None:
+async def test_a_topic_is_deleted_though_its_files_cannot_be(opened: Opened, data: Path) -> None:
     files = StubbornFiles()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     await store.delete_topic(TOPIC)
     assert bodies(store) == []
     assert store.metadata.deleted_logs() == {1}
@@ -81,7 +95,6 @@ async def test_a_topic_is_deleted_though_its_files_cannot_be(
     put(store, b"new")
     assert bodies(store) == [b"new"]
     await store.close()
-    assert_sound(tmp_path / "data")
 
 
 class GatedFiles(FailingFiles):
@@ -97,42 +110,40 @@ class GatedFiles(FailingFiles):
 
 
 async def test_a_deleted_topic_is_made_again_while_its_files_are_still_removed(
-    tmp_path: Path, clock: VirtualClock
+    data: Path, clock: VirtualClock
 ) -> None:
     files = GatedFiles()
-    store = open_store(tmp_path / "data", clock, files=files)
+    store = open_store(data, clock, files=files)
     for queue_id in range(REMOVED_AT_ONCE):
         put(store, b"old", queue_id=queue_id)
     await store.delete_topic(TOPIC)
-    assert not queue_directory(tmp_path / "data").parent.exists()
+    assert not queue_directory(data).parent.exists()
     assert files.open_count == 0
     put(store, b"new")
     assert bodies(store) == [b"new"]
     await store.delete_topic(TOPIC)
     put(store, b"newer")
-    assert len(deleted(tmp_path / "data")) == 2
+    assert len(deleted(data)) == 2
     files.gate.set()
     await store.deleted_files_gone()
-    assert deleted(tmp_path / "data") == []
+    assert deleted(data) == []
     assert store.metadata.deleted_logs() == set()
     assert bodies(store) == [b"newer"]
     await store.close()
-    assert_sound(tmp_path / "data")
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_the_next_run_removes_what_this_one_has_not(
-    tmp_path: Path, clock: VirtualClock, *, is_clean: bool
+    opened: Opened, data: Path, clock: VirtualClock, *, is_clean: bool
 ) -> None:
     files = GatedFiles()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     await store.delete_topic(TOPIC)
     if not is_clean:
-        left = copy_of(tmp_path / "data", "left")
+        left = copy_of(data, "left")
     await store.close()
     if is_clean:
-        left = tmp_path / "data"
+        left = data
         assert_sound(left)
     store = open_store(left, clock)
     assert store.queue_ids(TOPIC) == []
@@ -147,16 +158,15 @@ async def test_the_next_run_removes_what_this_one_has_not(
 
 
 async def test_a_directory_that_cannot_be_moved_is_removed_by_the_next_start(
-    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    opened: Opened, data: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = open_store(tmp_path / "data", clock)
-    put(store, b"old")
-    (tmp_path / "data" / "deleted").touch()  # where the folder belongs
+    store = opened()
+    (data / "deleted").touch()  # where the folder belongs
     await store.delete_topic(TOPIC)
     assert "the next start removes the files of" in caplog.text
     await store.close()
-    store = open_store(tmp_path / "data", clock)
-    assert not queue_directory(tmp_path / "data").exists()
+    store = open_store(data, clock)
+    assert not queue_directory(data).exists()
     assert store.metadata.deleted_logs() == set()
     await store.close()
 
@@ -175,60 +185,54 @@ class GatedSyncs(Files):
 
 
 async def test_no_file_is_touched_before_the_disk_knows_of_the_deletion(
-    tmp_path: Path, clock: VirtualClock
+    opened: Opened, data: Path
 ) -> None:
     files = GatedSyncs()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     deletion = store.delete_topic(TOPIC)
     put(store, b"other", topic="Other")
     await settle()
     assert store.find_log(TOPIC, 0) is None
-    assert segment_files(tmp_path / "data") != []
+    assert segment_files(data) != []
     files.gate.set()
     await deletion
-    assert not queue_directory(tmp_path / "data").parent.exists()
+    assert not queue_directory(data).parent.exists()
     await store.close()
-    assert_sound(tmp_path / "data")
 
 
 async def test_a_topic_that_is_made_again_at_once_has_its_deletion_brought_to_the_disk_first(
-    tmp_path: Path, clock: VirtualClock
+    opened: Opened, data: Path
 ) -> None:
     files = GatedSyncs()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     deletion = store.delete_topic(TOPIC)
     put(store, b"new")
-    assert len(deleted(tmp_path / "data")) == 1
+    assert len(deleted(data)) == 1
     files.gate.set()
     await deletion
     await store.deleted_files_gone()
     assert bodies(store) == [b"new"]
     await store.close()
-    assert_sound(tmp_path / "data")
 
 
 async def test_a_stop_waits_until_the_disk_knows_of_the_deletion(
-    tmp_path: Path, clock: VirtualClock
+    opened: Opened, data: Path
 ) -> None:
     files = GatedSyncs()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     deletion = store.delete_topic(TOPIC)
     files.gate.set()
     await store.close()
     await deletion
-    assert not queue_directory(tmp_path / "data").parent.exists()
+    assert not queue_directory(data).parent.exists()
 
 
 @pytest.mark.parametrize("is_made_again", [True, False])
 async def test_when_nobody_knows_whether_the_disk_has_the_deletion_its_files_stay(
-    tmp_path: Path, clock: VirtualClock, *, is_made_again: bool
+    opened: Opened, data: Path, clock: VirtualClock, *, is_made_again: bool
 ) -> None:
     files = SlowFiles()
-    store = open_store(tmp_path / "data", clock, files=files)
-    put(store, b"old")
+    store = opened(files)
     files.error = errno.EIO
     deletion = store.delete_topic(TOPIC)
     if is_made_again:
@@ -237,13 +241,12 @@ async def test_when_nobody_knows_whether_the_disk_has_the_deletion_its_files_sta
     with pytest.raises(WriteFailedError, match=r"flushing .*meta\.db-wal failed"):
         await deletion
     assert store.failed_reason is not None
-    assert segment_files(tmp_path / "data") != []
+    assert segment_files(data) != []
     await store.close()
-    store = open_store(tmp_path / "data", clock)
+    store = open_store(data, clock)
     assert bodies(store) == []
-    assert not queue_directory(tmp_path / "data").exists()
+    assert not queue_directory(data).exists()
     await store.close()
-    assert_sound(tmp_path / "data")
 
 
 def test_so_many_files_are_removed_at_once_and_no_more(tmp_path: Path) -> None:
@@ -264,11 +267,8 @@ def deleted(directory: Path) -> list[str]:
     return sorted(os.listdir(directory / "deleted"))
 
 
-def test_a_deletion_that_cannot_be_written_down_changes_nothing(
-    tmp_path: Path, clock: VirtualClock
-) -> None:
-    store = open_store(tmp_path / "data", clock)
-    put(store, b"old")
+def test_a_deletion_that_cannot_be_written_down_changes_nothing(opened: Opened) -> None:
+    store = opened()
     store.metadata._db.execute("PRAGMA query_only=1")
     with pytest.raises(WriteFailedError):
         store.delete_topic(TOPIC)
