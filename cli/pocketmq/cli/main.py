@@ -23,6 +23,7 @@ from pocketmq.cli import (
     store,
     tail,
     topics,
+    up,
 )
 from pocketmq.cli.doctor import command as doctor
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(servers.up)
+app.command()(up.up)
 app.command()(snapshots.snapshot)
 app.command()(servers.namesrv)
 brokers.app.callback(invoke_without_command=True)(servers.broker)

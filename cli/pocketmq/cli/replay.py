@@ -42,28 +42,35 @@ if TYPE_CHECKING:
 
 SPEED_MAX = 1e6
 
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A file that `pocketmq record` wrote, or - for standard input; or a directory that "
+        "`pocketmq export` wrote, or a topic such as %DLQ%group."
+    ),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="Where to; by default where each message was recorded or sent first."),
+]
+SpeedOption = Annotated[
+    str, typer.Option(help="1x: as it was recorded; 10x, 0.5x; max: without pauses.")
+]
+FirstOption = Annotated[
+    int, typer.Option("--from", min=1, help="Begin with this message, by its line's number.")
+]
+CountOption = Annotated[
+    int, typer.Option("-c", "--count", min=0, help="Stop after so many; 0: never.")
+]
+ProgressOption = Annotated[bool, typer.Option(help="Count on standard error, on a terminal.")]
+
 
 def replay(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A file that `pocketmq record` wrote, or - for standard input; or a directory "
-            "that `pocketmq export` wrote, or a topic such as %DLQ%group."
-        ),
-    ],
-    topic: Annotated[
-        str | None,
-        typer.Option(help="Where to; by default where each message was recorded or sent first."),
-    ] = None,
-    speed: Annotated[
-        str, typer.Option(help="1x: as it was recorded; 10x, 0.5x; max: without pauses.")
-    ] = "1x",
-    first: Annotated[
-        int, typer.Option("--from", min=1, help="Begin with this message, by its line's number.")
-    ] = 1,
-    count: Annotated[
-        int, typer.Option("-c", "--count", min=0, help="Stop after so many; 0: never.")
-    ] = 0,
+    source: SourceArgument,
+    topic: TargetOption = None,
+    speed: SpeedOption = "1x",
+    first: FirstOption = 1,
+    count: CountOption = 0,
     where: WhereOption = None,
     set_: SetOption = None,
     rate: RateOption = 0,
@@ -78,7 +85,7 @@ def replay(
     keep_queue: KeepQueueOption = False,
     keep_ids: KeepIdsOption = False,
     keep_going: KeepGoingOption = False,
-    progress: Annotated[bool, typer.Option(help="Count on standard error, on a terminal.")] = True,
+    progress: ProgressOption = True,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
