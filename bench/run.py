@@ -218,6 +218,35 @@ def queues() -> list[Line]:
     )
 
 
+def testing() -> list[Line]:
+    """A cluster for tests: how soon it is there, and what a test on it takes."""
+    console.print("a cluster for tests …")
+    starts = (
+        ("one", "`pocketmq up`, one broker", 1_000),
+        ("one_control", "the same with --control", 1_000),
+        ("three", "three brokers, a process each", 1_500),
+        ("three_control", "three brokers with --control, one process", 1_500),
+    )
+    return [
+        *_own(
+            "up.py",
+            *((f"{what}: up", f"{name}_ms", "ms", limit, False) for name, what, limit in starts),
+            *((f"{what}: its largest process", f"{name}_mb", "MB", 60, False)
+              for name, what, _ in starts),
+            ("first message consumed, by commands", "first_by_commands_ms", "ms", 2_000, False),
+            ("first message consumed, by a script", "first_by_script_ms", "ms", 2_000, False),
+        ),
+        *_own(
+            "testing.py",
+            ("the fixture's cluster is ready", "ready_ms", "ms", 150, False),
+            ("200 tests, each with topics of its own", "tests_ms", "ms", 10_000, False),
+            ("a test of a delay of two hours", "two_hours_ms", "ms", 500, False),
+            ("a test of 16 retries to the dead letters", "sixteen_retries_ms", "ms", 500, False),
+            ("a test of a transaction's check", "transaction_ms", "ms", 500, False),
+        ),
+    ]  # fmt: skip
+
+
 def _own(script: str, *figures: tuple[str, str, str, int, bool]) -> list[Line]:
     """Figures of one of our own scripts: what, name there, unit, bar, whether it is a minimum."""
     done = subprocess.run(
@@ -324,6 +353,11 @@ PARTS = {
     "client": Part("Our own client", lambda _: own_client()),
     "timers": Part("Timers", lambda _: timers()),
     "queues": Part("40,000 queues", lambda _: queues()),
+    "testing": Part(
+        "A cluster for tests",
+        lambda _: testing(),
+        "Wall-clock time, the fastest of five rounds (bench/up.py, bench/testing.py).",
+    ),
     "spark": Part(
         "Spark",
         spark,

@@ -3,9 +3,10 @@
     python bench/up.py [ROUNDS]
 
 Prints a line of JSON: of each way to start, the fastest of the rounds in milliseconds of wall-clock
-time from the command to its line, the CPU seconds of its processes up to then (which tell more on a
-machine with other work), and the resident memory of its largest process in MB; and from
+time from the command to its line, the CPU time of its busiest process up to then (which tells more
+on a machine with other work), and the resident memory of its largest process in MB; and from
 nothing to a first message that was consumed, with three commands and within one script.
+`bench/run.py` makes rows of it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ ROUNDS = 5
 POCKETMQ = (sys.executable, "-m", "pocketmq.cli.main")
 UP = (*POCKETMQ, "up", "--memory", "--namesrv-port", "0", "--broker-port", "0", "-o", "json")
 WAYS: dict[str, tuple[str, ...]] = {
-    "one broker": (),
-    "three brokers": ("--brokers", "3"),
-    "one broker, control": ("--control", "0"),
-    "three brokers, control": ("--brokers", "3", "--control", "0"),
+    "one": (),
+    "three": ("--brokers", "3"),
+    "one_control": ("--control", "0"),
+    "three_control": ("--brokers", "3", "--control", "0"),
 }
 SCRIPT = """
 from pocketmq.client import Message
@@ -66,16 +67,20 @@ def resident_mb(pid: int) -> float:
     return round(int(size_kb) / 1024, 1)
 
 
-def way(options: tuple[str, ...], rounds: int) -> dict[str, object]:
+def way(name: str, options: tuple[str, ...], rounds: int) -> dict[str, float]:
     times, cpus, sizes = [], [], []
     for _ in range(rounds):
         began = time.perf_counter()
         with up(*options) as (process, _line):
             times.append((time.perf_counter() - began) * 1000)
             pids = family(process.pid)
-            cpus.append([cpu_s(pid) for pid in pids])
+            cpus.append(max(map(cpu_s, pids)) * 1000)
             sizes.append(max(map(resident_mb, pids)))
-    return {"ms": round(min(times)), "CPU s": min(cpus, key=sum), "MB": max(sizes)}
+    return {
+        f"{name}_ms": round(min(times)),
+        f"{name}_cpu_ms": round(min(cpus)),
+        f"{name}_mb": max(sizes),
+    }
 
 
 def quietly(*words: str) -> None:
@@ -99,9 +104,11 @@ def by_script() -> float:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    figures: dict[str, object] = {name: way(options, rounds) for name, options in WAYS.items()}
-    figures["first message, commands"] = round(min(by_commands() for _ in range(rounds)))
-    figures["first message, script"] = round(min(by_script() for _ in range(rounds)))
+    figures: dict[str, float] = {}
+    for name, options in WAYS.items():
+        figures |= way(name, options, rounds)
+    figures["first_by_commands_ms"] = round(min(by_commands() for _ in range(rounds)))
+    figures["first_by_script_ms"] = round(min(by_script() for _ in range(rounds)))
     print(json.dumps(figures))
 
 
