@@ -44,7 +44,9 @@ def test_groups_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
     assert (settings["retryQueues"], settings["retryTimes"]) == (2, 3)
     assert settings["attributes"] == "lite.bind.topic=b"
     assert shown["members"] == shown["conflicts"] == []
-    assert [row["group"] for row in rows(cluster, "list")] == ["g1"]
+    listed = {row["group"] for row in rows(cluster, "list")}  # on Apache's, of other tests too
+    assert "g1" in listed
+    assert "TOOLS_CONSUMER" not in listed
     assert "TOOLS_CONSUMER" in {row["group"] for row in rows(cluster, "list", "--all")}
     ok("group", "delete", "g1", "--clean-offsets", *names)
     assert "there is no group g1" in refused(cluster, 1, "show", "g1")
