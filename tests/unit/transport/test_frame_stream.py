@@ -9,12 +9,14 @@ import pytest
 from unit.transport.peers import Stage, connection_of, echo, until
 
 from pocketmq.protocol import frames
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S
+from pocketmq.transport.turn_share import TurnShare
 
 ECHO = 1
 ANSWER_SIZE = 100_000
@@ -60,6 +62,94 @@ class TestChunks:
         peer.transport.write(frames.encode(Command(ECHO)) + b"\xff" * 8)
         await peer.gone()
         assert log.events == ["begin", "end"]
+
+
+class TestTurns:
+    """What comes together is taken over several turns of the loop."""
+
+    SHARE = 4
+
+    class Log:
+        """Which requests were handled, turn by turn."""
+
+        def __init__(self) -> None:
+            self.turns: list[list[int]] = []
+            self._is_fresh = False
+
+        @property
+        def handled(self) -> list[int]:
+            return [opaque for turn in self.turns for opaque in turn]
+
+        def note(self, request: Command, _: Connection) -> Command:
+            if not self._is_fresh:
+                self._is_fresh = True
+                self.turns.append([])
+                # Behind what the loop does in this turn, and before it reads again.
+                asyncio.get_running_loop().call_soon(self._end)
+            self.turns[-1].append(request.opaque)
+            return Command(0)
+
+        def _end(self) -> None:
+            self._is_fresh = False
+
+    async def serve(self, stage: Stage) -> tuple[Server, Log]:
+        log = self.Log()
+        server = await stage.serve({ECHO: log.note})
+        server.share = TurnShare(self.SHARE)
+        return server, log
+
+    async def test_no_turn_has_more_than_its_share(self, stage: Stage) -> None:
+        server, log = await self.serve(stage)
+        peers = [await stage.dial(server) for _ in range(3)]
+        for n, peer in enumerate(peers):
+            peer.send(*(Command(ECHO, 10 * n + m) for m in range(10)))
+        for n, peer in enumerate(peers):
+            answers = [answer.opaque for answer in await peer.got(10)]
+            assert answers == list(range(10 * n, 10 * n + 10))
+        assert max(map(len, log.turns)) == self.SHARE
+        assert sum(map(len, log.turns)) == 30
+
+    async def test_nobody_is_passed_over(self, stage: Stage) -> None:
+        """Who has sent little is not behind all of what another has sent."""
+        server, log = await self.serve(stage)
+        busy, quiet = await stage.dial(server), await stage.dial(server)
+        busy.send(*(Command(ECHO, n) for n in range(20 * self.SHARE)))
+        quiet.send(Command(ECHO, 999))
+        await busy.got(20 * self.SHARE)
+        (at,) = [number for number, turn in enumerate(log.turns) if 999 in turn]
+        assert at <= 3
+
+    async def test_who_sends_more_meanwhile_is_not_read_from(self, stage: Stage) -> None:
+        server, _ = await self.serve(stage)
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        data = frames.encode(Command(ECHO, 1))
+        connection.data_received(3 * self.SHARE * data)
+        assert connection._transport.is_reading()
+        connection.data_received(self.SHARE * data)
+        assert not connection._transport.is_reading()
+        await peer.got(4 * self.SHARE)
+        assert connection._transport.is_reading()
+        peer.send(Command(ECHO, 2))
+        await peer.got(4 * self.SHARE + 1)
+
+    async def test_who_closes_behind_requests_has_them_handled(self, stage: Stage) -> None:
+        server, log = await self.serve(stage)
+        peer = await stage.dial(server)
+        peer.send(*(Command(ECHO, n, flag=FLAG_ONEWAY) for n in range(5 * self.SHARE)))
+        peer.transport.close()
+        await until(lambda: not server.connections)
+        assert log.handled == list(range(5 * self.SHARE))
+
+    async def test_who_is_gone_is_not_waited_for(self, stage: Stage) -> None:
+        server, log = await self.serve(stage)
+        peer, other = await stage.dial(server), await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        connection.data_received(3 * self.SHARE * frames.encode(Command(ECHO, 1)))
+        connection.abort("it is enough")
+        other.send(Command(ECHO, 2))
+        await other.got(1)
+        assert log.handled == [1] * self.SHARE + [2]
 
 
 class TestGarbage:

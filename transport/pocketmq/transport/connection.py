@@ -24,6 +24,7 @@ from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -64,7 +65,7 @@ class Connection(FrameStream):
         before_request: called with each request to the peer before it is encoded, and may change it
             (RocketMQ's `RPCHook#doBeforeRequest`).
         watch: told of each request of the peer before it is handled.
-        budget, slow_readers: as of `FrameStream`, shared by the connections of a server.
+        budget, slow_readers, share: as of `FrameStream`, shared by the connections of a server.
 
     Attributes:
         greeting_due: whether the next frame must say that this is PocketMQ; `respond` sees to it.
@@ -86,6 +87,7 @@ class Connection(FrameStream):
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
+        share: TurnShare | None = None,
     ) -> None:
         super().__init__(
             clock,
@@ -94,6 +96,7 @@ class Connection(FrameStream):
             chunks=chunks,
             budget=budget,
             slow_readers=slow_readers,
+            share=share,
         )
         self._watch = watch
         self._before_request = before_request

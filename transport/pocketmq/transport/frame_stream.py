@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from abc import ABC, abstractmethod
 from typing import Protocol, cast
 
@@ -16,6 +17,7 @@ from pocketmq.transport.errors import ConnectionClosedError
 from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -52,6 +54,7 @@ class FrameStream(asyncio.Protocol, ABC):
         chunks: told when a chunk begins and ends.
         budget: gives room to large frames of the peer.
         slow_readers: told when the peer does not keep up.
+        share: says how many frames may be taken in a turn of the loop.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class FrameStream(asyncio.Protocol, ABC):
         chunks: Chunks | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
+        share: TurnShare | None = None,
     ) -> None:
         self.clock, self.limits = clock, limits
         self.remote_address = "unknown"
@@ -74,6 +78,10 @@ class FrameStream(asyncio.Protocol, ABC):
         self._reserved = 0  # which frame has room reserved, by the parser's count
         self._begun_count = 0  # frames that did not come in one chunk
         self._holds = 0  # reasons for which nothing is read
+        self._share = share
+        self._is_put_off = False  # to a later turn
+        self._holds_while_put_off = False
+        self._ends_when_taken = False
         self._in_chunk = False
         self._parser = frames.FrameParser(limits.frame_size_max)
         self._loop = asyncio.get_running_loop()
@@ -111,9 +119,33 @@ class FrameStream(asyncio.Protocol, ABC):
         """Takes a chunk of the stream."""
         self._last_activity = self.clock.monotonic()
         self._parser.feed(data)
-        self._take_chunk()
+        if not self._is_put_off:
+            self._take_chunk()
+        elif not self._holds_while_put_off:
+            self._holds_while_put_off = True
+            self.hold_reading()
+
+    def _put_off(self) -> None:
+        assert self._share is not None
+        self._is_put_off = True
+        self._share.put_off(self)
+
+    def take_more(self) -> None:
+        """Goes on with what was put off to this turn."""
+        self._is_put_off = False
+        if self._holds_while_put_off:
+            self._holds_while_put_off = False
+            self._holds -= 1
+            if not self._holds and not self.is_closing:
+                self._transport.resume_reading()
+        self._go_on()
+        if self._ends_when_taken and not self._is_put_off:
+            self.close("closed by the peer")
 
     def _take_chunk(self) -> None:
+        if self._share is not None and self._share.left <= 0:
+            self._put_off()
+            return
         # Answers given while a chunk is handled leave together at its end, in this very turn.
         self._in_chunk = True
         chunks = self._chunks
@@ -133,15 +165,20 @@ class FrameStream(asyncio.Protocol, ABC):
 
     def _process(self) -> None:
         next_command, is_closing = self._parser.next_command, self._transport.is_closing
+        taken, taken_max = 0, sys.maxsize if self._share is None else self._share.left
         try:
             # A peer that does not read its answers is not asked for more work; but the dialling
             # side always takes the answers to its own requests.
             while not self._holds:
+                if taken == taken_max:
+                    self._put_off()
+                    return
                 command = next_command()
                 if command is None:
                     if self._reserved or self._parser.begun_count != self._begun_count:
                         self._reserve_frame()
                     return
+                taken += 1
                 if command.flag & FLAG_RESPONSE:
                     self._take_response(command)
                 else:
@@ -151,6 +188,9 @@ class FrameStream(asyncio.Protocol, ABC):
         except FrameError as e:
             log.warning("closing the connection of %s: %s", self.peer_name, e)
             self.abort(str(e))
+        finally:
+            if self._share is not None:
+                self._share.took(taken)
 
     def _reserve_frame(self) -> None:
         """Sees to it that a large frame has room before the rest of it is read."""
@@ -179,7 +219,7 @@ class FrameStream(asyncio.Protocol, ABC):
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        if not self._holds and not self.is_closing:
+        if not self._holds and not self._is_put_off and not self.is_closing:
             self._take_chunk()
 
     def pause_writing(self) -> None:
@@ -222,9 +262,12 @@ class FrameStream(asyncio.Protocol, ABC):
             self._closed.set_result(None)
 
     def eof_received(self) -> bool:
-        """The peer is done: close."""
-        self.close("closed by the peer")
-        return False
+        """The peer is done: close, after what it has sent before."""
+        if self._is_put_off:
+            self._ends_when_taken = True
+        else:
+            self.close("closed by the peer")
+        return self._ends_when_taken
 
     # -- bytes out, and the end ---------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from pocketmq.transport.limits import Limits
 from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -39,6 +40,9 @@ class Server:
         watch: told of each request.
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
+
+    Attributes:
+        share: how much is taken in one turn of the loop, of connections made from now on.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Server:
         self._connections_max = connections_max
         self._budget = budget or FrameBudget(clock)
         self._slow_readers = SlowReaders(clock) if slow_readers is None else slow_readers
+        self.share = TurnShare()
         self._pause_size = self._limits.write_pause_size
         self._tuned_for = 0
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
@@ -101,6 +106,7 @@ class Server:
             watch=self._watch,
             budget=self._budget,
             slow_readers=self._slow_readers,
+            share=self.share,
         )
 
     def _opened(self, connection: Connection) -> None:
