@@ -43,9 +43,15 @@ BUSY_PAUSES = 24
 """Pauses of a slice's length after each slice while messages come in, or go out by bulk pulls: 4 %
 of the time."""
 
+BUSY_S = 0.1
+"""So long after it work counts as going on: a large request comes in over several turns."""
+
 BEHIND_PAUSES = 3
-BEHIND_SIZE_MAX = 64 * 1024 * 1024
-"""With more bytes than this left behind the pauses are shorter."""
+BEHIND_SIZE_MAX = 1024 * 1024 * 1024
+"""With more bytes than this left behind the pauses are shorter.
+
+A bulk write of millions of rows is indexed when it is over: meanwhile it would take a quarter of
+the broker's time. Searches scan as much at the worst."""
 
 KEY_FILES_MAX = 4096
 """Key files whose runs are remembered."""
@@ -72,6 +78,7 @@ class KeyIndex:
         self._failing: set[tuple[str, int]] = set()
         self._key_files: OrderedDict[tuple[int, int], KeyFile] = OrderedDict()
         self._caught_up_size = self._work_count = 0
+        self._busy_until_s = 0.0
 
     def want(self, queue_log: QueueLog) -> None:
         """Notes that a log has more on the disk."""
@@ -229,12 +236,14 @@ class KeyIndex:
         """Lets the others have their turn, after a slice that began at a time."""
         store = self._store
         pauses = 0
-        put_count = store.puts.total.messages
-        if put_count + store.bulk_reads != self._work_count:
-            self._work_count = put_count + store.bulk_reads
+        now_s = self._clock.monotonic()
+        work_count = store.puts.total.messages + store.bulk_reads
+        if work_count != self._work_count:
+            self._work_count, self._busy_until_s = work_count, now_s + BUSY_S
+        if now_s < self._busy_until_s:
             is_behind = store.puts.total.size - self._caught_up_size > BEHIND_SIZE_MAX
             pauses = BEHIND_PAUSES if is_behind else BUSY_PAUSES
-        await self._clock.sleep((self._clock.monotonic() - started) * pauses)
+        await self._clock.sleep((now_s - started) * pauses)
 
 
 def _items_of(data: bytes, entries: bytes, offset: int) -> list[int]:
