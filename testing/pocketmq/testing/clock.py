@@ -38,6 +38,10 @@ class VirtualClock:
         """Seconds since the clock was made."""
         return self._elapsed_s
 
+    def stopwatch(self) -> float:
+        """The same."""
+        return self.monotonic()
+
     async def sleep(self, seconds: float) -> None:
         """Returns when the clock was advanced by so many seconds."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

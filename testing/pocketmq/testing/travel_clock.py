@@ -91,6 +91,10 @@ class TravelClock:
         self.looks += 1
         return self._now_us() / US
 
+    def stopwatch(self) -> float:
+        """Seconds of the machine."""
+        return self.machine.stopwatch()
+
     async def sleep(self, seconds: float) -> None:
         """Returns when so many seconds have passed, or were jumped over."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -29,6 +29,13 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
 
+    def stopwatch(self) -> float:
+        """The same for measuring how long something took, which nothing waits for.
+
+        Who looks at the time for more than that is taken for busy by clocks that jump when nobody
+        is (`pocketmq.testing.travel_clock`).
+        """
+
     async def sleep(self, seconds: float) -> None:
         """Returns when so many seconds have passed."""
 
@@ -52,6 +59,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     monotonic = staticmethod(time.monotonic)
+    stopwatch = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         """Returns when so many seconds have passed."""

@@ -52,7 +52,7 @@ class LoopWatch:
         self._told: int | None = None  # before it
         self._timer: Timer | None = None
         self._due_s = self._cpu_at_s = 0.0
-        self._quiet_until_s = clock.monotonic()
+        self._quiet_until_s = clock.stopwatch()
         self._untold = 0
 
     def began(self, code: int) -> None:
@@ -106,11 +106,11 @@ class LoopWatch:
 
     @contextmanager
     def _measured(self, name: str) -> Iterator[None]:
-        begun_s, cpu_s = self._clock.monotonic(), self._cpu_s()
+        begun_s, cpu_s = self._clock.stopwatch(), self._cpu_s()
         try:
             yield
         finally:
-            now_s = self._clock.monotonic()
+            now_s = self._clock.stopwatch()
             self._took(now_s, now_s - begun_s, cpu_s, name)
 
     def close(self) -> None:
@@ -119,12 +119,12 @@ class LoopWatch:
             self._timer.cancel()
 
     def _arm(self) -> None:
-        self._due_s = self._clock.monotonic() + TICK_S
+        self._due_s = self._clock.stopwatch() + TICK_S
         self._cpu_at_s = self._cpu_s()
         self._timer = self._clock.call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:
-        now_s = self._clock.monotonic()
+        now_s = self._clock.stopwatch()
         what = self._last if self._last is not None else self._told
         self._took(now_s, now_s - self._due_s, self._cpu_at_s, f"request {what}")
         self._timer = None
