@@ -91,6 +91,19 @@ async def test_a_retry_topic_that_no_name_server_knows_yet_has_one_queue(cluster
     assert found.ring.queues == (MessageQueue("%RETRY%billing", "a", 0),)
 
 
+@pytest.mark.parametrize("use", ["publish_route", "subscribe"])
+async def test_a_refresh_in_between_forgets_no_broker_that_is_about_to_be_used(
+    cluster: Cluster, use: str
+) -> None:
+    broker = await cluster.add_broker("a")
+    client = await started(cluster)
+    cluster.topic("New", "a")
+    # As early as a refresh can end: the answer came, and who asked has not gone on yet.
+    client.routes._on_brokers = client.routes._forget_lost_brokers
+    await done(getattr(client.routes, use)("New"))
+    assert client.routes.master_address("a") == broker.address
+
+
 async def test_the_real_route_replaces_the_default_one(cluster: Cluster) -> None:
     await cluster.add_broker("a")
     client = await started(cluster)
