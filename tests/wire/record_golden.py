@@ -45,7 +45,7 @@ from interop.java_probe import build_probe
 from wire.frame_log import Exchange, Frame, FrameLog
 
 OUTPUT = Path(__file__).parent / "golden" / "frames.json"
-SIZE_MAX = 250_000
+SIZE_MAX = 300_000
 BROKER_HOST = "127.0.0.2"
 TOPIC = "GoldenTopic"
 TRANSACTION_TOPIC = "GoldenTransactions"

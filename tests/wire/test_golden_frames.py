@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wire.record_golden import CASES
 
 from pocketmq.protocol import frames
 from pocketmq.protocol import properties as props
@@ -293,3 +294,10 @@ def test_the_recording_has_both_codecs_and_all_kinds() -> None:
         "broker-namesrv",
     }
     assert len({frame["name"] for frame in FRAMES}) == len(FRAMES)
+
+
+def test_every_case_of_the_recorder_is_there() -> None:
+    recorded = {frame["name"] for frame in FRAMES if frame["direction"] == "request"}
+    assert recorded == {
+        f"{codec.lower()}/{case.name}/request" for codec in CODECS for case in CASES
+    }
