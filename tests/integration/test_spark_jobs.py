@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from integration.spark_parts import Rows, read, write
@@ -26,7 +27,7 @@ from pocketmq.spark import (
     export,
     ingest,
 )
-from pocketmq.spark.jobs import landing
+from pocketmq.spark.jobs import file_portions, landing
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.landing import LandingRun, day_column
 from pocketmq.spark.jobs.ledger import LedgerFile
@@ -228,7 +229,9 @@ def test_an_archive_takes_what_is_old_and_tells_what_was_lost(
     assert archive(whole, spark).rows == 0
     assert values(spark, target) == list(range(200))
     with pytest.raises(OptionError, match="the margin is longer than broker-"):
-        archive(ArchiveOptions("Old", str(target), spark_namesrv, margin_ms=73 * hour_ms), spark)
+        archive(
+            ArchiveOptions("Old", str(target), namesrv=spark_namesrv, margin_ms=73 * hour_ms), spark
+        )
     with pytest.raises(MissingTopicError):
         archive(ArchiveOptions("Older", str(target), namesrv=spark_namesrv), spark)
 
@@ -255,6 +258,22 @@ def test_an_ingest_with_a_checkpoint_loads_each_file_once(
     again = ingest(options, spark)
     assert (again.rows, again.files_done) == (0, 2)
 
+    # Files without rows are loaded, and named. Names may have characters of patterns.
+    (source / "none [1]*.json").touch()
+    (source / "none at all.json").touch()
+    empty = ingest(options, spark)
+    assert (empty.rows, empty.files_loaded, empty.exit_code) == (0, 2, 0)
+    names = [unquote(Path(uri).name) for uri in empty.files_without_rows]
+    assert sorted(names) == ["none [1]*.json", "none at all.json"]
+
+    # Rows that go by another name than their file is listed by: it is not booked as loaded.
+    file("late [2].json", 7)
+    monkeypatch.setattr(file_portions, "LOCAL_ROOT", "^nowhere:/")
+    with pytest.raises(JobError, match="it has rows, but Spark gave none of them under this name"):
+        ingest(options, spark)
+    monkeypatch.undo()
+    assert ingest(options, spark).rows == 1
+
     # The portion is stored, but the run ends before that is booked.
     file("c.json", 4, 5)
     save, calls = LedgerFile.save, []
@@ -272,7 +291,7 @@ def test_an_ingest_with_a_checkpoint_loads_each_file_once(
     file("d.json", 6)
     ingest(options, spark)
     rows: Rows = read(spark, spark_namesrv, "ByFiles", dropRepeats="true").collect()
-    assert sorted(json.loads(r.value)["id"] for r in rows) == [1, 2, 3, 4, 5, 6]
+    assert sorted(json.loads(r.value)["id"] for r in rows) == [1, 2, 3, 4, 5, 6, 7]
 
     file("b.json", 3, 33)
     with pytest.raises(OptionError, match=r"b\.json has changed since it was loaded"):

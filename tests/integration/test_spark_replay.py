@@ -20,7 +20,7 @@ from pocketmq.spark import (
     export,
     replay,
 )
-from pocketmq.spark.jobs.replay import _Replay
+from pocketmq.spark.jobs.replay_sending import ReplaySending
 
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")
@@ -40,17 +40,13 @@ def dead_letters(spark: Any, namesrv: str, origin: str, count: int, start: int =
             producer.send(message)
 
 
-def sent(spark: Any, namesrv: str, topic: str) -> Rows:
-    rows: Rows = read(spark, namesrv, topic).collect()
+def sent(spark: Any, namesrv: str, topic: str, **options: str) -> Rows:
+    rows: Rows = read(spark, namesrv, topic, **options).collect()
     return sorted(rows, key=lambda row: (row.brokerName, row.queueId, row.queueOffset))
 
 
 def numbers_of(rows: Rows) -> list[int]:
     return sorted(int(row.value) for row in rows)
-
-
-class PowerCut(Exception):
-    pass
 
 
 def test_dead_letters_go_back_once_edited_and_by_a_filter(
@@ -69,24 +65,31 @@ def test_dead_letters_go_back_once_edited_and_by_a_filter(
     assert dry.samples[0]["topic"] == origin
     assert sent(spark, namesrv, origin) == []
 
-    # The run is cut off in the second slice, after one of its two writes.
-    written: list[str] = []
-    write_part = _Replay._write
+    # The run fails in the second slice, in the middle of one of its two writes.
+    written: list[int] = []
+    write_part = ReplaySending._write
 
-    def dies(self: Any, rows: Any, topic: str, *, has_key: bool) -> None:
+    def dies(self: Any, rows: Any, number: int, *, is_keyed: bool) -> None:
+        written.append(number)
         if len(written) == 3:
-            raise PowerCut
-        written.append(topic)
-        write_part(self, rows, topic, has_key=has_key)
+            nothing = sf.lit(None).cast("string")
+            wrong = rows.limit(1).withColumns(
+                {"value": nothing.cast("binary"), "shardingKey": nothing}
+            )
+            rows = rows.union(wrong)
+        write_part(self, rows, number, is_keyed=is_keyed)
 
-    monkeypatch.setattr(_Replay, "_write", dies)
-    with pytest.raises(PowerCut):
+    monkeypatch.setattr(ReplaySending, "_write", dies)
+    with pytest.raises(JobError, match="its value is null"):
         replay(options, spark)
     monkeypatch.undo()
-    assert 25 < len(sent(spark, namesrv, origin)) < 50
+    once: dict[str, str] = {"dropRepeats": "true"}
+    assert len(sent(spark, namesrv, origin, **once)) == 20, "the second slice is not committed"
+    assert 20 < len(sent(spark, namesrv, origin)) <= 40
     replay(options, spark)
     rows = sent(spark, namesrv, origin)
     assert numbers_of(rows) == list(range(60)), "each once"
+    assert numbers_of(sent(spark, namesrv, origin, **once)) == list(range(60)), "each counts once"
     for row in rows:
         assert row["keys"] == f"k{int(row.value)}"
         assert row.reconsumeTimes == 0

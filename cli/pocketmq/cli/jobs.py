@@ -14,14 +14,26 @@ from pocketmq.cli.options import (
     time_ms,
 )
 from pocketmq.cli.output import Format, note, print_json, print_rows
+from pocketmq.cli.signals import interruptible
 
 if TYPE_CHECKING:
     from pocketmq.spark.jobs.ingest import IngestReport
     from pocketmq.spark.jobs.reports import RangeReport
 
 SLICE_ROWS_DEFAULT = 10_000_000
+GOES_ON = "the same command again goes on where this one stopped"
+STAYS = "what was sent stays in the topic, and another run sends it again; see --checkpoint"
+
 ReaderOptions = Annotated[
     list[str] | None, typer.Option("--read", help="name=value for Spark's reader; repeatable.")
+]
+MessageReaderOptions = Annotated[
+    list[str] | None,
+    typer.Option("--read", help="name=value, an option of a read as dropRepeats; repeatable."),
+]
+WriterOptions = Annotated[
+    list[str] | None,
+    typer.Option("--write", help="name=value, an option of a write as batchBytes; repeatable."),
 ]
 CoresOption = Annotated[
     int | None, typer.Option(help="Cores of the local Spark session; all by default.")
@@ -57,6 +69,7 @@ def ingest(
         str | None, typer.Option("--format", help="parquet, csv, json or orc; by the suffix.")
     ] = None,
     read: ReaderOptions = None,
+    write: WriterOptions = None,
     queues: Annotated[
         int, typer.Option(help="Queues on each broker if the topic is new; 0: it must exist.")
     ] = 16,
@@ -73,24 +86,25 @@ def ingest(
     from pocketmq.spark.jobs.ingest import IngestOptions
     from pocketmq.spark.jobs.ingest import ingest as run_job
 
-    report = run_job(
-        IngestOptions(
-            source,
-            topic,
-            namesrv=namesrv,
-            key=key,
-            tag=tag,
-            sharding_key=sharding_key,
-            value=value,
-            format=format_,
-            reader_options=name_value_pairs("--read", read),
-            create_topic_queues=queues,
-            checkpoint=checkpoint,
-            dry_run=dry_run,
-            cores=cores,
-            progress=progress,
-        )
+    options = IngestOptions(
+        source,
+        topic,
+        namesrv=namesrv,
+        key=key,
+        tag=tag,
+        sharding_key=sharding_key,
+        value=value,
+        format=format_,
+        reader_options=name_value_pairs("--read", read),
+        writer_options=name_value_pairs("--write", write),
+        create_topic_queues=queues,
+        checkpoint=checkpoint,
+        dry_run=dry_run,
+        cores=cores,
+        progress=progress,
     )
+    with interruptible(STAYS if checkpoint is None else GOES_ON):
+        report = run_job(options)
     _print_report(report, output)
 
 
@@ -98,11 +112,9 @@ def _print_report(report: IngestReport, output: Format) -> None:
     if output is Format.JSON:
         print_json(report.document())
         return
-    if report.is_dry:
-        note(str(report))
-        return
     rows = [{"queue": queue, "rows": rows} for queue, rows in sorted(report.rows_by_queue.items())]
-    print_rows(rows, ("queue", "rows"), output)
+    if rows:
+        print_rows(rows, ("queue", "rows"), output)
     note(str(report))
 
 
@@ -125,7 +137,7 @@ def export(
     ] = "latest",
     text: Annotated[bool, typer.Option("--text", help="Write bodies as UTF-8 text.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the directory.")] = False,
-    read: ReaderOptions = None,
+    read: MessageReaderOptions = None,
     slice_rows: SliceOption = SLICE_ROWS_DEFAULT,
     dry_run: DryRunOption = False,
     cores: CoresOption = None,
@@ -137,26 +149,26 @@ def export(
     from pocketmq.spark.jobs.export import ExportOptions
     from pocketmq.spark.jobs.export import export as run_job
 
-    report = run_job(
-        ExportOptions(
-            topic,
-            to,
-            namesrv=namesrv,
-            format=format_,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            since_ms=None if since is None else time_ms("--since", since),
-            until_ms=None if until is None else time_ms("--until", until),
-            timezone=timezone,
-            value_as_text=text,
-            overwrite=overwrite,
-            reader_options=name_value_pairs("--read", read),
-            slice_rows=slice_rows,
-            dry_run=dry_run,
-            cores=cores,
-            progress=progress,
-        )
+    options = ExportOptions(
+        topic,
+        to,
+        namesrv=namesrv,
+        format=format_,
+        starting_offsets=starting_offsets,
+        ending_offsets=ending_offsets,
+        since_ms=None if since is None else time_ms("--since", since),
+        until_ms=None if until is None else time_ms("--until", until),
+        timezone=timezone,
+        value_as_text=text,
+        overwrite=overwrite,
+        reader_options=name_value_pairs("--read", read),
+        slice_rows=slice_rows,
+        dry_run=dry_run,
+        cores=cores,
+        progress=progress,
     )
+    with interruptible(GOES_ON):
+        report = run_job(options)
     _print_ranges(report, output)
 
 
@@ -167,6 +179,7 @@ def archive(
         str, typer.Option(help="How long before its end a message is archived, as 24h; see -h.")
     ] = "24h",
     timezone: TimezoneOption = "UTC",
+    read: MessageReaderOptions = None,
     slice_rows: SliceOption = SLICE_ROWS_DEFAULT,
     dry_run: DryRunOption = False,
     cores: CoresOption = None,
@@ -182,19 +195,20 @@ def archive(
     from pocketmq.spark.jobs.archive import ArchiveOptions
     from pocketmq.spark.jobs.archive import archive as run_job
 
-    report = run_job(
-        ArchiveOptions(
-            topics,
-            to,
-            namesrv=namesrv,
-            margin_ms=duration_ms("--margin", margin),
-            timezone=timezone,
-            slice_rows=slice_rows,
-            dry_run=dry_run,
-            cores=cores,
-            progress=progress,
-        )
+    options = ArchiveOptions(
+        topics,
+        to,
+        namesrv=namesrv,
+        margin_ms=duration_ms("--margin", margin),
+        timezone=timezone,
+        reader_options=name_value_pairs("--read", read),
+        slice_rows=slice_rows,
+        dry_run=dry_run,
+        cores=cores,
+        progress=progress,
     )
+    with interruptible(GOES_ON):
+        report = run_job(options)
     _print_ranges(report, output)
 
 

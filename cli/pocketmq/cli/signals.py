@@ -6,14 +6,32 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from typing import TypeVar
 
 import typer
 
-from pocketmq.cli.output import EXIT_FAILED, note
+from pocketmq.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, note
 
 T = TypeVar("T")
+
+
+@contextmanager
+def interruptible(going_on: str) -> Iterator[None]:
+    """Makes of Ctrl-C, where no event loop waits for it, one line and an exit code.
+
+    Args:
+        going_on: how to go on.
+
+    Raises:
+        typer.Exit: it was pressed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"interrupted: {going_on}")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def stop_event(*, on_stdin_end: bool = False) -> asyncio.Event:

@@ -10,6 +10,7 @@ import typer
 
 from pocketmq.cli.options import name_value_pairs, time_ms
 from pocketmq.cli.output import Format, note, print_json, print_rows
+from pocketmq.cli.signals import interruptible
 from pocketmq.protocol.errors import UsageError
 
 PANEL = "Of a topic or directory (Spark)"
@@ -47,6 +48,22 @@ CheckpointOption = Annotated[
 ]
 RestartOption = Annotated[
     bool, typer.Option("--restart", rich_help_panel=PANEL, help="Forget what was sent.")
+]
+ReplayReadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        rich_help_panel=PANEL,
+        help="name=value, an option of a topic's read as dropRepeats; repeatable.",
+    ),
+]
+ReplayWriteOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--write",
+        rich_help_panel=PANEL,
+        help="name=value, an option of the write as createTopicQueues; repeatable.",
+    ),
 ]
 ReplayDryRunOption = Annotated[
     bool,
@@ -97,28 +114,33 @@ def replay_by_spark(
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
 
     since, until = options["--since"], options["--until"]
-    report = replay(
-        ReplayOptions(
-            source,
-            topic,
-            namesrv=namesrv,
-            to_namesrv=options["--to-namesrv"],
-            where=options["--where"],
-            columns=name_value_pairs("--set", options["--set"]),
-            rate=options["--rate"],
-            since_ms=None if since is None else time_ms("--since", since),
-            until_ms=None if until is None else time_ms("--until", until),
-            checkpoint=options["--checkpoint"],
-            restart=options["--restart"],
-            dry_run=options["--dry-run"],
-            cores=options["--cores"],
-            progress=progress,
-        )
+    given = ReplayOptions(
+        source,
+        topic,
+        namesrv=namesrv,
+        to_namesrv=options["--to-namesrv"],
+        where=options["--where"],
+        columns=name_value_pairs("--set", options["--set"]),
+        rate=options["--rate"],
+        since_ms=None if since is None else time_ms("--since", since),
+        until_ms=None if until is None else time_ms("--until", until),
+        checkpoint=options["--checkpoint"],
+        restart=options["--restart"],
+        reader_options=name_value_pairs("--read", options["--read"]),
+        writer_options=name_value_pairs("--write", options["--write"]),
+        dry_run=options["--dry-run"],
+        cores=options["--cores"],
+        progress=progress,
     )
+    with interruptible("the same command again goes on where this one stopped"):
+        report = replay(given)
     if output is Format.JSON:
         print_json(report.document())
-        return
-    print_rows(report.route_rows(), ("from", "to", "messages"), output)
-    if report.samples:
-        print_rows(report.samples, tuple(report.samples[0]), output, title="for example")
-    note(str(report))
+    else:
+        if routes := report.route_rows():
+            print_rows(routes, ("from", "to", "messages"), output)
+        if report.samples:
+            print_rows(report.samples, tuple(report.samples[0]), output, title="for example")
+        note(str(report))
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

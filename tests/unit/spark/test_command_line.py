@@ -34,18 +34,20 @@ def test_options_results_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> N
     words = ["--since", "2026-01-01T00:00:00Z", "--set", "value=a=b", "--dry-run", "-o", "json"]
     assert parser.run(words, job) == 0
     assert seen["since_ms"] == 1_767_225_600_000
-    assert seen["columns"] == [("value", "a=b")]
+    assert seen["columns"] == {"value": "a=b"}
     assert seen["dry_run"] is True
     document = json.loads(capsys.readouterr().out)
     assert document["rows"] == 10
     assert document["queues"][0]["messages"] == 10
 
-    def failing(error: Exception) -> int:
+    def failing(error: BaseException) -> int:
         def fail(_: dict[str, Any]) -> RangeReport:
             raise error
 
         return parser.run([], fail)
 
+    assert failing(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == "interrupted\n"
     assert failing(OptionError("wrong words")) == 2
     assert failing(JobError("it", "no disk")) == 1
     assert capsys.readouterr().err == "error: wrong words\nerror: it failed: no disk\n"
@@ -79,3 +81,22 @@ def test_reports_in_one_line() -> None:
     )
     assert str(sent) == "3 of 4 messages sent in 1.0 s, 3 a second"
     assert sent.document()["routes"] == [{"from": "%DLQ%g", "to": "T", "messages": 3}]
+
+
+def test_a_replay_tells_what_was_gone() -> None:
+    given: dict[str, Any] = {
+        "source": "T",
+        "routes": (Route("T", "U", 5),),
+        "messages_read": 5,
+        "seconds": 1.0,
+    }
+    whole = ReplayReport(**given, checkpoint="c")
+    assert whole.exit_code == 0
+    holed = ReplayReport(**given, checkpoint="c", lost=(Range(QUEUE, 3, 5),))
+    assert holed.exit_code == 3
+    assert str(holed).startswith(str(whole))
+    assert str(holed).endswith(
+        "2 messages were gone before they could be read: T@broker-a:3 3 to 5"
+    )
+    lost = {"topic": "T", "broker": "broker-a", "queue": 3, "from": 3, "to": 5, "messages": 2}
+    assert holed.document()["lost"] == [lost]

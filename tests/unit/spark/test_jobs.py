@@ -46,6 +46,24 @@ def test_a_report_in_one_line() -> None:
     assert IngestReport("T", 0, 0.0, {}).rows_per_s == 0
 
 
+def test_files_without_rows_are_named() -> None:
+    empty = tuple(f"f{i}.csv" for i in range(12))
+    text = str(IngestReport("T", 0, 1.0, {}, files_loaded=12, files_without_rows=empty))
+    assert text.startswith(
+        "nothing was loaded: the source has no rows; 12 of 12 files have no rows"
+    )
+    assert text.endswith("f8.csv, f9.csv and 2 more")
+    one = IngestReport(
+        "T", 3, 1.0, {"a:0": 3}, files_done=5, files_loaded=2, files_without_rows=("x",)
+    )
+    assert str(one).endswith("all in 1 queue; 1 of 2 files have no rows: x")
+    assert one.document()["filesWithoutRows"] == ["x"]
+    assert (
+        str(IngestReport("T", 0, 0.0, {}, files_done=5))
+        == "nothing new: 5 files were loaded before"
+    )
+
+
 def test_options_are_checked_before_spark_is_started() -> None:
     with pytest.raises(OptionError, match="illegal"):
         ingest(IngestOptions("rows.csv", "no topic", namesrv="a:9876"))

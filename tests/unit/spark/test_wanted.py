@@ -14,6 +14,7 @@ from pocketmq.spark.jobs.wanted import (
     check_order,
     chosen,
     from_the_first,
+    gone,
     not_done,
 )
 from pocketmq.spark.offsets import Range
@@ -51,6 +52,22 @@ def test_what_retention_took_between_two_runs_is_told_once() -> None:
         [Range(B, 2, 6)],
         lost_of_new,
     )
+
+
+def test_what_is_gone_of_some_ranges() -> None:
+    ends = {A: (10, 20), B: (0, 5)}
+    assert gone([Range(A, 4, 15), Range(B, 0, 5), Range(A, 2, 6)], ends) == [
+        Range(A, 4, 10),
+        Range(A, 2, 6),
+    ]
+    assert gone([Range(A, 10, 15)], ends) == []
+
+
+def test_what_was_lost_is_untold_until_a_run_has_told_it() -> None:
+    ledger = Ledger(job="archive", settings={}, lost=Spans([Range(A, 0, 2)]).table())
+    ledger.book_lost([Range(A, 2, 4), Range(B, 1, 3)])
+    assert list(Spans.of(ledger.lost)) == [Range(A, 0, 4), Range(B, 1, 3)]
+    assert list(Spans.of(ledger.untold)) == [Range(A, 2, 4), Range(B, 1, 3)]
 
 
 def test_a_queue_that_lost_everything() -> None:

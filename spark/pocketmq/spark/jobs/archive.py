@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pocketmq.client.instance import ClientInstance
@@ -16,8 +16,9 @@ from pocketmq.protocol.requests.topics import BrokerConfigRequest
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.command_line import JobParser
+from pocketmq.spark.jobs.job_options import LandingOptions
 from pocketmq.spark.jobs.land import land, read_settings
-from pocketmq.spark.jobs.landing import SLICE_ROWS, Landing
+from pocketmq.spark.jobs.landing import Landing
 from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.jobs.wanted import Look
 from pocketmq.spark.options import ReadOptions, read_options
@@ -37,33 +38,19 @@ RESERVED = "fileReservedTime"
 
 
 @dataclass(frozen=True)
-class ArchiveOptions:
+class ArchiveOptions(LandingOptions):
     """What is archived, and where.
 
     Attributes:
         topics: one topic, or several separated by commas.
         to_dir: the archive, the same in each run.
-        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         margin_ms: how long before retention may delete a message it is archived. Run the job more
             often than this.
-        timezone: whose days the directories are of.
-        reader_options: further options of the data source.
-        slice_rows: messages that a run which is cut off has to write again, at the most.
-        dry_run: only say what would be written.
-        cores: of a local session; all by default.
-        progress: show a bar on standard error.
     """
 
     topics: str
     to_dir: str
-    namesrv: str | None = None
     margin_ms: int = MARGIN_MS
-    timezone: str = "UTC"
-    reader_options: Mapping[str, str] = field(default_factory=dict)
-    slice_rows: int = SLICE_ROWS
-    dry_run: bool = False
-    cores: int | None = None
-    progress: bool = True
 
 
 def archive(options: ArchiveOptions, spark: SparkSession | None = None) -> RangeReport:
@@ -152,8 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("topics", help="one topic, or several with commas")
     parser.add_argument("--to", dest="to_dir", required=True, help="the archive's directory")
     parser.add_argument("--margin-hours", type=float, default=MARGIN_MS / HOUR_MS)
-    parser.add_argument("--timezone", default="UTC", help="whose days; default UTC")
-    parser.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
+    parser.add_landing()
 
     def job(given: dict[str, object]) -> RangeReport:
         margin_ms = round(float(str(given.pop("margin_hours"))) * HOUR_MS)

@@ -10,8 +10,11 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from pocketmq.protocol.errors import PocketMQError, UsageError
+from pocketmq.spark.jobs.landing import SLICE_ROWS
 
-EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+PAIRS = ("columns", "reader_options", "writer_options")
+"""Options of the form name=value, gathered into one mapping each."""
 
 
 class Report(Protocol):
@@ -55,6 +58,16 @@ class JobParser(ArgumentParser):
             option, dest=dest, action="append", default=[], type=_pair, help=help_text
         )
 
+    def add_landing(self) -> None:
+        """Options of the jobs that write messages to files."""
+        self.add_argument("--timezone", default="UTC", help="whose days; default UTC")
+        self.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
+        self.add_further("--read", "reader_options", "read")
+
+    def add_further(self, option: str, dest: str, what: str) -> None:
+        """Further options of the data source, or of Spark's reader."""
+        self.add_pairs(option, dest, f"name=value, an option of the {what}; repeatable")
+
     def run(self, arguments: Sequence[str] | None, job: Callable[[dict[str, Any]], Report]) -> int:
         """Runs a job on the command's words; returns the exit code.
 
@@ -64,11 +77,15 @@ class JobParser(ArgumentParser):
         """
         given = vars(self.parse_args(arguments))
         output = given.pop("output")
+        given |= {name: dict(given[name]) for name in PAIRS if name in given}
         try:
             report = job({**given, "progress": sys.stderr.isatty()})
         except PocketMQError as e:
             sys.stderr.write(f"error: {e}\n")
             return EXIT_USAGE if isinstance(e, UsageError) else EXIT_FAILED
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted\n")
+            return EXIT_INTERRUPTED
         text = json.dumps(report.document()) if output == "json" else str(report)
         sys.stdout.write(f"{text}\n")
         return report.exit_code

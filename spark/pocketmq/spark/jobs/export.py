@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.command_line import JobParser
+from pocketmq.spark.jobs.job_options import LandingOptions
 from pocketmq.spark.jobs.land import land, read_settings
-from pocketmq.spark.jobs.landing import SLICE_ROWS, Landing
+from pocketmq.spark.jobs.landing import Landing
 from pocketmq.spark.jobs.ledger import Ledger
 from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.jobs.wanted import Look, Wanted
@@ -29,44 +30,30 @@ JOB = "export"
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(LandingOptions):
     """What is written, and where.
 
     Attributes:
         topic: one topic, or several separated by commas.
         to_dir: a directory that does not exist yet, or one of an earlier export of the same
             topics, to which what is new is added.
-        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         format: parquet, json, csv or orc.
         starting_offsets, ending_offsets: see the options of a read.
         since_ms, until_ms: messages stored at this time or later, and before that one, in
             milliseconds since the epoch.
-        timezone: whose days the directories are of.
         value_as_text: write values as UTF-8 text; always so in csv and json.
         overwrite: replace what is in the directory.
-        reader_options: further options of the data source.
-        slice_rows: messages that a run which is cut off has to write again, at the most.
-        dry_run: only say what would be written.
-        cores: of a local session; all by default.
-        progress: show a bar on standard error.
     """
 
     topic: str
     to_dir: str
-    namesrv: str | None = None
     format: str = "parquet"
     starting_offsets: str = "earliest"
     ending_offsets: str = "latest"
     since_ms: int | None = None
     until_ms: int | None = None
-    timezone: str = "UTC"
     value_as_text: bool = False
     overwrite: bool = False
-    reader_options: Mapping[str, str] = field(default_factory=dict)
-    slice_rows: int = SLICE_ROWS
-    dry_run: bool = False
-    cores: int | None = None
-    progress: bool = True
 
 
 def export(options: ExportOptions, spark: SparkSession | None = None) -> RangeReport:
@@ -139,10 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ending-offsets", default="latest")
     parser.add_instant("--since", "messages stored at this time or later")
     parser.add_instant("--until", "messages stored before this time")
-    parser.add_argument("--timezone", default="UTC", help="whose days; default UTC")
     parser.add_argument("--text", dest="value_as_text", action="store_true", help="values as text")
     parser.add_argument("--overwrite", action="store_true", help="replace the directory")
-    parser.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
+    parser.add_landing()
     return parser.run(arguments, lambda given: export(ExportOptions(**given)))
 
 

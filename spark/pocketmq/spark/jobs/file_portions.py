@@ -2,6 +2,9 @@
 
 A portion is one marked write, whose writer has the same id in each attempt: when a run was cut off,
 the portion is loaded again, and readers with dropRepeats take what was committed first.
+
+A file is booked as loaded only if rows of it were seen on their way, or if it has none, which is
+looked up by reading it alone.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pocketmq.spark.errors import OptionError
+from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.files import Source
 from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 JOB = "ingest"
 FOLDER = "_pocketmq"
@@ -42,10 +46,12 @@ class Portion(NamedTuple):
     Attributes:
         rows: theirs.
         writer_id: the same whenever these files are loaded by this checkpoint.
+        seen: the paths of the files whose rows have passed, once the rows are written.
     """
 
     rows: DataFrame
     writer_id: str
+    seen: Observation
 
 
 class FilePortions:
@@ -54,7 +60,7 @@ class FilePortions:
     Args:
         spark: the session.
         checkpoint: a directory that says what was loaded.
-        rows: of all files.
+        source: all files.
         settings: what must be the same in each run.
         portion_bytes: of files that are loaded together.
     """
@@ -63,19 +69,21 @@ class FilePortions:
         self,
         spark: SparkSession,
         checkpoint: str,
-        rows: DataFrame,
+        source: Source,
         settings: dict[str, str],
         portion_bytes: int = PORTION_BYTES,
     ) -> None:
-        self._rows, self._portion_bytes = rows, portion_bytes
+        self._spark, self._source, self._portion_bytes = spark, source, portion_bytes
         self._file = LedgerFile(Directory(spark, checkpoint), FOLDER)
         kept = self._file.load(JOB, settings)
-        self._ledger = kept or Ledger(job=JOB, settings=settings, id=secrets.token_hex(4))
+        self._ledger = kept or Ledger(job=JOB, settings=settings, id=secrets.token_hex(8))
         with job("listing the files"):
-            files = sorted(_state(spark, uri) for uri in rows.inputFiles())
+            files = sorted(_state(spark, uri) for uri in source.rows.inputFiles())
         self._check_unchanged(files)
         self._new = [f for f in files if f.uri not in self._ledger.files]
         self.files_done = len(files) - len(self._new)
+        self.files_loaded = 0
+        self.files_without_rows: list[str] = []
 
     @property
     def files_new(self) -> int:
@@ -87,14 +95,27 @@ class FilePortions:
         return self._of(self._new)
 
     def __iter__(self) -> Iterator[Portion]:
-        """The portions; each is booked as loaded when the next one is asked for."""
+        """The portions; each is booked as loaded when the next one is asked for.
+
+        Raises:
+            JobError: a file has rows, but none of them were among those of its portion.
+        """
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as sf
+
         for files in self._portions():
             number = self._ledger.slices + 1
             self._ledger.open_slice = OpenSlice(
                 number=number, ranges={}, files={f.uri: f.state for f in files}
             )
             self._file.save(self._ledger)
-            yield Portion(self._of(files), f"{self._ledger.id}-{number}")
+            seen = Observation()
+            rows = self._of(files).observe(
+                seen, sf.collect_set("_metadata.file_path").alias("paths")
+            )
+            yield Portion(rows, f"{self._ledger.id}-{number}", seen)
+            self._check_loaded(files, {_plain(path) for path in seen.get["paths"]})
+            self.files_loaded += len(files)
             self._ledger.finish_slice()
             self._file.save(self._ledger)
 
@@ -118,7 +139,21 @@ class FilePortions:
         from pyspark.sql import functions as sf
 
         path = sf.regexp_replace("_metadata.file_path", LOCAL_ROOT, "file:/")
-        return self._rows.where(path.isin([re.sub(LOCAL_ROOT, "file:/", f.uri) for f in files]))
+        return self._source.rows.where(path.isin([_plain(f.uri) for f in files]))
+
+    def _check_loaded(self, files: Sequence[InputFile], seen: set[str]) -> None:
+        for file in files:
+            if _plain(file.uri) in seen:
+                continue
+            with job(f"reading {file.uri}"):
+                has_rows = self._source.has_rows(_path(self._spark, file.uri).toString())
+            if has_rows:
+                raise JobError(
+                    f"loading {file.uri}",
+                    "it has rows, but Spark gave none of them under this name; it is not booked "
+                    "as loaded. Load it by itself, without a checkpoint",
+                )
+            self.files_without_rows.append(file.uri)
 
     def _check_unchanged(self, files: Sequence[InputFile]) -> None:
         part = self._ledger.open_slice
@@ -136,9 +171,17 @@ class FilePortions:
             )
 
 
-def _state(spark: SparkSession, uri: str) -> InputFile:
+def _plain(uri: str) -> str:
+    return re.sub(LOCAL_ROOT, "file:/", uri)
+
+
+def _path(spark: SparkSession, uri: str) -> Any:
     jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    return jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+
+
+def _state(spark: SparkSession, uri: str) -> InputFile:
+    path = _path(spark, uri)
     status = path.getFileSystem(spark._jsc.hadoopConfiguration()).getFileStatus(path)
     size = int(status.getLen())
     return InputFile(uri, size, f"{size} bytes of {status.getModificationTime()}")

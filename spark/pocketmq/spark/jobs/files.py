@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pocketmq.spark.errors import OptionError, nearest
 
@@ -22,6 +23,7 @@ FORMAT_BY_SUFFIX = {
     ".orc": "orc",
 }
 FORMATS = ("parquet", "csv", "json", "orc")
+_IN_PATTERNS = re.compile(r"[][{}*?,\\]")
 _PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 
 _DEFAULTS: dict[str, dict[str, str]] = {
@@ -32,10 +34,28 @@ _DEFAULTS: dict[str, dict[str, str]] = {
 
 
 class Source(NamedTuple):
-    """Rows, and whether they come straight from files, so that Spark knows their places there."""
+    """Rows, and where they come from.
+
+    Attributes:
+        rows: as Spark reads them.
+        is_file: whether they come straight from files, so that Spark knows their places there.
+        format: of the files; empty for a table.
+        settings: of the reader.
+    """
 
     rows: DataFrame
     is_file: bool
+    format: str = ""
+    settings: Mapping[str, str] = {}
+
+    def has_rows(self, path: str) -> bool:
+        """Whether a file has rows, read by itself.
+
+        Args:
+            path: of a single file; characters of patterns stand for themselves.
+        """
+        reader = self.rows.sparkSession.read.format(self.format).options(**self.settings)
+        return not reader.load(_IN_PATTERNS.sub(r"\\\g<0>", path)).isEmpty()
 
 
 def read_rows(
@@ -59,12 +79,21 @@ def read_rows(
     found = file_format or _format_of(source)
     if found not in FORMATS:
         raise OptionError(f"the format {found!r} is not known; {nearest(found, FORMATS)}")
-    if "://" not in source and not glob.glob(source):
+    if not _exists(spark, source):
         raise OptionError(f"there is no file {source!r}")
     settings = {**_DEFAULTS.get(found, {}), **options}
     if ".tsv" in Path(source).suffixes:
         settings.setdefault("sep", "\t")
-    return Source(spark.read.format(found).options(**settings).load(source), True)
+    rows = spark.read.format(found).options(**settings).load(source)
+    return Source(rows, True, found, settings)
+
+
+def _exists(spark: SparkSession, source: str) -> bool:
+    """Whether a path or pattern finds something in its file system, which need not be local."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(source)
+    found = path.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(path)
+    return bool(found)
 
 
 def _is_path(source: str) -> bool:

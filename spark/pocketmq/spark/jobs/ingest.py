@@ -20,6 +20,7 @@ from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.file_portions import FilePortions
 from pocketmq.spark.jobs.files import Source, read_rows
+from pocketmq.spark.jobs.job_options import JobOptions
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.options import write_options
 from pocketmq.spark.session import job_session
@@ -34,18 +35,20 @@ FORMAT = "pocketmq"
 CREATE_TOPIC_QUEUES = 16
 """Queues on each broker of a topic that does not exist yet."""
 
+NAMED_MAX = 10
+"""Files without rows that the closing line names; the JSON document names all."""
+
 PARTITIONS_PER_CORE = 2
 _ORDER = "__pocketmq_order_"
 
 
 @dataclass(frozen=True)
-class IngestOptions:
+class IngestOptions(JobOptions):
     """What is loaded, and how rows become messages.
 
     Attributes:
         source: a file, a directory, a pattern, or a table of Spark's catalog.
         topic: where the rows go.
-        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         key: column that becomes the messages' business key; a space in it separates keys.
         tag: column that becomes their tag.
         sharding_key: column whose equal values go to one queue, in the order of the input.
@@ -57,14 +60,10 @@ class IngestOptions:
         checkpoint: a directory that says which files were loaded: a second run takes only new
             ones. Rows are marked then, so that readers with dropRepeats take each once, whatever
             cut a run off. Without one every run loads everything.
-        dry_run: only say what would be loaded.
-        cores: of a local session; all by default.
-        progress: show a bar on standard error.
     """
 
     source: str
     topic: str
-    namesrv: str | None = None
     key: str | None = None
     tag: str | None = None
     sharding_key: str | None = None
@@ -74,9 +73,6 @@ class IngestOptions:
     writer_options: Mapping[str, str] = field(default_factory=dict)
     create_topic_queues: int = CREATE_TOPIC_QUEUES
     checkpoint: str | None = None
-    dry_run: bool = False
-    cores: int | None = None
-    progress: bool = True
 
 
 @dataclass(frozen=True)
@@ -91,6 +87,8 @@ class IngestReport:
         unconfirmed_rows: rows that are stored, but not yet flushed or replicated as the broker is
             configured.
         files_done: files that an earlier run had loaded, by the checkpoint.
+        files_loaded: files that this run has loaded, by the checkpoint.
+        files_without_rows: those of them that have no rows.
         is_dry: whether this is only what would be loaded.
     """
 
@@ -100,6 +98,8 @@ class IngestReport:
     rows_by_queue: Mapping[str, int]
     unconfirmed_rows: int = 0
     files_done: int = 0
+    files_loaded: int = 0
+    files_without_rows: tuple[str, ...] = ()
     is_dry: bool = False
 
     @property
@@ -124,17 +124,29 @@ class IngestReport:
             "rowsByQueue": dict(self.rows_by_queue),
             "unconfirmedRows": self.unconfirmed_rows,
             "filesDone": self.files_done,
+            "filesLoaded": self.files_loaded,
+            "filesWithoutRows": list(self.files_without_rows),
         }
 
     def __str__(self) -> str:
         if self.is_dry:
             return f"{self.rows:,} rows would be loaded into topic {self.topic}"
-        if self.files_done and not self.rows:
+        if self.files_done and not self.files_loaded:
             return f"nothing new: {self.files_done} files were loaded before"
-        text = (
-            f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s, "
-            f"{self.spread}"
-        )
+        if self.rows:
+            text = (
+                f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s, "
+                f"{self.spread}"
+            )
+        else:
+            text = "nothing was loaded: the source has no rows"
+        if self.files_without_rows:
+            named = ", ".join(self.files_without_rows[:NAMED_MAX])
+            more = len(self.files_without_rows) - NAMED_MAX
+            text += (
+                f"; {len(self.files_without_rows)} of {self.files_loaded} files have no rows: "
+                f"{named}{f' and {more} more' if more > 0 else ''}"
+            )
         if self.unconfirmed_rows:
             text += f"; {self.unconfirmed_rows:,} of them not confirmed by flush or replica"
         return text
@@ -187,7 +199,7 @@ def _run_by_files(
     if "writerId" in options.writer_options:
         raise OptionError("option 'writerId' is set by the checkpoint: leave it out")
     kept = {"source": options.source, "topic": options.topic}
-    portions = FilePortions(spark, options.checkpoint, found.rows, kept)
+    portions = FilePortions(spark, options.checkpoint, found, kept)
     if options.dry_run:
         rows = message_rows(Source(portions.new_rows(), True), options)
         return replace(_planned(rows, options, settings), files_done=portions.files_done)
@@ -209,6 +221,8 @@ def _run_by_files(
         dict(by_queue),
         unconfirmed,
         files_done=portions.files_done,
+        files_loaded=portions.files_loaded,
+        files_without_rows=tuple(portions.files_without_rows),
     )
 
 
@@ -340,6 +354,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", help="parquet, csv, json or orc; default: by suffix")
     parser.add_argument("--create-topic-queues", type=int, default=CREATE_TOPIC_QUEUES)
     parser.add_argument("--checkpoint", help="directory that says which files were loaded")
+    parser.add_further("--read", "reader_options", "reader of files")
+    parser.add_further("--write", "writer_options", "write")
     return parser.run(arguments, lambda given: ingest(IngestOptions(**given)))
 
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pocketmq.spark.errors import JobError, OptionError
+from pocketmq.client.instance import ClientInstance
+from pocketmq.spark.errors import JobError
 from pocketmq.spark.jobs import wanted
+from pocketmq.spark.jobs.job_options import refuse_own
 from pocketmq.spark.jobs.landing import Landing, LandingRun
 from pocketmq.spark.jobs.ledger import Ledger
 from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.jobs.spans import Spans
-from pocketmq.spark.jobs.wanted import Look, Wanted
+from pocketmq.spark.jobs.wanted import Look, QueueEnds, Wanted
+from pocketmq.spark.options import read_options
+from pocketmq.spark.topics import queue_ends, queues_to_read
 from pocketmq.transport.clock import SystemClock
+from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OWN_OPTIONS = {"startingoffsets", "endingoffsets", "subscribe", "topic"}
+_OWN_OPTIONS = {
+    *("startingoffsets", "endingoffsets", "startingtimestamp", "endingtimestamp"),
+    *("startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
+    *("subscribe", "topic", "subscribepattern", "assign"),
+}
 
 
 def read_settings(topic: str, namesrv: str | None, further: Mapping[str, str]) -> dict[str, str]:
@@ -26,9 +35,7 @@ def read_settings(topic: str, namesrv: str | None, further: Mapping[str, str]) -
     Raises:
         OptionError: offsets or topics are among the further options.
     """
-    for name in further:
-        if name.lower() in _OWN_OPTIONS:
-            raise OptionError(f"option {name!r} is set by the job: use its own options")
+    refuse_own(further, _OWN_OPTIONS)
     settings = {"subscribe": topic, **further}
     if namesrv is not None:
         settings["namesrvAddr"] = namesrv
@@ -67,7 +74,7 @@ def land(
     clock = SystemClock()
     started = clock.monotonic()
     reading = {k: v for k, v in settings.items() if k.lower() not in _OWN_OPTIONS}
-    landing_run = LandingRun(spark, landing, reading)
+    landing_run = LandingRun(spark, landing, reading, lambda: run(_ends(settings)))
     ledger = landing_run.open(overwrite=overwrite, dry_run=dry_run)
     wanted.check_not_made_anew(ledger, seen)
     found = choose(ledger)
@@ -76,22 +83,26 @@ def land(
         if any(least < following for least, following in seen.ends.values()):
             reason = "none of the messages that are there is in the range that is asked for"
         raise JobError(f"{landing.job} of {','.join(landing.topics)}", reason)
-    rows = 0
+    rows, ranges = 0, list(found.ranges)
+    ledger.book_lost(found.lost)
+    lost = list(Spans.of(ledger.untold))
     if not dry_run:
-        lost = Spans.of(ledger.lost)
-        for r in found.lost:
-            lost.add(r)
-        ledger.lost = lost.table()
-        rows = landing_run.write(
-            ledger, found.ranges, seen.ends, overwrite=overwrite, progress=progress
-        )
+        rows = landing_run.write(ledger, ranges, seen.ends, overwrite=overwrite, progress=progress)
+        lost = landing_run.tell_lost(ledger)
+        ranges = Spans(lost).missing_of(ranges)
     return RangeReport(
         job=landing.job,
         topic=",".join(landing.topics),
         to_dir=landing.to_dir,
         rows=rows,
         seconds=clock.monotonic() - started,
-        ranges=tuple(found.ranges),
-        lost=tuple(found.lost),
+        ranges=tuple(ranges),
+        lost=tuple(lost),
         is_dry=dry_run,
     )
+
+
+async def _ends(settings: Mapping[str, str]) -> QueueEnds:
+    options = read_options(settings)
+    async with ClientInstance(options.namesrv_addr) as instance:
+        return await queue_ends(instance, await queues_to_read(instance, options.topics))

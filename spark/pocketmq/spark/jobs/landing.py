@@ -3,22 +3,27 @@
 A run writes slices. A slice is written into a hidden folder, then booked as written, then its files
 are moved to their days, then it is booked as done. What was cut off before it was booked as written
 is thrown away and written anew; what was cut off later is only moved.
+
+If retention deletes messages of a slice before they are read, they are booked as lost, and the rest
+is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.errors import JobError, OptionError, nearest
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files import FORMATS
 from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
 from pocketmq.spark.jobs.progress import JobRows, shown
 from pocketmq.spark.jobs.spans import Spans, offset_options, slices
+from pocketmq.spark.jobs.wanted import QueueEnds, gone
 from pocketmq.spark.offsets import Range
 
 if TYPE_CHECKING:
@@ -30,6 +35,9 @@ TEXT_FORMATS = ("csv", "json")
 
 SLICE_ROWS = 10_000_000
 """Messages of a slice: what a run that is cut off has to write again at the most."""
+
+LOSSES_MAX = 10
+"""How often a slice is begun again because retention was faster than the read."""
 
 FOLDER = "_pocketmq"
 """In the target, hidden from Spark's readers: the ledger, and the slice that is being written."""
@@ -102,13 +110,19 @@ class LandingRun:
         spark: the session.
         landing: what is to become of messages.
         read_settings: options of the data source without topics and offsets.
+        ends: asks for the least and the next offset of each queue, as they are now.
     """
 
     def __init__(
-        self, spark: SparkSession, landing: Landing, read_settings: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        landing: Landing,
+        read_settings: Mapping[str, str],
+        ends: Callable[[], QueueEnds],
     ) -> None:
         self._spark, self._landing = spark, landing
         self._read_settings = dict(read_settings)
+        self._ends = ends
         self._directory = Directory(spark, landing.to_dir)
         self._file = LedgerFile(self._directory, FOLDER)
         self._loaded: Ledger | None = None
@@ -174,20 +188,48 @@ class LandingRun:
                 self._write_slice(ledger, part, queues)
         return ledger.rows - before
 
+    def tell_lost(self, ledger: Ledger) -> list[Range]:
+        """What was lost since a run has said so; from here on it is said."""
+        lost = list(Spans.of(ledger.untold))
+        if lost:
+            ledger.untold = {}
+            self._file.save(ledger)
+        return lost
+
     def _write_slice(
         self, ledger: Ledger, ranges: Sequence[Range], queues: Iterable[MessageQueue]
     ) -> None:
-        part = OpenSlice(number=ledger.slices + 1, ranges=Spans(ranges).table())
+        part = OpenSlice(number=ledger.slices + 1, ranges={})
         ledger.open_slice = part
-        self._file.save(ledger)
         folder = f"{FOLDER}/{_slice_name(part.number)}"
-        self._directory.delete(folder)
-        part.rows = self._write_files(ranges, queues, self._directory.place(folder))
+        for losses_left in reversed(range(LOSSES_MAX)):
+            part.ranges = Spans(ranges).table()
+            self._file.save(ledger)
+            self._directory.delete(folder)
+            if not ranges:
+                part.rows = 0
+                break
+            try:
+                part.rows = self._write_files(ranges, queues, self._directory.place(folder))
+                break
+            except JobError as e:
+                lost = self._lost(ranges, e) if losses_left else []
+                if not lost:
+                    raise
+                ledger.book_lost(lost)
+                ranges = Spans(lost).missing_of(ranges)
         self._file.save(ledger)
         self._move(part)
         self._directory.delete(folder)
         ledger.finish_slice()
         self._file.save(ledger)
+
+    def _lost(self, ranges: Sequence[Range], failure: JobError) -> list[Range]:
+        """What retention has deleted of ranges whose read has failed."""
+        try:
+            return gone(ranges, self._ends())
+        except OperatingError:
+            raise failure from None  # nothing can be asked: that is why
 
     def _write_files(
         self, ranges: Sequence[Range], queues: Iterable[MessageQueue], folder: str

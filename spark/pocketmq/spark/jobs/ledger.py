@@ -6,6 +6,7 @@ a run that finds its number taken knows that another one is at work.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.spans import Spans, Table
+from pocketmq.spark.offsets import Range
 
 VERSION = 1
 STATES_KEPT = 3
@@ -28,6 +30,7 @@ class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
         rows: what was written of it; None while it is being written.
         target_ends: where the topics that it is sent to ended before.
         files: that it loads, with their states.
+        attempts: how often it was begun, if that is counted.
     """
 
     number: int
@@ -35,6 +38,7 @@ class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
     rows: int | None = None
     target_ends: Table = {}
     files: dict[str, str] = {}
+    attempts: int = 0
 
 
 class Ledger(msgspec.Struct, rename="camel", kw_only=True):
@@ -50,6 +54,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
         since: the first offset that is wanted of each queue, as a range up to itself.
         done: what was read and written.
         lost: what was wanted and was not there any more.
+        untold: what of it is not in the report of any run, as none has ended since.
         files: what was loaded, with the state of each.
         open_slice: what was begun.
     """
@@ -63,8 +68,15 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
     since: dict[str, dict[str, dict[str, int]]] = {}
     done: Table = {}
     lost: Table = {}
+    untold: Table = {}
     files: dict[str, str] = {}
     open_slice: OpenSlice | None = None
+
+    def book_lost(self, ranges: Iterable[Range]) -> None:
+        """Books what is not there any more."""
+        lost = list(ranges)
+        self.lost = Spans([*Spans.of(self.lost), *lost]).table()
+        self.untold = Spans([*Spans.of(self.untold), *lost]).table()
 
     def finish_slice(self) -> None:
         """Books the open slice as done."""

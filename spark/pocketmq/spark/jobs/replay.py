@@ -14,30 +14,30 @@ import json
 import os
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketmq.client.instance import ClientInstance
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.failures import job
-from pocketmq.spark.jobs.landing import FOLDER, FORMAT
+from pocketmq.spark.jobs.job_options import JobOptions, refuse_own
+from pocketmq.spark.jobs.landing import FOLDER, place_name
 from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
 from pocketmq.spark.jobs.progress import FinishedRows, shown
-from pocketmq.spark.jobs.replay_rows import REPLAY_ID, REPLAY_OF, Edit, rows_to_send
+from pocketmq.spark.jobs.replay_rows import Edit, rows_to_send
+from pocketmq.spark.jobs.replay_sending import ReplaySending
 from pocketmq.spark.jobs.replay_sources import open_source
 from pocketmq.spark.jobs.reports import ReplayReport, Route
 from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.offsets import Range
-from pocketmq.spark.options import WriteOptions, write_options
+from pocketmq.spark.options import write_options
 from pocketmq.spark.session import job_session
-from pocketmq.spark.topics import queue_ends, queues_to_read, queues_to_write
 from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,18 +49,23 @@ SLICE_ROWS = 100_000
 SLICE_S = 30
 """How long a slice takes at the most when there is a rate: the ledger follows that often."""
 
+OWN_WRITE_OPTIONS = {"topic", "subscribe", "namesrvaddr", "writerid", "markrows", "rowspersecond"}
+
+OWN_READ_OPTIONS = {"includeproperties", "includeheaders"}
+CHANGEABLE = {"failondataloss"}
+"""Options of a read that may differ from run to run of the same replay."""
+
 SAMPLES = 5
 SAMPLE_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(JobOptions):
     """What is sent again, where to, and how fast.
 
     Attributes:
         source: a topic, such as ``%DLQ%group``, or a directory that `export` or `archive` wrote.
         topic: where all goes; by default each message goes where it came from.
-        namesrv: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         to_namesrv: those of the cluster that is sent to, if it is another one.
         where: a condition in Spark's SQL over the columns of a read.
         columns: new values by column (value, keys, tags, shardingKey, properties, topic), in
@@ -70,16 +75,13 @@ class ReplayOptions:
             milliseconds since the epoch.
         checkpoint: a directory that says what was sent; by default one of this user's.
         restart: forget what was sent.
-        writer_options: of the data source, such as createTopicQueues.
+        reader_options: further options of a topic's read, such as dropRepeats.
+        writer_options: further options of the write, such as createTopicQueues.
         slice_rows: messages between two entries in the checkpoint, at the most.
-        dry_run: only say what would go where.
-        cores: of a local session; all by default.
-        progress: show a bar on standard error.
     """
 
     source: str
     topic: str | None = None
-    namesrv: str | None = None
     to_namesrv: str | None = None
     where: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -88,11 +90,9 @@ class ReplayOptions:
     until_ms: int | None = None
     checkpoint: str | None = None
     restart: bool = False
+    reader_options: Mapping[str, str] = field(default_factory=dict)
     writer_options: Mapping[str, str] = field(default_factory=dict)
     slice_rows: int = SLICE_ROWS
-    dry_run: bool = False
-    cores: int | None = None
-    progress: bool = True
 
     @property
     def edit(self) -> Edit:
@@ -108,8 +108,21 @@ class ReplayOptions:
             "topic": self.topic or "",
             "where": self.where or "",
             **{f"set {name}": text for name, text in sorted(self.columns.items())},
+            **{
+                f"option {name}": text
+                for name, text in sorted(self.reader_options.items())
+                if name.lower() not in CHANGEABLE
+            },
         }
         return {name: value for name, value in settings.items() if value}
+
+    def write_settings(self) -> dict[str, str]:
+        """Options of the data source's write, without topics."""
+        settings = dict(self.writer_options)
+        namesrv = self.to_namesrv or self.namesrv
+        if namesrv is not None:
+            settings["namesrvAddr"] = namesrv
+        return settings
 
     def check(self) -> None:
         """Makes sure that the options fit each other.
@@ -118,6 +131,9 @@ class ReplayOptions:
             OptionError: they do not.
         """
         self.edit.check()
+        refuse_own(self.reader_options, OWN_READ_OPTIONS)
+        refuse_own(self.writer_options, OWN_WRITE_OPTIONS)
+        write_options(self.write_settings())
         wanted.check_order(self.since_ms, self.until_ms)
         if self.rate < 0:
             raise OptionError(f"a rate is at least 1 message a second, not {self.rate}")
@@ -141,7 +157,12 @@ def replay(options: ReplayOptions, spark: SparkSession | None = None) -> ReplayR
     options.check()
     with job_session("pocketmq replay", options.cores, spark) as session:
         source = open_source(
-            session, options.source, options.namesrv, options.since_ms, options.until_ms
+            session,
+            options.source,
+            options.namesrv,
+            options.reader_options,
+            options.since_ms,
+            options.until_ms,
         )
         return _Replay(session, options, source).run()
 
@@ -155,13 +176,14 @@ class _Replay:
         self._directory = Directory(spark, place)
         self._file = LedgerFile(self._directory, FOLDER)
         self._routes: dict[tuple[str, str], int] = {}
+        self._lost: tuple[Range, ...] = ()
+        self._clock = SystemClock()
 
     def run(self) -> ReplayReport:
-        clock = SystemClock()
-        started = clock.monotonic()
+        started = self._clock.monotonic()
         ledger = self._ledger()
         done = Spans.of(ledger.done)
-        ranges = [part for r in self._source.ranges for part in done.missing(r)]
+        ranges = done.missing_of(self._source.ranges)
         samples: list[dict[str, Any]] = []
         if self._options.dry_run:
             samples = self._plan(ledger, ranges)
@@ -172,9 +194,10 @@ class _Replay:
             source=self._options.source,
             routes=tuple(Route(*pair, rows) for pair, rows in sorted(self._routes.items())),
             messages_read=sum(r.size for r in ranges),
-            seconds=clock.monotonic() - started,
+            seconds=self._clock.monotonic() - started,
             checkpoint=str(self._directory),
             is_dry=self._options.dry_run,
+            lost=self._lost,
             samples=tuple(samples),
         )
 
@@ -184,7 +207,7 @@ class _Replay:
             self._directory.delete(FOLDER)
         elif not self._options.restart and (kept := self._file.load(JOB, settings)) is not None:
             return kept
-        return Ledger(job=JOB, settings=settings, id=secrets.token_hex(4))
+        return Ledger(job=JOB, settings=settings, id=secrets.token_hex(8))
 
     def _plan(self, ledger: Ledger, ranges: Sequence[Range]) -> list[dict[str, Any]]:
         """Counts what would go where; returns some of it."""
@@ -204,12 +227,18 @@ class _Replay:
         rows_max = self._options.slice_rows
         if self._options.rate:
             rows_max = min(rows_max, self._options.rate * SLICE_S)
+        sending = ReplaySending(
+            self._spark,
+            self._options.write_settings(),
+            ledger.id,
+            self._options.rate,
+            self._clock,
+        )
         parts: list[list[Range]] = []
-        cut_off = ledger.open_slice
-        if cut_off is not None:
+        if (cut_off := ledger.open_slice) is not None:
             begun = Spans.of(cut_off.ranges)
             parts.append(list(begun))
-            ranges = [part for r in ranges for part in begun.missing(r)]
+            ranges = begun.missing_of(ranges)
         parts += slices(ranges, rows_max)
         finished = FinishedRows()
         title = f"replay {self._options.source}"
@@ -217,33 +246,59 @@ class _Replay:
         wants_bar = self._options.progress
         with shown(self._spark, title, finished, is_wanted=wants_bar, rows_total=total):
             for part in parts:
-                self._send_slice(ledger, part, cut_off)
-                cut_off = None
+                self._send_slice(sending, ledger, part)
                 finished.add(sum(r.size for r in part))
 
-    def _send_slice(
-        self, ledger: Ledger, ranges: Sequence[Range], cut_off: OpenSlice | None
-    ) -> None:
+    def _send_slice(self, sending: ReplaySending, ledger: Ledger, ranges: Sequence[Range]) -> None:
+        """Sends a slice, or the rest of the one that the ledger has open."""
+        part = ledger.open_slice or OpenSlice(
+            number=ledger.slices + 1, ranges=Spans(ranges).table()
+        )
+        sent: set[str] = set()
         with job(f"replaying {self._options.source}"):
-            rows = self._rows(ledger, ranges).persist()
-            try:
-                if cut_off is not None:
-                    rows = self._not_sent(rows, ledger.id, cut_off)
-                groups = self._count(rows)
-                topics = {topic for topic, _ in groups}
-                ends = dict(cut_off.target_ends) if cut_off is not None else {}
-                ends.update(run(self._ends(topics - ends.keys())))
-                ledger.open_slice = OpenSlice(
-                    number=ledger.slices + 1, ranges=Spans(ranges).table(), target_ends=ends
-                )
-                self._file.save(ledger)
-                for topic, has_key in sorted(groups):
-                    self._write(rows, topic, has_key=has_key)
-                ledger.open_slice.rows = sum(groups.values())
-                ledger.finish_slice()
-                self._file.save(ledger)
-            finally:
-                rows.unpersist()
+            part.attempts += 1
+            if ledger.open_slice is not None:
+                self._file.save(ledger)  # no other run has an attempt of this number
+                sent = sending.recover(part)
+                ranges = self._left(ranges, sent)
+            ledger.open_slice = part
+            if ranges:
+                self._send_rows(sending, ledger, ranges, sent)
+            ledger.finish_slice()
+            self._file.save(ledger)
+
+    def _send_rows(
+        self, sending: ReplaySending, ledger: Ledger, ranges: Sequence[Range], sent: set[str]
+    ) -> None:
+        part = ledger.open_slice
+        assert part is not None
+        rows = self._rows(ledger, ranges).persist()
+        try:
+            unsent = sending.without(rows, sent)
+            groups = self._count(unsent)
+            new = {topic for topic, _ in groups} - part.target_ends.keys()
+            part.target_ends = {**sending.ends(new), **part.target_ends}
+            self._file.save(ledger)
+            counts: Counter[bool] = Counter()
+            for (_, is_keyed), count in groups.items():
+                counts[is_keyed] += count
+            sending.send(unsent, part.number, counts)
+            part.rows = sum(counts.values())
+        finally:
+            rows.unpersist()
+
+    def _left(self, ranges: Sequence[Range], sent: set[str]) -> list[Range]:
+        """What is still there of ranges that were begun; notes what is gone and was not sent."""
+        gone = self._source.gone(ranges)
+        self._lost = tuple(
+            Spans(
+                Range(r.queue, offset, offset + 1)
+                for r in gone
+                for offset in range(r.start, r.end)
+                if f"{place_name(r.queue)}:{offset}" not in sent
+            )
+        )
+        return Spans(gone).missing_of(ranges)
 
     def _rows(self, ledger: Ledger, ranges: Sequence[Range]) -> DataFrame:
         return rows_to_send(self._source.messages(ranges), self._options.edit, ledger.id)
@@ -283,70 +338,6 @@ class _Replay:
             groups[group] = groups.get(group, 0) + row.rows
         return groups
 
-    def _write(self, rows: DataFrame, topic: str, *, has_key: bool) -> None:
-        from pyspark.sql import functions as sf
-
-        key = sf.col("shardingKey")
-        chosen = rows.where(
-            (sf.col("topic") == topic) & (key.isNotNull() if has_key else key.isNull())
-        )
-        names = ["value", "keys", "tags", "properties", *(["shardingKey"] if has_key else [])]
-        written = chosen.select(*names)
-        settings = self._write_settings(topic)
-        if self._options.rate:
-            written = written.coalesce(1)  # the rate is that of a task
-            settings["rowsPerSecond"] = str(self._options.rate)
-        written.write.format(FORMAT).options(**settings).mode("append").save()
-
-    def _write_settings(self, topic: str) -> dict[str, str]:
-        settings = {"topic": topic, **self._options.writer_options}
-        namesrv = self._options.to_namesrv or self._options.namesrv
-        if namesrv is not None:
-            settings["namesrvAddr"] = namesrv
-        return settings
-
-    async def _ends(self, topics: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
-        """Where topics end that are sent to, in the form of a ledger: ranges up to themselves."""
-        out: dict[str, dict[str, dict[str, Any]]] = {}
-        for topic in sorted(topics):
-            options: WriteOptions = write_options(self._write_settings(topic))
-            async with ClientInstance(options.namesrv_addr) as instance:
-                await queues_to_write(instance, topic, options.create_topic_queues)
-                ends = await queue_ends(instance, await queues_to_read(instance, [topic]))
-            brokers = out.setdefault(topic, {})
-            for queue, (_, following) in ends.items():
-                queues = brokers.setdefault(queue.broker_name, {})
-                queues[str(queue.queue_id)] = [(following, following)]
-        return out
-
-    def _not_sent(self, rows: DataFrame, replay_id: str, cut_off: OpenSlice) -> DataFrame:
-        """Without what an earlier run has sent of a slice that it did not finish."""
-        from pyspark.sql import functions as sf
-
-        sent: DataFrame | None = None
-        for topic, brokers in cut_off.target_ends.items():
-            starts = {
-                broker: {queue: pairs[0][0] for queue, pairs in queues.items()}
-                for broker, queues in brokers.items()
-            }
-            settings = self._write_settings(topic)
-            reading = {
-                "namesrvAddr": write_options(settings).namesrv_addr,
-                "subscribe": topic,
-                "startingOffsets": json.dumps({topic: starts}),
-                "failOnDataLoss": "false",
-            }
-            found = self._spark.read.format(FORMAT).options(**reading).load()
-            mark = sf.col("properties")
-            places = found.where(mark[REPLAY_ID] == replay_id).select(
-                mark[REPLAY_OF].alias("place")
-            )
-            sent = places if sent is None else sent.union(places)
-        if sent is None:
-            return rows
-        # Not a join that shuffles: it would mix the order of the rows.
-        return rows.join(sf.broadcast(sent.distinct()), "place", "left_anti")
-
 
 def default_checkpoint(options: ReplayOptions) -> str:
     """The directory in which a replay of this user is booked."""
@@ -370,10 +361,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", help="directory that says what was sent")
     parser.add_argument("--restart", action="store_true", help="forget what was sent")
     parser.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
-    return parser.run(
-        arguments,
-        lambda given: replay(ReplayOptions(**{**given, "columns": dict(given["columns"])})),
-    )
+    parser.add_further("--read", "reader_options", "topic's read")
+    parser.add_further("--write", "writer_options", "write")
+    return parser.run(arguments, lambda given: replay(ReplayOptions(**given)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +13,7 @@ from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.land import read_settings
 from pocketmq.spark.jobs.landing import FORMAT, place_column, place_name
 from pocketmq.spark.jobs.replay_rows import check_columns
 from pocketmq.spark.jobs.spans import offset_options
@@ -37,6 +38,9 @@ class ReplaySource(Protocol):
 
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
         """Whether messages are in the cluster that they are sent to."""
+
+    def gone(self, ranges: Sequence[Range]) -> list[Range]:
+        """What of these ranges is not there any more."""
 
 
 class TopicSource:
@@ -64,6 +68,10 @@ class TopicSource:
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
         """Whether messages are in the cluster that they are sent to."""
         return to_namesrv is None or to_namesrv == self._settings["namesrvAddr"]
+
+    def gone(self, ranges: Sequence[Range]) -> list[Range]:
+        """What of these ranges retention has deleted."""
+        return wanted.gone(ranges, self._seen.ends)
 
 
 class FileSource:
@@ -99,11 +107,16 @@ class FileSource:
         """Never: files are beside their cluster."""
         return False
 
+    def gone(self, ranges: Sequence[Range]) -> list[Range]:
+        """Nothing: files are not deleted by pieces."""
+        return []
+
 
 def open_source(
     spark: SparkSession,
     source: str,
     namesrv: str | None,
+    reader_options: Mapping[str, str],
     since_ms: int | None,
     until_ms: int | None,
 ) -> ReplaySource:
@@ -115,12 +128,13 @@ def open_source(
         JobError: there are no messages, or the files cannot be read.
     """
     if is_directory(source):
+        if reader_options:
+            names = ", ".join(sorted(reader_options))
+            raise OptionError(f"{names}: options of a topic's read, but {source} is a directory")
         return _files(spark, source, since_ms, until_ms)
-    settings = {"subscribe": source}
-    if namesrv is not None:
-        settings["namesrvAddr"] = namesrv
+    settings = read_settings(source, namesrv, reader_options)
     read = read_options(settings)
-    settings = {"namesrvAddr": read.namesrv_addr}
+    settings = {**reader_options, "namesrvAddr": read.namesrv_addr}
 
     async def asked() -> Look:
         async with ClientInstance(read.namesrv_addr) as instance:

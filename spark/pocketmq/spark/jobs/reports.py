@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +10,19 @@ from pocketmq.spark.offsets import Range
 
 EXIT_GAPS = 3
 """The job is done, but messages that it was to take are not there any more."""
+
+
+def told(lost: Sequence[Range]) -> str:
+    """What was lost, in words behind others; nothing if that is none."""
+    if not lost:
+        return ""
+    places = ", ".join(f"{r.queue} {r.start} to {r.end}" for r in lost)
+    gone = sum(r.size for r in lost)
+    return f"; {gone:,} messages were gone before they could be read: {places}"
+
+
+def _place(r: Range) -> dict[str, Any]:
+    return {"topic": r.queue.topic, "broker": r.queue.broker_name, "queue": r.queue.queue_id}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +67,7 @@ class RangeReport:
             text = f"{planned:,} messages would be written to {self.to_dir}"
         else:
             text = f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s"
-        if self.lost:
-            lost = ", ".join(f"{r.queue} {r.start} to {r.end}" for r in self.lost)
-            gone = sum(r.size for r in self.lost)
-            text += f"; {gone:,} messages were gone before they could be read: {lost}"
-        return text
+        return text + told(self.lost)
 
     def queue_rows(self) -> list[dict[str, Any]]:
         """A line for each queue: what was taken, and what was lost."""
@@ -67,9 +77,7 @@ class RangeReport:
         ]
         return [
             {
-                "topic": r.queue.topic,
-                "broker": r.queue.broker_name,
-                "queue": r.queue.queue_id,
+                **_place(r),
                 "from": r.start,
                 "to": r.end,
                 "messages": r.size,
@@ -111,6 +119,7 @@ class ReplayReport:
         seconds: from the start of the job to its end, without the start of Spark.
         checkpoint: where it is booked what was sent.
         is_dry: whether this is only what would be sent.
+        lost: offsets that an earlier run had begun to send, and that are not there any more.
         samples: some of the messages of a dry run, as they would be sent.
     """
 
@@ -120,6 +129,7 @@ class ReplayReport:
     seconds: float
     checkpoint: str
     is_dry: bool = False
+    lost: tuple[Range, ...] = ()
     samples: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -129,19 +139,21 @@ class ReplayReport:
 
     @property
     def exit_code(self) -> int:
-        """Of the command."""
-        return 0
+        """Of the command: 0, or `EXIT_GAPS`."""
+        return EXIT_GAPS if self.lost else 0
 
     def __str__(self) -> str:
         if not self.messages_read:
-            return f"nothing new in {self.source} since the last run ({self.checkpoint})"
-        if self.is_dry:
-            return f"{self.rows:,} of {self.messages_read:,} messages would be sent"
-        rate = self.rows / self.seconds if self.seconds > 0 else 0.0
-        return (
-            f"{self.rows:,} of {self.messages_read:,} messages sent in {self.seconds:.1f} s, "
-            f"{rate:,.0f} a second"
-        )
+            text = f"nothing new in {self.source} since the last run ({self.checkpoint})"
+        elif self.is_dry:
+            text = f"{self.rows:,} of {self.messages_read:,} messages would be sent"
+        else:
+            rate = self.rows / self.seconds if self.seconds > 0 else 0.0
+            text = (
+                f"{self.rows:,} of {self.messages_read:,} messages sent in {self.seconds:.1f} s, "
+                f"{rate:,.0f} a second"
+            )
+        return text + told(self.lost)
 
     def route_rows(self) -> list[dict[str, Any]]:
         """A line for each pair of topics."""
@@ -161,5 +173,8 @@ class ReplayReport:
             "seconds": round(self.seconds, 3),
             "checkpoint": self.checkpoint,
             "routes": self.route_rows(),
+            "lost": [
+                {**_place(r), "from": r.start, "to": r.end, "messages": r.size} for r in self.lost
+            ],
             "samples": list(self.samples),
         }

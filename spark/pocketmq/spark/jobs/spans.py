@@ -56,6 +56,10 @@ class Spans:
             parts.append(Range(whole.queue, following, whole.end))
         return parts
 
+    def missing_of(self, ranges: Iterable[Range]) -> list[Range]:
+        """The parts of some ranges that are not in the set."""
+        return [part for r in ranges for part in self.missing(r)]
+
     def end(self, queue: MessageQueue) -> int:
         """Behind the last offset of a queue; 0 without any."""
         pairs = self._by_queue.get(queue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pocketmq.client.instance import ClientInstance
@@ -15,6 +15,9 @@ from pocketmq.spark.jobs.ledger import Ledger
 from pocketmq.spark.jobs.spans import Spans
 from pocketmq.spark.offsets import Range
 from pocketmq.spark.topics import CALL_TIMEOUT_MS, queue_ends, queues_to_read
+
+QueueEnds = Mapping[MessageQueue, tuple[int, int]]
+"""The least and the next offset of each queue."""
 
 QueueBounds = Mapping[MessageQueue, int]
 TimesOf = Callable[[MessageQueue], "int | None"]
@@ -31,7 +34,7 @@ class Look:
         until: where it ends.
     """
 
-    ends: Mapping[MessageQueue, tuple[int, int]]
+    ends: QueueEnds
     since: QueueBounds
     until: QueueBounds
 
@@ -100,7 +103,7 @@ def chosen(seen: Look, starting: str, ending: str) -> list[Range]:
 def not_done(ledger: Ledger, ranges: Sequence[Range]) -> Wanted:
     """What of explicit ranges no earlier run has taken."""
     done = Spans.of(ledger.done)
-    return Wanted([part for r in ranges for part in done.missing(r)], [])
+    return Wanted(done.missing_of(ranges), [])
 
 
 def from_the_first(ledger: Ledger, seen: Look) -> Wanted:
@@ -124,6 +127,12 @@ def from_the_first(ledger: Ledger, seen: Look) -> Wanted:
         if max(first, least) < end:
             ranges += done.missing(Range(queue, max(first, least), end))
     return Wanted(ranges, lost)
+
+
+def gone(ranges: Iterable[Range], ends: QueueEnds) -> list[Range]:
+    """What of ranges lies before the first offset that its queue holds now."""
+    cut = [Range(r.queue, r.start, min(r.end, ends[r.queue][0])) for r in ranges if r.queue in ends]
+    return [r for r in cut if r.start < r.end]
 
 
 def check_not_made_anew(ledger: Ledger, seen: Look) -> None:
