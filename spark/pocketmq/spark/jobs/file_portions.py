@@ -124,11 +124,11 @@ class FilePortions:
         part = self._ledger.open_slice
         begun = {} if part is None else part.files
         portions = [[f for f in self._new if f.uri in begun]] if begun else []
-        size = self._portion_bytes
+        size: int | None = None
         for file in self._new:
             if file.uri in begun:
                 continue
-            if size + file.size > self._portion_bytes:
+            if size is None or size + file.size > self._portion_bytes:
                 portions.append([])
                 size = 0
             portions[-1].append(file)
