@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import random
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crash.spark_driver import driver
 from crash.stream_process import BATCH_ROWS, SOURCE, TARGET
 
 from pocketmq.client.blocking import PullConsumer
@@ -29,10 +25,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.timeout(7200)]
 
 log = logging.getLogger(__name__)
 
-MOMENT_S = 0.01
+PROGRAM = "crash.stream_process"
 QUEUES = 4
 BATCHES_A_ROUND = 8
-TESTS = Path(__file__).parents[1]
 STEPS = {
     "planned": ("files", "checkpoint/offsets"),
     "written": ("files", "rows/_spark_metadata"),
@@ -43,47 +38,11 @@ STEPS = {
 """Where a query leaves a file named after the number of a batch, by what it says then."""
 
 
-class Driver:
-    """One run of `crash.stream_process`, with the JVM, in a process group of its own."""
-
-    def __init__(self, namesrv: str, directory: Path, *more: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "crash.stream_process", namesrv, str(directory), *more],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def is_alive(self) -> bool:
-        """Whether it runs still, for a moment at the least: who asks again does not spin."""
-        try:
-            self._process.wait(MOMENT_S)
-        except subprocess.TimeoutExpired:
-            return True
-        return False
-
-    def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
-
-    def result(self) -> dict[str, dict[str, int]]:
-        """What it prints at its end."""
-        out, _ = self._process.communicate()
-        assert self._process.returncode == 0, out
-        line = next(line for line in out.splitlines() if line.startswith("found "))
-        found: dict[str, dict[str, int]] = json.loads(line.removeprefix("found "))
-        return found
-
-
-@contextmanager
-def driver(namesrv: str, directory: Path, *more: str) -> Iterator[Driver]:
-    run = Driver(namesrv, directory, *more)
-    try:
-        yield run
-    finally:
-        if run.is_alive():
-            run.kill()
+def result(output: str) -> dict[str, dict[str, int]]:
+    """What the program finds."""
+    line = next(line for line in output.splitlines() if line.startswith("found "))
+    found: dict[str, dict[str, int]] = json.loads(line.removeprefix("found "))
+    return found
 
 
 def moment(
@@ -127,13 +86,13 @@ def test_a_driver_killed_at_any_moment_loses_and_repeats_nothing(
         fill(cluster, SOURCE, rows)
         for _ in range(rounds):
             name, is_there = moment(consumer, tmp_path, chance)
-            with driver(cluster.namesrv, tmp_path) as run:
+            with driver(PROGRAM, cluster.namesrv, str(tmp_path)) as run:
                 while not is_there():
                     assert run.is_alive(), f"the driver ended before {name}"
                 run.kill()
             killed.append(name)
-        with driver(cluster.namesrv, tmp_path, "finish") as run:
-            found = run.result()
+        with driver(PROGRAM, cluster.namesrv, str(tmp_path), "finish") as run:
+            found = result(run.output())
     log.info("killed at %s; found %s", ", ".join(killed), found)
     repeats = found.pop("all")
     assert all(times == {"1": rows} for times in found.values()), (killed, found)

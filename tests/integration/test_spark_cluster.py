@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
 from integration.spark_fault_job import ROWS
-from integration.spark_parts import created_topic, read
+from integration.spark_parts import created_topic, read, read_rows
+from pyarrow import dataset
 
+from pocketmq.client.blocking import Producer
+from pocketmq.protocol.message import Message
 from pocketmq.spark.jobs.progress import TopicGrowth
 
 pytest.importorskip("pyspark")
@@ -69,6 +72,33 @@ def test_submitted_jobs_load_and_export(
     assert exported.startswith("20,000 rows in ")
     values = spark.read.parquet(str(target)).selectExpr("cast(value as string) value").collect()
     assert sorted(json.loads(row.value)["id"] for row in values) == list(range(20_000))
+
+
+@pytest.mark.whole_spark
+def test_submitted_jobs_replay_and_archive(
+    cluster: SparkCluster, spark_namesrv: str, tmp_path: Path
+) -> None:
+    created_topic(spark_namesrv, "ToReplay", 4)
+    with Producer("submitted", spark_namesrv) as producer:
+        for i in range(300):
+            properties = {"__SHARDINGKEY": f"s{i % 3}"} if i % 2 else {}
+            producer.send(Message("ToReplay", str(i).encode(), properties=properties))
+    where = ("--namesrv", spark_namesrv)
+    replaying = ("ToReplay", "--topic", "Replayed", "--write", "createTopicQueues=4")
+    checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"), "--slice-rows", "200")
+    for expected in ("300 of 300 messages sent", "nothing new in ToReplay"):
+        job = cluster.submit(JOBS / "replay.py", *replaying, *checkpoint, *where)
+        assert ended(job).startswith(expected)
+    for options in ({}, {"dropRepeats": "true"}):
+        rows = read_rows(spark_namesrv, "Replayed", **options)
+        assert sorted(int(row["value"]) for row in rows) == list(range(300))
+        assert all(row["properties"]["WRITER_ID"] for row in rows)
+    target = tmp_path / "archive"
+    archiving = ("ToReplay", "--to", str(target), "--margin-hours", "72")
+    for expected in ("300 rows in ", "nothing new in ToReplay"):
+        assert ended(cluster.submit(JOBS / "archive.py", *archiving, *where)).startswith(expected)
+    table = dataset.dataset(target, format="parquet", partitioning="hive").to_table(["value"])
+    assert sorted(map(int, table["value"].to_pylist())) == list(range(300))
 
 
 @pytest.mark.whole_spark
