@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from pocketmq.broker import Broker, BrokerConfig
@@ -47,11 +48,13 @@ from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV
 from pocketmq.protocol.send_answers import send_answers
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.connection import Connection
+from pocketmq.transport.turn_share import TurnShare
 
 PROPERTIES = "UNIQ_KEY\x017F0000012A9F18B4AAC200000000000A\x02WAIT\x01true\x02TAGS\x01x\x02"
 BODY = b"x" * 128
 HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
 TOGETHER = 16
+FIRST_TOGETHER = 2000
 
 
 class Sink:
@@ -87,7 +90,7 @@ def send_request(queue_id: int) -> SendMessageV2Request:
         producer_group="benchmark_producer",
         topic="Stages",
         default_topic="TBW102",
-        default_topic_queue_nums=4,
+        default_topic_queue_nums=8,
         queue_id=queue_id,
         born_timestamp=1_700_000_000_000,
         properties=PROPERTIES,
@@ -252,6 +255,35 @@ async def broker_stages(profile: bool) -> None:
                     pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
 
 
+async def first_send_stages() -> None:
+    """What the first messages of many queues cost: all of it, and the longest turn of the loop."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = BrokerConfig(
+            listen_port=0, bind_address="127.0.0.1", store_path_root_dir=directory
+        )
+        async with Broker(config) as broker:
+            connection = Connection(
+                broker.clock, broker.handlers, chunks=broker.store, share=TurnShare()
+            )
+            connection.connection_made(Sink())  # type: ignore[arg-type]
+            frames_of = [frames.encode(first_request(n)) for n in range(FIRST_TOGETHER)]
+            puts, turns_s = broker.store.puts, list[float]()
+            before, started = puts.total.messages, time.thread_time()
+            connection.data_received(b"".join(frames_of))
+            while puts.total.messages < before + FIRST_TOGETHER:
+                turns_s.append(time.thread_time() - started - sum(turns_s))
+                await asyncio.sleep(0)
+            turns_s.append(time.thread_time() - started - sum(turns_s))
+            each_s = sum(turns_s) / FIRST_TOGETHER
+            print(f"{f'{FIRST_TOGETHER} first messages: each':44} {each_s * 1e6:8.2f} us")
+            print(f"{'the longest turn of the loop with them':44} {max(turns_s) * 1e6:8.2f} us")
+
+
+def first_request(queue: int) -> Command:
+    header = msgspec.structs.replace(send_request(queue % 8), topic=f"First{queue // 8}")
+    return Command(310, opaque=queue, header=header, body=BODY)
+
+
 def measure(connection: Connection, name: str, chunks: list[bytes], messages: int) -> None:
     best = float("inf")
     for _ in range(5):
@@ -277,6 +309,7 @@ def main() -> None:
     async def stages() -> None:
         waiting_stages()
         await broker_stages(arguments.profile)
+        await first_send_stages()
         await asyncio.sleep(0)
 
     uvloop.run(stages())

@@ -92,6 +92,7 @@ class MessageStore:
         files: the disk; tests give one that fails.
 
     Attributes:
+        queues_directory: where the logs are: `<topic>/<queue id>/` below it.
         bulk_reads: bulk pulls so far; what works in the background leaves time to them.
 
     Raises:
@@ -106,6 +107,7 @@ class MessageStore:
         files: Files | None = None,
     ) -> None:
         self.directory, self.settings, self.clock = directory, settings, clock
+        self.queues_directory = directory / "queues"
         self._machine = clock.machine
         self.files = files or Files(settings.open_files_max)
         try:
@@ -171,11 +173,6 @@ class MessageStore:
         )
 
     # -- opening ------------------------------------------------------------------------------
-
-    @property
-    def queues_directory(self) -> Path:
-        """Where the logs are: `<topic>/<queue id>/` below it."""
-        return self.directory / "queues"
 
     def _recover(self) -> None:
         self._deletions.finish()
@@ -310,7 +307,7 @@ class MessageStore:
             ) from e
 
     def _new_log(self, topic: str, queue_id: int) -> QueueLog:
-        directory = self.queues_directory / topic / str(queue_id)
+        directory = self.queues_directory.joinpath(topic, str(queue_id))
         self._deletions.make_room(directory)  # an earlier topic of that name may have left files
         known = self.known.enter(topic, queue_id, self.new_logs.give_number(), Checkpoint())
         if directory.exists():
