@@ -47,3 +47,22 @@ async def test_what_was_taken_is_written_before_more_is() -> None:
     await settle()
     assert seen == [1]
     assert len(taken) == 3
+
+
+async def test_a_mistake_with_one_leaves_the_others_their_turns() -> None:
+    class Broken:
+        def take_more(self) -> None:
+            raise AssertionError("a mistake")
+
+    share, taken = TurnShare(10), list[tuple[str, int]]()
+    mistakes: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: mistakes.append(str(context["exception"]))
+    )
+    share.took(10)
+    share.put_off(Broken())
+    share.put_off(Eager(share, 15, taken, "a"))
+    await settle()
+    assert mistakes == ["a mistake"]
+    assert taken == [("a", 10), ("a", 5)]
+    assert share.left == 10

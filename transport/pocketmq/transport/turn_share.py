@@ -56,6 +56,10 @@ class TurnShare:
 
     def _take_turn(self) -> None:
         self.left = self._frames_max
-        while self._waiting and self.left > 0:
-            self._waiting.popleft().take_more()
-        asyncio.get_running_loop().call_soon(self._take_turn if self._waiting else self._end_turn)
+        try:
+            while self._waiting and self.left > 0:
+                self._waiting.popleft().take_more()
+        finally:  # a mistake with one connection must not leave the others waiting for ever
+            asyncio.get_running_loop().call_soon(
+                self._take_turn if self._waiting else self._end_turn
+            )
