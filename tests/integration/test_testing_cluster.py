@@ -198,7 +198,7 @@ def test_it_shows_what_was_there_when_something_is_missing() -> None:
         text = str(caught.value)
         assert "topic Bills should hold 1 message and holds 0" in text
         assert "topics with messages: Orders (1 message)" in text
-        assert "1 message of this cluster wait for their time" in text
+        assert "waiting for its time, in the cluster: 1 message (" in text
         with pytest.raises(AssertionError) as caught:
             cluster.published("Orders", 2, timeout_s=0)
         assert "Orders queue 0 offset 0: b'one' tags=paid keys=k7" in str(caught.value)

@@ -216,8 +216,8 @@ class Inspection:
         text = f"\ntopics with messages: {', '.join(lines) or 'none'}"
         if waiting := self._core.waiting():
             text += (
-                f"\n{counted(waiting)} of this cluster wait for their time (delays, timers, open "
-                "transactions): clock.advance() brings it"
+                f"\nwaiting for its time, in the cluster: {counted(waiting)} (delays, timers, "
+                "open transactions); clock.advance() brings it"
             )
         return text
 
