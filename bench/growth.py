@@ -95,7 +95,6 @@ class Sender(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.send()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set_result(None)
@@ -173,6 +172,8 @@ async def drive(
             lambda: Sender(requests, took_s, refused), host, int(port)
         )
         senders.append(sender)
+    for sender in senders:  # all are there: a thousand take a while to come
+        sender.send()
     await asyncio.sleep(seconds)
     for sender in senders:
         sender.running = False

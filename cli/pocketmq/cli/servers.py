@@ -18,7 +18,7 @@ from pocketmq.protocol.requests.nameserver import TopicListRequest
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
-from pocketmq.transport.runtime import run
+from pocketmq.transport.runtime import run, spare_what_stays
 from pocketmq.transport.settings import load_settings
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ async def _namesrv(settings: object) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
         server = await enter_unless_stopped(stack, NameServer(settings), stop)
+        spare_what_stays()
         typer.echo(f"up namesrv={server.address}")
         await stop.wait()
 
@@ -89,6 +90,7 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
     stop = stop_event(on_stdin_end=stop_with_stdin)
     async with AsyncExitStack() as stack:
         server = await enter_unless_stopped(stack, Broker(settings), stop)
+        spare_what_stays()
         typer.echo(f"up {settings.broker_name}={server.address}")
         await stop.wait()
 
