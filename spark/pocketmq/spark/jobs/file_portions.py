@@ -114,10 +114,19 @@ class FilePortions:
                 seen, sf.collect_set("_metadata.file_path").alias("paths")
             )
             yield Portion(rows, f"{self._ledger.id}-{number}", seen)
-            self._check_loaded(files, {_plain(path) for path in seen.get["paths"]})
-            self.files_loaded += len(files)
+            missed = self._missed(files, {_plain(path) for path in seen.get["paths"]})
+            # The write is committed as it is, so its writer cannot write what was missed.
+            loaded = {f.uri: f.state for f in files if f not in missed}
+            self._ledger.open_slice.files = loaded
             self._ledger.finish_slice()
             self._file.save(self._ledger)
+            self.files_loaded += len(loaded)
+            if missed:
+                raise JobError(
+                    f"loading {missed[0].uri}",
+                    "it has rows, but Spark gave none of them under this name; it is not booked "
+                    "as loaded. Load it by itself, without a checkpoint",
+                )
 
     def _portions(self) -> list[list[InputFile]]:
         """New files in portions; first what was begun, as it was begun: its writer is the same."""
@@ -141,19 +150,19 @@ class FilePortions:
         path = sf.regexp_replace("_metadata.file_path", LOCAL_ROOT, "file:/")
         return self._source.rows.where(path.isin([_plain(f.uri) for f in files]))
 
-    def _check_loaded(self, files: Sequence[InputFile], seen: set[str]) -> None:
+    def _missed(self, files: Sequence[InputFile], seen: set[str]) -> list[InputFile]:
+        """Files of which no row was seen although there are some; notes those without rows."""
+        missed = []
         for file in files:
             if _plain(file.uri) in seen:
                 continue
             with job(f"reading {file.uri}"):
                 has_rows = self._source.has_rows(_path(self._spark, file.uri).toString())
             if has_rows:
-                raise JobError(
-                    f"loading {file.uri}",
-                    "it has rows, but Spark gave none of them under this name; it is not booked "
-                    "as loaded. Load it by itself, without a checkpoint",
-                )
-            self.files_without_rows.append(file.uri)
+                missed.append(file)
+            else:
+                self.files_without_rows.append(file.uri)
+        return missed
 
     def _check_unchanged(self, files: Sequence[InputFile]) -> None:
         part = self._ledger.open_slice
