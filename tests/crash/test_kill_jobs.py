@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.timeout(7200)]
 
 log = logging.getLogger(__name__)
 
-ROWS, SLICE_ROWS, QUEUES = 600, 100, 4
+ROWS, SLICE_ROWS, QUEUES = 600, 200, 4
 SOURCE, TARGET = "JobSource", "JobTarget"
 RATE = "400"
 JOBS = {
@@ -37,7 +37,7 @@ JOBS = {
         *("--rate", RATE),
     ),
 }
-STATES_MAX = 15
+STATES_MAX = 7
 """Of a run that is killed: up to so many states of its ledger after its beginning."""
 
 
@@ -104,10 +104,8 @@ def words(job: str, places: Mapping[str, str]) -> list[str]:
     return [word.format_map(places) for word in given]
 
 
-@pytest.mark.parametrize(
-    "job",
-    [pytest.param(job, marks=[] if job == "replay" else [pytest.mark.whole_spark]) for job in JOBS],
-)
+@pytest.mark.whole_spark
+@pytest.mark.parametrize("job", JOBS)
 def test_a_job_killed_at_any_moment_is_finished_by_the_next_run(
     job: str, tmp_path: Path, rounds: int, chance: random.Random
 ) -> None:
