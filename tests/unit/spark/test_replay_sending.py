@@ -45,8 +45,10 @@ def test_a_commit_of_another_queue_or_writer_is_none() -> None:
 class LeapingClock(VirtualClock):
     """Whoever sleeps is at once where he wanted to be."""
 
-    async def sleep(self, seconds: float) -> None:
+    async def leap(self, seconds: float) -> None:
         self.block(seconds)
+
+    sleep = leap
 
 
 class TimedSending(ReplaySending):
