@@ -90,6 +90,8 @@ def start(sink: Any) -> None:
         try:
             while query.status["message"] == "Initializing sources":
                 query.awaitTermination(0.2)
+            if (failed := query.exception()) is not None:  # since it was last waited for
+                raise failed
         except StreamingQueryException as e:
             if NOT_STARTED not in str(e) or attempt == STARTS_MAX - 1:
                 raise
