@@ -79,7 +79,7 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"{__name__}.{_OF_DRIVERS[name]}"), name)
 
 
-def register(spark: SparkSession, *, push_filters: bool = True) -> None:
+def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     """Makes the format ``pocketmq`` known to a session, and the session active in this thread.
 
     Spark looks for formats in the active session only, and a thread other than the one that made
@@ -88,7 +88,10 @@ def register(spark: SparkSession, *, push_filters: bool = True) -> None:
     Args:
         spark: the session.
         push_filters: let conditions of a query make a read smaller, where PySpark has that (4.1).
-            It switches on ``spark.sql.python.filterPushdown.enabled`` in the session.
+            It switches on ``spark.sql.python.filterPushdown.enabled`` in the session. Only for
+            sessions where each ``load()`` serves one query with one read of it: Spark up to 4.3
+            keeps what the conditions left for all that is made of the same ``load()``, so another
+            query of it, a union or a join would lack rows.
 
     Raises:
         RequirementError: PySpark or PyArrow is missing or too old.
