@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_parts import Rows, Servers, failure, read, wait_until_readable, write
-from interop import maven
-from interop.apache_servers import apache_cluster, free_broker_port
+from integration.spark_parts import Rows, Servers, failure, read, write
+from interop.apache_servers import free_broker_port
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.selectors import by_hash
@@ -303,41 +302,6 @@ def test_the_job_file_runs_by_itself(spark_namesrv: str, tmp_path: Path) -> None
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("2 rows in "), "nothing else is printed"
-
-
-# -- a cluster that is not PocketMQ -------------------------------------------------------------
-
-
-@pytest.mark.interop
-@pytest.mark.timeout(900)  # Apache's servers and two JVMs more
-def test_a_plain_rocketmq_cluster_is_written_and_read(spark: Any, tmp_path: Path) -> None:
-    if reason := maven.missing_tools():
-        pytest.skip(reason)
-    rows = spark.range(5000).selectExpr(
-        "concat('row ', id) value",
-        "concat('k', id) key",
-        "cast(id % 5 as string) shardingKey",
-        "map('n', cast(id as string)) properties",
-    )
-    with apache_cluster(tmp_path / "apache") as cluster:
-        write(rows.coalesce(1), cluster.namesrv, "SparkPlain")
-        wait_until_readable(cluster.namesrv, "SparkPlain", 5000)
-        found: Rows = read(spark, cluster.namesrv, "SparkPlain", minPartitions="6").collect()
-        plain = rows.drop("shardingKey")
-        write(plain, cluster.namesrv, "SparkInTurn", batchRows="100")
-        wait_until_readable(cluster.namesrv, "SparkInTurn", 5000)
-        assert (
-            read(spark, cluster.namesrv, "SparkInTurn").select("value").distinct().count() == 5000
-        )
-    assert sorted(int(r.properties["n"]) for r in found) == list(range(5000))
-    assert all(r.value == f"row {r.properties['n']}".encode() for r in found)
-    assert all(r["keys"] == f"k{r.properties['n']}" for r in found)
-    found.sort(key=lambda r: (r.queueId, r.queueOffset))
-    for key in map(str, range(5)):
-        of_key = [r for r in found if r.properties["__SHARDINGKEY"] == key]
-        assert len({r.queueId for r in of_key}) == 1
-        numbers = [int(r.properties["n"]) for r in of_key]
-        assert numbers == sorted(numbers)
 
 
 # -- a broker that dies -------------------------------------------------------------------------
