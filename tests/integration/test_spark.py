@@ -151,6 +151,18 @@ def test_several_topics_and_no_properties(spark: Any, spark_namesrv: str) -> Non
     assert Counter(r.topic for r in both.collect()) == {"One": 10, "Two": 10}
 
 
+def test_conditions_of_one_query_do_not_reach_another(spark: Any, spark_namesrv: str) -> None:
+    # Where PySpark pushes conditions, it keeps what they left for all queries of the same load.
+    rows = spark.range(800).selectExpr("cast(id as string) value", "if(id < 10, 'a', 'b') tags")
+    write(rows, spark_namesrv, "Queries")
+    found = read(spark, spark_namesrv, "Queries")
+    assert found.where("queueId = 1").count() < 800
+    assert found.where("tags = 'a'").count() == 10
+    assert found.count() == 800
+    parts = found.where("queueId < 2").union(found.where("queueId >= 2"))
+    assert parts.select("value").distinct().count() == 800
+
+
 def test_an_empty_frame_and_an_empty_topic(spark: Any, spark_namesrv: str) -> None:
     write(spark.range(0).selectExpr("cast(id as string) value"), spark_namesrv, "Empty")
     assert read(spark, spark_namesrv, "Empty").count() == 0

@@ -28,19 +28,6 @@ def test_rows_are_written_marked_and_read(spark: Any, spark_namesrv: str) -> Non
     assert read(spark, spark_namesrv, "VersionBatch", filter="a").count() == 10
 
 
-def test_conditions_of_one_query_do_not_reach_another(spark: Any, spark_namesrv: str) -> None:
-    # Where PySpark pushes conditions, it keeps what they left for all queries of the same load.
-    rows = spark.range(800).selectExpr("cast(id as string) value", "if(id < 10, 'a', 'b') tags")
-    write(rows, spark_namesrv, "VersionQueries")
-    found = read(spark, spark_namesrv, "VersionQueries")
-    parts = [found.where(f"queueId = {queue}") for queue in range(4)]
-    assert [part.count() for part in parts] == [200] * 4
-    assert found.where("tags = 'a'").count() == 10
-    assert found.count() == 800
-    assert times(parts[0].union(parts[1]).union(parts[2]).union(parts[3])) == {1: 800}
-    assert found.where("tags = 'a'").join(found.select("value"), "value").count() == 10
-
-
 @pytest.mark.skipif(not has_pushdown(), reason="this PySpark evaluates all conditions itself")
 def test_conditions_make_a_read_smaller_where_that_is_wanted(
     spark: Any, spark_namesrv: str
