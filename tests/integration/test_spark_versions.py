@@ -57,6 +57,7 @@ def test_each_batch_of_a_stream_is_written(spark: Any, spark_namesrv: str, tmp_p
     rows = source(spark, spark_namesrv, "VersionEach").select("value")
 
     def each(batch: Any, batch_id: int) -> None:
+        register(batch.sparkSession)  # Spark calls this in a thread of its own
         write(batch, spark_namesrv, "VersionCopy", writerId=f"each-{batch_id}")
 
     sink = rows.writeStream.foreachBatch(each)
