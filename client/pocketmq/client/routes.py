@@ -181,7 +181,6 @@ class RouteCache:
             return known
         start = self._random.getrandbits(16) if known is None else known.ring.turn
         fresh = self._publish[topic] = PublishRoute(topic, route, start, is_default=is_default)
-        self._learn(route)  # again: a refresh that knew of no use may have forgotten it meanwhile
         return fresh
 
     # -- for consumers ------------------------------------------------------------------------
@@ -199,8 +198,6 @@ class RouteCache:
             except TopicMissingError:
                 route = None
             self._subscribed[topic] = route
-            if route is not None:
-                self._learn(route)  # again, as for a route to publish
         return [] if route is None else readable_queues(topic, route)
 
     async def queues_to_read(self, topic: str) -> list[MessageQueue]:
