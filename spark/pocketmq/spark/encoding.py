@@ -42,8 +42,8 @@ _PREFIX_SIZE = 20
 
 _NAME_END, _VALUE_END = props.NAME_END.encode(), props.VALUE_END.encode()
 _UNIQUE_KEY_NAME = props.UNIQ_KEY.encode() + _NAME_END
-_FIXED_END = _VALUE_END + props.WAIT.encode() + _NAME_END + b"true" + _VALUE_END
-FIXED_PROPERTIES_SIZE = len(_UNIQUE_KEY_NAME) + UNIQUE_KEY_SIZE + len(_FIXED_END)
+FIXED_PROPERTIES_SIZE = len(_UNIQUE_KEY_NAME) + UNIQUE_KEY_SIZE + len(_VALUE_END)
+"""All but rows' own. WAIT is left out: readers take it for "true" without it."""
 
 OWN_PROPERTIES = (
     props.UNIQ_KEY,
@@ -234,7 +234,7 @@ def _tails(topic_part: bytes, properties_sizes: Ints, unique_keys: Bytes) -> Byt
     at = len(topic_part) + 2
     width = at + FIXED_PROPERTIES_SIZE
     tails = np.empty((len(properties_sizes), width), np.uint8)
-    model = topic_part + b"\0\0" + _UNIQUE_KEY_NAME + bytes(UNIQUE_KEY_SIZE) + _FIXED_END
+    model = topic_part + b"\0\0" + _UNIQUE_KEY_NAME + bytes(UNIQUE_KEY_SIZE) + _VALUE_END
     tails[:] = np.frombuffer(model, np.uint8)
     tails[:, at - 2 : at] = properties_sizes.astype(">u2").view(np.uint8).reshape(-1, 2)
     at += len(_UNIQUE_KEY_NAME)

@@ -66,7 +66,7 @@ def columns_of(rows: list[Row], lead: int = 0) -> Columns:
 
 
 def properties_of(row: Row, unique_key: str) -> bytes:
-    pairs = {props.UNIQ_KEY: unique_key, props.WAIT: "true"}
+    pairs = {props.UNIQ_KEY: unique_key}
     named = {props.KEYS: "keys", props.TAGS: "tags", props.SHARDING_KEY: "sharding_keys"}
     pairs |= {name: row[column] for name, column in named.items() if row[column]}
     pairs |= {k: v for k, v in (row["properties"] or {}).items() if v}
@@ -153,7 +153,7 @@ def test_properties_that_writer_and_broker_set_themselves_are_left_out() -> None
     assert first.properties["mine"] == "v"
     assert first.wait_store_ok
     assert first.unique_key != "old"
-    assert set(second.properties) == {"UNIQ_KEY", "WAIT"}
+    assert set(second.properties) == {"UNIQ_KEY"}
 
     given_keys = Columns(bodies, keys=pa.array(["new", None]), properties=maps)
     assert next(records.decode_records(bytes(encode(given_keys).data))).keys == ("new",)

@@ -6,7 +6,9 @@ knows is filled in for all of them at once: queue offsets, positions, store time
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from importlib import import_module
 
 from pocketmq.broker.refusals import (
     no_permission,
@@ -59,6 +61,7 @@ class BulkHandlers:
         self._store_host, self.body_size_max = store_host, body_size_max
         self.permission, self._clock = permission, clock
         self._checked_size = 0
+        self._is_ready = False
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -68,7 +71,8 @@ class BulkHandlers:
         """31001: all records are stored, one after the other, or none."""
         request = command.read(BulkAppendRequest)
         self._check_place(request, connection)
-        if len(command.body) <= AT_ONCE_SIZE_MAX or self._checked_size >= UNDER_CHECK_SIZE_MAX:
+        is_small = len(command.body) <= AT_ONCE_SIZE_MAX
+        if (is_small and self._is_ready) or self._checked_size >= UNDER_CHECK_SIZE_MAX:
             for _ in self._appending(command, request, connection):
                 pass
             return None
@@ -82,6 +86,10 @@ class BulkHandlers:
         size = len(command.body)
         self._checked_size += size
         try:
+            if not self._is_ready:
+                # It brings in numpy, which would hold the loop up for some 0.1 s.
+                await asyncio.to_thread(import_module, "pocketmq.broker.handlers.bulk_records")
+                self._is_ready = True
             for _ in self._appending(command, request, connection):
                 await self._clock.sleep(0)
         finally:
@@ -92,7 +100,7 @@ class BulkHandlers:
         self, command: Command, request: BulkAppendRequest, connection: Connection
     ) -> Iterator[None]:
         """Checks portion by portion, then appends all records at once."""
-        from pocketmq.broker.handlers.bulk_records import check_bulk, placed  # brings in numpy
+        from pocketmq.broker.handlers.bulk_records import check_bulk, placed
 
         layout = yield from check_bulk(command.body, request, self.body_size_max)
         self._check_place(request, connection)  # others had their turns
