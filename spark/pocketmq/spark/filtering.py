@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from pocketmq.protocol import filters
+from pocketmq.protocol.filters.errors import FilterSyntaxError
 from pocketmq.spark.errors import OptionError
 
 ALL = "*"
@@ -40,7 +42,8 @@ def read_expression(text: str, kind: str) -> Expression:
     """Reads the options ``filter`` and ``expressionType``.
 
     Raises:
-        OptionError: the kind is unknown, or a tag cannot be one.
+        OptionError: the kind is unknown, a tag cannot be one, or a condition is none: RocketMQ's
+            brokers give all messages for such a condition.
     """
     kind = kind.upper()
     if kind not in (TAG, SQL92):
@@ -49,6 +52,10 @@ def read_expression(text: str, kind: str) -> Expression:
     if not text or text == ALL:
         return Expression()
     if kind == SQL92:
+        try:
+            filters.parse(text, strict=True)
+        except FilterSyntaxError as e:
+            raise OptionError(f"option 'filter' is no SQL92 condition: {e}") from e
         return Expression(text, SQL92)
     tags = [tag.strip() for tag in text.split("||")]
     if wrong := [tag for tag in tags if not tag or _NO_TAG.search(tag)]:

@@ -42,3 +42,9 @@ def test_tags_as_an_expression() -> None:
     for strange in ("", " a", "a|b", "*"):
         assert of_tags(frozenset({strange, "a"})) is None
     assert of_tags(frozenset()) is None
+
+
+@pytest.mark.parametrize("text", ["price >", "price > 5 and", "a like 'x'"])
+def test_what_is_no_condition_is_refused_before_a_broker_ignores_it(text: str) -> None:
+    with pytest.raises(OptionError, match="option 'filter' is no SQL92 condition"):
+        read_expression(text, SQL92)
