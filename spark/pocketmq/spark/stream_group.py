@@ -9,8 +9,15 @@ from collections.abc import Iterable
 from pocketmq.client.admin import Admin
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.queue_offsets import QueueOffsets
-from pocketmq.protocol.errors import GroupMissingError, NotFoundError, OperatingError
+from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.errors import (
+    GroupMissingError,
+    NotFoundError,
+    OperatingError,
+    TopicMissingError,
+)
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.names import retry_topic
 from pocketmq.spark import topics
 from pocketmq.spark.stream_offsets import Offsets
 
@@ -49,9 +56,18 @@ class GroupOffsets:
     async def _create(self, queue: MessageQueue) -> None:
         address = await self._instance.routes.master_of(queue)
         try:
-            await self._admin.group_config(self._group, address)
+            config = await self._admin.group_config(self._group, address)
         except (GroupMissingError, NotFoundError):
-            await self._admin.create_group(self._group, broker_addr=address)
+            config = GroupConfig(group_name=self._group)
+            await self._admin.create_group(config, broker_addr=address)
+        # mqadmin finds the brokers of a group by the route of this topic, which heartbeats of
+        # consumers create: a stream sends none.
+        topic = retry_topic(self._group)
+        try:
+            await self._admin.topic_config(topic, address)
+        except TopicMissingError:
+            queues = max(1, config.retry_queue_nums)
+            await self._admin.create_topic(topic, queues, broker_addr=address)
 
     async def commit(self, offsets: Offsets) -> None:
         """Commits what has changed since the last time."""

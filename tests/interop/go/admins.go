@@ -50,7 +50,7 @@ func admins(given options) (any, error) {
 	if err := s.createTopic(other, 1); err != nil {
 		return nil, err
 	}
-	if seen.Changed, err = s.changeTopic(other, 5); err != nil {
+	if seen.Changed, err = s.changeTopic(other, 1, 5); err != nil {
 		return nil, err
 	}
 	err = patiently("delete topic "+other, func() error {
@@ -73,13 +73,24 @@ func admins(given options) (any, error) {
 
 // changeTopic gives a topic another number of queues and waits until its route shows them.
 //
-// It asks again if the route does not: of two changes at once Apache's name server may keep the
-// first. Each look is that of a new operator, because one keeps what it once looked up.
-func (s *stage) changeTopic(topic string, count int) (int, error) {
+// First it waits for the route as it was made: of two registrations at once Apache's name server may
+// keep the first, and its broker sends no other for a change that it has already made.
+func (s *stage) changeTopic(topic string, before, after int) (int, error) {
+	if err := s.awaitRoute(topic, before); err != nil {
+		return 0, err
+	}
+	if err := s.createTopic(topic, after); err != nil {
+		return 0, err
+	}
+	return after, s.awaitRoute(topic, after)
+}
+
+// awaitRoute waits until a topic has so many queues by its route.
+func (s *stage) awaitRoute(topic string, count int) error {
 	found := 0
 	var failed error
-	err := await("the changed route", func() bool {
-		found, failed = s.changeOnce(topic, count)
+	err := await("the route of "+topic, func() bool {
+		found, failed = s.routed(topic)
 		if failed == nil && found == count {
 			return true
 		}
@@ -87,15 +98,13 @@ func (s *stage) changeTopic(topic string, count int) (int, error) {
 		return false
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%w; last: %d queues, %v", err, found, failed)
+		return fmt.Errorf("%w; last: %d queues, %v", err, found, failed)
 	}
-	return found, nil
+	return nil
 }
 
-func (s *stage) changeOnce(topic string, count int) (int, error) {
-	if err := s.createTopic(topic, count); err != nil {
-		return 0, err
-	}
+// routed counts the queues of a topic by a new operator, because one keeps what it once looked up.
+func (s *stage) routed(topic string) (int, error) {
 	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver))
 	if err != nil {
 		return 0, err
