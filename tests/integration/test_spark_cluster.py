@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from integration.command_here import Command, here
 from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
 from integration.spark_fault_job import ROWS
-from integration.spark_parts import created_topic, read, read_rows
+from integration.spark_parts import created_topic, read, read_rows, write_batches
+from integration.spark_streams import needs_limits, needs_stream_writes
 from pyarrow import dataset
 
 from pocketmq.client.blocking import Producer
@@ -22,6 +25,8 @@ from pocketmq.protocol.message import Message
 from pocketmq.spark.jobs.progress import TopicGrowth
 
 pytest.importorskip("pyspark")
+
+__all__ = ["here"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # several JVMs on a busy machine
 
@@ -144,3 +149,23 @@ def test_twins_of_tasks_and_killed_executors_repeat_nothing_that_counts(
     assert distinct == ROWS
     assert rows > ROWS, "nothing was repeated"
     assert found["counted"] == [ROWS, ROWS]
+
+
+@needs_limits
+@needs_stream_writes
+@pytest.mark.whole_spark
+def test_executors_read_and_write_streams(
+    cluster: SparkCluster, spark_namesrv: str, here: Command, tmp_path: Path
+) -> None:
+    values = pa.record_batch({"value": [str(i) for i in range(1000)]})
+    write_batches(spark_namesrv, values, topic="Streamed", createTopicQueues="2")
+    created_topic(spark_namesrv, "StreamedCopy", 2)
+    job = cluster.submit(
+        Path(__file__).with_name("spark_stream_job.py"),
+        *(spark_namesrv, "Streamed", "StreamedCopy", str(tmp_path / "job")),
+    )
+    assert json.loads(ended(job)) == {"batches": [600, 400], "times": {"1": 1000}}
+    code, lag, errors = here("group", "lag", "stream-job", "--namesrv", spark_namesrv, "-o", "json")
+    assert code == 0, errors
+    [row] = json.loads(lag)
+    assert (row["topic"], row["lag"], row["queues"]) == ("Streamed", 0, 4)

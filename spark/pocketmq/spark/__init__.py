@@ -99,8 +99,10 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     check_pyspark()
     from pocketmq.spark.batch_features import allow_pushdown
     from pocketmq.spark.session import make_active
+    from pocketmq.spark.shipping import show_to_planners
     from pocketmq.spark.source import MessageSource, PushingSource
 
+    show_to_planners(spark)
     spark.dataSource.register(
         PushingSource if push_filters and allow_pushdown(spark) else MessageSource
     )
