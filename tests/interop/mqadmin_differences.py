@@ -16,17 +16,22 @@ Form = Callable[[Any, Any], bool]
 
 
 class Difference(NamedTuple):
-    """Fields that may differ: of which request, which path they have, how they look, and why."""
+    """Fields that may differ: of which request, which path they have, how they look, and why.
+
+    `asked` limits it to requests with something in their fields.
+    """
 
     request: int
     path: str
     form: Form
     reason: str
+    asked: str = ""
 
-    def covers(self, request: int, path: str, ours: Any, theirs: Any) -> bool:
-        """Whether it allows these two values."""
+    def covers(self, asked: str, path: str, ours: Any, theirs: Any) -> bool:
+        """Whether it allows these two values; `asked` is the request's code and fields."""
         return (
-            request == self.request
+            int(asked.split()[0]) == self.request
+            and self.asked in asked
             and re.fullmatch(self.path, path) is not None
             and self.form(ours, theirs)
         )
@@ -166,6 +171,8 @@ DIFFERENCES = (
     Difference(315, "remark", help_added, "the remark says which statistics there are"),
     Difference(315, r"body\.stats(Minute|Hour|Day)\.sum", counted_here,
                "figures of this moment, which RocketMQ samples every 10 s to an hour"),
+    Difference(315, r"body\.stats(Minute|Hour|Day)\.sum", both(is_number),
+               "traces come in as many messages as time allows", asked=" statsKey=TRACES "),
     Difference(315, r"body\.stats(Minute|Hour|Day)\.(tps|avgpt)", both(is_number), "hence"),
     Difference(907, r"body\.masterCommitLogMaxOffset", both(is_number), "place in the store"),
     *(
