@@ -28,7 +28,11 @@ SENT_BEFORE_KILL_MIN, SENT_BEFORE_KILL_MAX = 2000, 4000
 """More than one segment in each queue."""
 
 ASKED_FOR = 60
-SETTINGS = {"segmentSize": 256 * 1024, "flushIntervalCommitLog": 50}
+SETTINGS = {
+    "segmentSize": 256 * 1024,
+    "flushIntervalCommitLog": 50,
+    "brokerFastFailureEnable": False,  # a slow machine makes senders wait, and none is to fail
+}
 
 
 def send_request(key: str, queue_id: int) -> SendMessageV2Request:
