@@ -28,6 +28,7 @@ final class Clustering {
       var shares = Map.of("first", stage.share(first), "second", stage.share(second));
       stage.send(0, MESSAGES);
       inbox.await("every message once", MESSAGES);
+      stage.awaitHandled(second);
       second.shutdown();
       stage.awaitShare(first, QUEUES);
       stage.send(MESSAGES, MESSAGES + MESSAGES_LATER);

@@ -8,6 +8,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.Message;
@@ -142,6 +143,28 @@ final class Stage implements AutoCloseable {
         queueCount + " queues for a member of " + consumer.getConsumerGroup(),
         SHARE_TIMEOUT_MS,
         () -> share(consumer).size() == queueCount);
+  }
+
+  /**
+   * Waits until a member has handled all that its queues hold: a listener has a message before its
+   * consumer counts it, and who leaves in between leaves it to another member.
+   */
+  void awaitHandled(DefaultMQPushConsumer consumer) throws Exception {
+    var member = consumer.getDefaultMQPushConsumerImpl();
+    Await.until(
+        "all messages handled by a member of " + consumer.getConsumerGroup(),
+        SHARE_TIMEOUT_MS,
+        () -> {
+          for (MessageQueue queue : member.getRebalanceImpl().getProcessQueueTable().keySet()) {
+            long next =
+                member.getOffsetStore().readOffset(queue, ReadOffsetType.READ_FROM_MEMORY);
+            boolean isOfTopic = queue.getTopic().equals(topic());
+            if (isOfTopic && next != admin.maxOffset(queue)) {
+              return false;
+            }
+          }
+          return true;
+        });
   }
 
   @Override
