@@ -29,6 +29,17 @@ async def test_a_quiet_loop_has_all_of_its_share_again() -> None:
     assert share.left == 10
 
 
+async def test_a_few_frames_ask_nothing_of_the_loop() -> None:
+    """Nobody looks whether their turn is over: they count together with those of the next."""
+    share = TurnShare(10)
+    share.took(4)
+    await settle()
+    assert share.left == 6
+    share.took(1)
+    await settle()
+    assert share.left == 10
+
+
 async def test_those_who_wait_are_called_in_turn() -> None:
     share, taken = TurnShare(10), list[tuple[str, int]]()
     for name, count in (("a", 25), ("b", 3), ("c", 4)):

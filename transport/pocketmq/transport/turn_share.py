@@ -24,6 +24,9 @@ class Taker(Protocol):
 class TurnShare:
     """Counts the frames of a turn, and has those wait, in order of arrival, that come too late.
 
+    Until half of the share is taken nobody looks whether the turn is over, which would cost a lone
+    sender another round of the loop with each request: part of a share may be of earlier turns.
+
     Args:
         frames_max: of one turn.
 
@@ -39,7 +42,7 @@ class TurnShare:
     def took(self, count: int) -> None:
         """Notes that so many frames were taken."""
         self.left -= count
-        if not self._is_counting:
+        if self.left <= self._frames_max // 2 and not self._is_counting:
             self._is_counting = True
             asyncio.get_running_loop().call_soon(self._end_turn)
 
