@@ -87,6 +87,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
         self._out_size = 0
+        self._pause_size = limits.write_pause_size
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._timer: Timer | None = None  # for the idle limit, then for the end of a close
@@ -276,7 +277,7 @@ class FrameStream(asyncio.Protocol, ABC):
         out = self._out
         out.append(data)
         self._out_size += len(data)
-        if self._out_size > self.limits.write_pause_size:
+        if self._out_size > self._pause_size:
             self._flush()  # now: the transport tells whether the peer keeps up with this turn
         elif len(out) == 1 and not self._in_chunk:
             self._loop.call_soon(self._flush)
@@ -313,6 +314,7 @@ class FrameStream(asyncio.Protocol, ABC):
 
     def set_pause_size(self, size: int) -> None:
         """From how many unsent bytes on the peer counts as slow."""
+        self._pause_size = size
         if not self.is_closing:
             self._transport.set_write_buffer_limits(high=size)
 
