@@ -136,9 +136,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._is_put_off = False
         if self._holds_while_put_off:
             self._holds_while_put_off = False
-            self._holds -= 1
-            if not self._holds and not self.is_closing:
-                self._transport.resume_reading()
+            self._end_hold()
         self._go_on()
         if self._ends_when_taken and not self._is_put_off:
             self.close("closed by the peer")
@@ -214,10 +212,16 @@ class FrameStream(asyncio.Protocol, ABC):
 
     def release_reading(self) -> None:
         """Goes on, in the next turn of the loop, if no other reason is left for holding."""
-        self._holds -= 1
-        if not self._holds and not self.is_closing:
-            self._transport.resume_reading()
+        if self._end_hold():
             self._loop.call_soon(self._go_on)
+
+    def _end_hold(self) -> bool:
+        """Takes back one reason for holding; whether more is read from now on."""
+        self._holds -= 1
+        is_reading = not self._holds and not self.is_closing
+        if is_reading:
+            self._transport.resume_reading()
+        return is_reading
 
     def _go_on(self) -> None:
         if not self._holds and not self._is_put_off and not self.is_closing:
