@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 # Only a server that hangs takes so long: on a machine with 25 times its work Apache's took 60 s.
 START_TIMEOUT_S = 180.0
@@ -110,3 +111,33 @@ def _stop(process: subprocess.Popen[str], stop_signal: signal.Signals) -> None:
     # The process led a session of its own: whatever it left behind is still in its group.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def output_of(
+    *command: str, folder: Path, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> str:
+    """All that a command prints that has to succeed.
+
+    Args:
+        command: its words.
+        folder: where it runs.
+        timeout_s: how long it may take.
+        environment: variables besides those of this process.
+
+    Raises:
+        AssertionError: it failed; the end of what it printed.
+    """
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout

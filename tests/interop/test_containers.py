@@ -5,7 +5,6 @@ They run when a Docker daemon answers that has the image `pocketmq:local` (deplo
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from interop import go_probe, maven
+from interop.processes import output_of
 
 # The first run downloads what they depend on.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -44,21 +44,9 @@ def has_image() -> bool:
 
 
 def run(project: Path, *command: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=project,
-        # Its clean-up container is an image of a registry, which may not be reached.
-        env={**os.environ, "TESTCONTAINERS_RYUK_DISABLED": "true"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
-    return done.stdout
+    # Its clean-up container is an image of a registry, which may not be reached.
+    environment = {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    return output_of(*command, folder=project, timeout_s=TIMEOUT_S, environment=environment)
 
 
 def test_the_java_class(tmp_path: Path, has_image: bool) -> None:

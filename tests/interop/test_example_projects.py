@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from interop import go_probe, maven
+from interop.processes import output_of
 
 # The first run downloads what they depend on.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -28,20 +27,12 @@ def pocketmq(tmp_path: Path) -> str:
 
 
 def run(project: str, pocketmq: str, *command: str) -> str:
-    done = subprocess.run(
-        command,
-        cwd=EXAMPLES / project,
-        env={**os.environ, "POCKETMQ": pocketmq},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=TIMEOUT_S,
-        check=False,
+    return output_of(
+        *command,
+        folder=EXAMPLES / project,
+        timeout_s=TIMEOUT_S,
+        environment={"POCKETMQ": pocketmq},
     )
-    assert done.returncode == 0, done.stdout[-4000:]
-    return done.stdout
 
 
 def test_a_java_project_tests_itself(pocketmq: str) -> None:
