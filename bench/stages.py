@@ -229,7 +229,7 @@ async def broker_stages(profile: bool) -> None:
         )
         async with Broker(config) as broker:
             for codec in Codec:
-                connection = Connection(broker.clock, broker.handlers, chunks=broker.store)
+                connection = Connection(broker.clock, broker.handlers, chunks=broker.store.turn)
                 connection.connection_made(Sink())  # type: ignore[arg-type]
                 sends = [
                     frames.encode(
@@ -263,7 +263,7 @@ async def first_send_stages() -> None:
         )
         async with Broker(config) as broker:
             connection = Connection(
-                broker.clock, broker.handlers, chunks=broker.store, share=TurnShare()
+                broker.clock, broker.handlers, chunks=broker.store.turn, share=TurnShare()
             )
             connection.connection_made(Sink())  # type: ignore[arg-type]
             frames_of = [frames.encode(first_request(n)) for n in range(FIRST_TOGETHER)]

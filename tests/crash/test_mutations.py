@@ -12,10 +12,10 @@ from crash.crash_runs import Explorer, Recording
 from pocketmq.broker.delay import progress
 from pocketmq.broker.offsets import ConsumerOffsets
 from pocketmq.broker.store import recovery, scan
+from pocketmq.broker.store.commit_turn import CommitTurn
 from pocketmq.broker.store.flusher import Flusher
 from pocketmq.broker.store.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.recovery import Checkpoint
-from pocketmq.broker.store.store import MessageStore
 
 STEPS = 40
 SEEDS = range(1, 4)
@@ -61,7 +61,7 @@ def answer_before_write(patch: pytest.MonkeyPatch) -> None:
             waiter.on_stored(None)
 
     patch.setattr(QueueLog, "append", hasty)
-    patch.setattr(MessageStore, "end_chunk", lambda self: self._schedule())
+    patch.setattr(CommitTurn, "end_chunk", lambda self: self._schedule())
 
 
 def checkpoint_before_sync(patch: pytest.MonkeyPatch) -> None:

@@ -282,10 +282,10 @@ class Client:
     async def close(self) -> None:
         """Closes the connection and waits until the broker has noticed."""
         connection = self.pool.peek(self.broker.address)
-        count = self.broker.store.connections()
+        count = len(self.broker.store.turn.senders)
         await self.pool.close()
         if connection is not None:
-            await until(lambda: self.broker.store.connections() < count)
+            await until(lambda: len(self.broker.store.turn.senders) < count)
 
 
 class Stage:

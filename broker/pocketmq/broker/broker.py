@@ -204,7 +204,7 @@ class Broker:
             self.schedule.timers.delivery.delivered, clock,
         )  # fmt: skip
         self.polling = LongPolling(clock.machine, config.max_held_pulls)
-        store.on_appended = self.polling.arrived
+        store.turn.on_appended = self.polling.arrived
         self.backlog = WriteBacklog(store, backlog_settings(config))
         self.pressure = Pressure(
             LoopWatch(clock.machine),
@@ -229,12 +229,12 @@ class Broker:
             ),
             on_close=self._disconnected,
             connections_max=room_for_connections(config.connections_max, config.open_files_max),
-            chunks=store,
+            chunks=store.turn,
             watch=pressure.watch,
             budget=pressure.budget,
             slow_readers=pressure.slow_readers,
         )
-        store.connections = lambda: len(server.connections)
+        store.turn.senders = server.connections
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port
         try:

@@ -68,10 +68,10 @@ class WriteBacklog:
         Raises:
             BusyError: 2, when it is called.
         """
-        store, flusher = self._store, self._flusher
+        turn, flusher = self._store.turn, self._flusher
 
         def guarded_handler(command: Command, connection: Connection) -> Reply:
-            if store.turn_begun_s is not None or flusher.waiting_size:
+            if turn.begun_s is not None or flusher.waiting_size:
                 self._check(connection)
             return handler(command, connection)
 
@@ -80,7 +80,7 @@ class WriteBacklog:
     def _check(self, connection: Connection) -> None:
         flusher, settings = self._flusher, self.settings
         if settings.is_enabled:
-            begun_s = self._store.turn_begun_s
+            begun_s = self._store.turn.begun_s
             if begun_s is not None:
                 waited_ms = (connection.received_s - begun_s) * 1000
                 if waited_ms > settings.turn_wait_ms:

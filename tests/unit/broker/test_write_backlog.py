@@ -51,7 +51,7 @@ async def store(
     tmp_path: Path, clock: VirtualClock, files: SlowFiles
 ) -> AsyncIterator[MessageStore]:
     store = open_store(tmp_path / "data", clock, SYNC, files)
-    store.connections = lambda: 64
+    store.turn.senders = range(64)
     yield store
     files.gate.set()
     await store.close()
@@ -63,11 +63,11 @@ def append(store: MessageStore, backlog: WriteBacklog, sender: Sender, size: int
     def handler(_: Command, __: Connection) -> None:
         stores.append(store, bytes(size))
 
-    store.begin_chunk()
+    store.turn.begin_chunk()
     try:
         backlog.guarded(handler)(Command(310), sender)
     finally:
-        store.end_chunk()
+        store.turn.end_chunk()
 
 
 async def test_what_waited_too_long_for_its_turn_is_refused(
@@ -155,13 +155,13 @@ async def test_a_flush_that_ran_out_of_time_frees_what_waited(
 async def test_many_chunks_are_written_before_the_turn_ends(
     store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.broker.store.store.COMMIT_CHUNKS_MAX", 3)
+    monkeypatch.setattr("pocketmq.broker.store.commit_turn.COMMIT_CHUNKS_MAX", 3)
     backlog, queue_log = WriteBacklog(store, SETTINGS), store.queue_log(TOPIC, 0)
     ends = []
     for _ in range(8):
         append(store, backlog, Sender(clock).receive())
         ends.append(queue_log.end_offset)
     assert ends == [0, 0, 0, 4, 4, 4, 7, 7]
-    assert store.turn_begun_s == clock.monotonic()
+    assert store.turn.begun_s == clock.monotonic()
     await store.drain()
     assert queue_log.end_offset == 8

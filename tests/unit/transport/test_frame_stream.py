@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from unit.transport.peers import Stage, connection_of, echo, until
@@ -30,18 +30,23 @@ class TestChunks:
     class Log:
         def __init__(self) -> None:
             self.events: list[str] = []
+            self.unsent_size: Callable[[], int] = lambda: 0
 
         def begin_chunk(self) -> None:
             self.events.append("begin")
 
         def end_chunk(self) -> None:
-            self.events.append("end")
+            self.events.append(f"end, {self.unsent_size()} bytes to send")
+
+        def answered_chunk(self) -> None:
+            self.events.append(f"answered, {self.unsent_size()} bytes to send")
 
     async def test_the_border_of_a_chunk_is_told(self, stage: Stage) -> None:
         log = self.Log()
 
         def note(request: Command, connection: Connection) -> Command:
             log.events.append(f"request {request.opaque}")
+            log.unsent_size = lambda: connection.unsent_size
             assert connection.unsent_size == (request.opaque % 3) * answer_size
             return Command(0)
 
@@ -52,8 +57,10 @@ class TestChunks:
         peer.send(Command(ECHO, 3))
         await peer.got(4)
         assert log.events == [
-            *("begin", "request 0", "request 1", "request 2", "end"),
-            *("begin", "request 3", "end"),
+            *("begin", "request 0", "request 1", "request 2"),
+            *(f"end, {3 * answer_size} bytes to send", "answered, 0 bytes to send"),
+            *("begin", "request 3"),
+            *(f"end, {answer_size} bytes to send", "answered, 0 bytes to send"),
         ]
 
     async def test_garbage_ends_its_chunk_too(self, stage: Stage) -> None:
@@ -61,7 +68,10 @@ class TestChunks:
         peer = await stage.dial(await stage.serve({ECHO: echo}, chunks=log))
         peer.transport.write(frames.encode(Command(ECHO)) + b"\xff" * 8)
         await peer.gone()
-        assert log.events == ["begin", "end"]
+        assert log.events == [
+            "begin",
+            *(f"{part}, 0 bytes to send" for part in ("end", "answered")),
+        ]
 
 
 class TestTurns:

@@ -31,14 +31,18 @@ JOIN_SIZE_MAX = 64 * 1024
 class Chunks(Protocol):
     """Told where the handling of one chunk of one connection's stream begins and ends.
 
-    What the requests of a chunk ask for can so be done together, before their answers leave.
+    What the requests of a chunk ask for can so be done together before their answers leave, and
+    what nobody waits for, afterwards.
     """
 
     def begin_chunk(self) -> None:
         """The requests of a chunk are about to be handled."""
 
     def end_chunk(self) -> None:
-        """They have been handled."""
+        """They have been handled, and are about to be answered."""
+
+    def answered_chunk(self) -> None:
+        """The answers that were ready have left."""
 
 
 class FrameStream(asyncio.Protocol, ABC):
@@ -161,6 +165,8 @@ class FrameStream(asyncio.Protocol, ABC):
             self._in_chunk = False
         if self._out:
             self._flush()
+        if chunks is not None:
+            chunks.answered_chunk()
 
     def _process(self) -> None:
         next_command, is_closing = self._parser.next_command, self._transport.is_closing

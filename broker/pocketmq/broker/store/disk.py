@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pocketmq.broker.store.errors import DiskFullError, StoreError, WriteFailedError
+
+log = logging.getLogger("pocketmq.store")
+
 MIB = 1024 * 1024
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskUse(NamedTuple):
@@ -81,6 +89,15 @@ class DiskGuard:
     def refuse(self, reason: str) -> None:
         """Notes that a write found no room; sends are refused until the next check."""
         self.full_reason = f"no room left on the disk of {self._path}: {reason}"
+
+    def failed_write(self, directory: Path, error: OSError) -> StoreError:
+        """Logs that a write to a directory failed; returns what its senders are to be told."""
+        reason = f"writing to {directory} failed: {error.strerror or error}"
+        log.error("%s", reason)
+        if error.errno in NO_ROOM:
+            self.refuse(error.strerror or str(error))
+            return DiskFullError(self.full_reason)
+        return WriteFailedError(reason)
 
     @property
     def wants_cleaning(self) -> bool:

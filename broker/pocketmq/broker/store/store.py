@@ -1,12 +1,10 @@
-"""The message store of one broker: all queue logs, committed together once per turn of the loop."""
+"""The message store of one broker: all queue logs, from the start to a clean stop."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
 
@@ -14,13 +12,13 @@ import msgspec
 
 from pocketmq.broker.statistics.puts import Puts
 from pocketmq.broker.store.adoption import Adoption
+from pocketmq.broker.store.commit_turn import CommitTurn
 from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.deletions import Deletions
-from pocketmq.broker.store.disk import DiskGuard
+from pocketmq.broker.store.disk import NO_ROOM, DiskGuard
 from pocketmq.broker.store.errors import (
     DamagedQueueError,
     DirectoryError,
-    DiskFullError,
     FormatError,
     StoreError,
     VersionError,
@@ -33,7 +31,7 @@ from pocketmq.broker.store.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata import Metadata
 from pocketmq.broker.store.new_logs import NewLogs
 from pocketmq.broker.store.open_logs import OpenLogs
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
 from pocketmq.broker.store.segment import log_number_of
 from pocketmq.broker.store.unsure_times import UnsureTimes
@@ -45,21 +43,7 @@ log = logging.getLogger("pocketmq.store")
 CHECKPOINT_LOGS_MAX = 512
 """Logs that one checkpoint brings to the disk; the others wait for the next one."""
 
-COMMIT_AT_ONCE_CONNECTIONS_MAX = 4
-"""Up to so many connections each chunk is committed by itself."""
-
-COMMIT_CHUNKS_MAX = 256
-"""So many chunks are committed without waiting for the rest of the turn: they are in memory."""
-
-BEGUN_PER_TURN_MAX = 16
-"""Queues whose first files one commit makes, in about 5 ms; the others wait for the next turn."""
-
-BEGINNING_S_MAX = 0.01
-"""They wait, too, when a busy disk has taken so long for those before them."""
-
 _CLEAN = "clean_stop"
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
@@ -83,7 +67,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
 
 
 class MessageStore:
-    """Queue logs by topic and queue, and the turn that commits them.
+    """Queue logs by topic and queue.
 
     Args:
         directory: the data directory; it is made if it is missing.
@@ -93,6 +77,7 @@ class MessageStore:
 
     Attributes:
         queues_directory: where the logs are: `<topic>/<queue id>/` below it.
+        turn: what was appended and is not yet written; `touch` and `commit` are its own.
         bulk_reads: bulk pulls so far; what works in the background leaves time to them.
 
     Raises:
@@ -132,25 +117,22 @@ class MessageStore:
         self.verified = Verifier(self.damaged).verified
         self.unsure_times = UnsureTimes(self.metadata)
         self.failed_reason: str | None = None
-        self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
         self.puts = Puts(clock)
         self.bulk_reads = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
+        self._unsynced: dict[QueueLog, None] = {}
+        self.turn = CommitTurn(
+            clock, self.new_logs, self._flusher, self.puts, self.disk, self._unsynced,
+            settings.flush_sync,
+        )  # fmt: skip
+        self.touch, self.commit = self.turn.touch, self.turn.commit
         self.known = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
         self._deletions = Deletions(
             self.files, self._flusher, self.metadata, self.queues_directory, directory / "deleted"
         )
-        self._dirty: dict[QueueLog, None] = {}
-        self._unsynced: dict[QueueLog, None] = {}
-        self._commit_due = False
-        self._turn_begin_s = 0.0
-        self.turn_begun_s: float | None = None  # of a turn whose commit is still to come
-        self._chunks = 0
-        self.in_chunk = False
-        self.connections: Callable[[], int] = lambda: 0
         self._checkpointing = asyncio.Lock()
         try:
             self.adoption = Adoption(self.files, self.metadata, self.queues_directory)
@@ -168,6 +150,7 @@ class MessageStore:
         """Goes on with other settings, but for the sizes of segments and the open files."""
         self.settings = settings
         self._flusher.timeout_ms = settings.flush_timeout_ms
+        self.turn.flush_sync = settings.flush_sync
         self.disk.set_limits(
             settings.disk_warning_percent, settings.disk_clean_percent, settings.disk_free_min
         )
@@ -251,7 +234,7 @@ class MessageStore:
                 raise
             return None
         except OSError as e:
-            remedy = "free some space on its disk" if e.errno in _NO_ROOM else ""
+            remedy = "free some space on its disk" if e.errno in NO_ROOM else ""
             raise DirectoryError(self.directory, e.strerror or str(e), remedy) from e
 
     def _open(self, known: KnownLog) -> QueueLog:
@@ -299,7 +282,7 @@ class MessageStore:
         except OSError as e:
             remedy = (
                 "free some space on its disk"
-                if e.errno in _NO_ROOM
+                if e.errno in NO_ROOM
                 else "look whether its disk is sound and its files may be changed by this user"
             )
             raise WriteFailedError(
@@ -342,7 +325,7 @@ class MessageStore:
             and not queue_log.has_pending
             and not queue_log.index_tail_size
             and queue_log not in self._unsynced
-            and queue_log not in self._dirty
+            and not self.turn.holds(queue_log)
         )
 
     def is_at_rest(self, known: KnownLog) -> bool:
@@ -406,9 +389,8 @@ class MessageStore:
         for known in removed:
             queue_log = self._open_logs.pop((topic, known.queue_id))
             if queue_log is not None:
-                self._dirty.pop(queue_log, None)
                 self._unsynced.pop(queue_log, None)
-                self._tell(queue_log.forget(), StoreError(f"topic {topic} was deleted"))
+                self.turn.forget(queue_log, StoreError(f"topic {topic} was deleted"))
         self.puts.topics.pop(topic, None)
         try:
             self.damaged.forget_topic(topic)
@@ -448,133 +430,6 @@ class MessageStore:
             return queue_log.last_timestamp
         queue_log.last_timestamp = now
         return now
-
-    def touch(self, queue_log: QueueLog) -> None:
-        """Has a log, to which something was appended, committed at the end of this turn."""
-        if not self._dirty:
-            self._turn_begin_s = self._machine.monotonic()
-        self._dirty[queue_log] = None
-        if not self._commit_due and not self.in_chunk:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        self._commit_due = True
-        self.turn_begun_s = self._turn_begin_s
-        asyncio.get_running_loop().call_soon(self.commit)
-
-    def begin_chunk(self) -> None:
-        """The requests of one chunk of a connection's stream are about to be handled."""
-        self.in_chunk = True
-
-    def end_chunk(self) -> None:
-        """They are handled: with few connections commit at once, else when all had their turn.
-
-        A commit at once spares a turn of the loop and so a good part of a lone sender's latency;
-        with many connections one commit for all of them spares writes.
-        """
-        self.in_chunk = False
-        if self._dirty and not self._commit_due:
-            if self.connections() <= COMMIT_AT_ONCE_CONNECTIONS_MAX:
-                self.commit()
-            else:
-                self._schedule()
-        elif self._dirty:
-            self._chunks += 1
-            if self._chunks >= COMMIT_CHUNKS_MAX:
-                self._chunks = 0
-                self._write()
-
-    def commit(self) -> None:
-        """Writes what was appended in this turn and tells who waits for it; see `_due_now`."""
-        self._commit_due = False
-        self.turn_begun_s = None
-        self._chunks = 0
-        self._write()
-
-    def _write(self) -> None:
-        dirty, self._dirty = self._dirty, {}
-        now, begin_s, told = self.clock.now_ms(), self._turn_begin_s, 0
-        new = self.new_logs.numbers
-        grown = []
-        for queue_log in dirty if len(dirty) == 1 and not new else self._due_now(dirty):
-            start_position, start_offset = queue_log.end_position, queue_log.end_offset
-            try:
-                waiters = queue_log.commit(now)
-            except OSError as e:
-                self._tell(queue_log.roll_back(), self._write_error(queue_log, e))
-                self._unsynced[queue_log] = None  # the next checkpoint tidies it
-                continue
-            self.puts.count(
-                queue_log.topic,
-                len(waiters),
-                queue_log.end_offset - start_offset,
-                queue_log.end_position - start_position,
-            )
-            self._unsynced[queue_log] = None
-            if self.settings.flush_sync:
-                later = [w.on_stored for w in waiters if w.wants_flush]
-                if later:
-                    later.append(partial(self._flushed, begin_s, len(later)))
-                    self._flusher.flush(queue_log, later, queue_log.end_position - start_position)
-                self._tell([w for w in waiters if not w.wants_flush], None)
-            else:
-                for waiter in waiters:
-                    waiter.on_stored(None)
-                told += len(waiters)
-            grown.append(queue_log)
-        if told:
-            self.puts.times.add(self._machine.monotonic() - begin_s, told)
-        for queue_log in grown:
-            self.on_appended(queue_log)
-
-    def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
-        """All but many of those that have no files yet, which are put off to the next turn."""
-        begun: list[QueueLog] = []
-        for queue_log in logs:
-            if queue_log.segments:
-                yield queue_log
-            elif len(begun) < BEGUN_PER_TURN_MAX:
-                begun.append(queue_log)
-            else:
-                self._dirty[queue_log] = None
-        if begun:
-            yield from self._begin(begun)
-        if self._dirty and not self._commit_due:
-            self._turn_begin_s = self._machine.monotonic()
-            self._schedule()
-
-    def _begin(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
-        """Those of some logs without files that may be begun: not all if the disk is busy."""
-        until_s = self._machine.monotonic() + BEGINNING_S_MAX
-        try:
-            self.new_logs.enter(logs)
-        except WriteFailedError as e:
-            log.error("new queues cannot be entered: %s", e)
-            for queue_log in logs:
-                self._tell(queue_log.roll_back(), e)
-            return
-        for number, queue_log in enumerate(logs):
-            if number and self._machine.monotonic() > until_s:
-                self._dirty[queue_log] = None
-            else:
-                yield queue_log
-
-    def _flushed(self, begin_s: float, count: int, _: StoreError | None) -> None:
-        self.puts.times.add(self._machine.monotonic() - begin_s, count)
-
-    def _write_error(self, queue_log: QueueLog, error: OSError) -> StoreError:
-        reason = f"writing to {queue_log.directory} failed: {error.strerror or error}"
-        log.error("%s", reason)
-        if error.errno in _NO_ROOM:
-            self.disk.refuse(error.strerror or str(error))
-            return DiskFullError(self.disk.full_reason)
-        return WriteFailedError(reason)
-
-    def _tell(self, waiters: list[Waiter], error: StoreError | None) -> None:
-        if error is not None:
-            self.puts.failed_count += len(waiters)
-        for waiter in waiters:
-            waiter.on_stored(error)
 
     def _fail(self, reason: str) -> None:
         # After a failed flush the kernel may have dropped the pages: nothing can be promised.
@@ -627,7 +482,7 @@ class MessageStore:
             pass  # `_fail` has been told
         except OSError as e:
             # The index could not be written, which the next checkpoint tries again.
-            self._write_error(queue_log, e)
+            self.disk.failed_write(queue_log.directory, e)
         finally:
             if not is_synced:
                 self._unsynced[queue_log] = None
@@ -635,7 +490,7 @@ class MessageStore:
     async def drain(self) -> None:
         """Returns when everybody who waits for an append has been told."""
         self.commit()
-        while self._dirty:
+        while not self.turn.is_empty:
             await self.clock.sleep(0)
         await self._flusher.drain()
 

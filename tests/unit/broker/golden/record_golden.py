@@ -96,10 +96,10 @@ def put(store: MessageStore, message: GoldenMessage) -> None:
         body=message.body,
         properties=properties,
     )
-    store.begin_chunk()
+    store.turn.begin_chunk()
     queue_log.append(record, encoded_tags_code(properties), Waiter(lambda _: None, False))
     store.touch(queue_log)
-    store.end_chunk()
+    store.turn.end_chunk()
 
 
 async def write(target: Path) -> None:

@@ -94,10 +94,10 @@ def put_keyed(
         body=body,
         properties=message.properties,
     )
-    store.begin_chunk()
+    store.turn.begin_chunk()
     queue_log.append(record, encoded_tags_code(message.properties), None)
     store.touch(queue_log)
-    store.in_chunk = False
+    store.turn.in_chunk = False
     store.commit()
     return message
 

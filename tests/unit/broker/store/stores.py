@@ -86,10 +86,10 @@ def append(
     queue_log = store.queue_log(topic, queue_id)
     record = record_of(queue_log, body, tags, store_time_ms=store.store_time(queue_log))
     code = encoded_tags_code(f"TAGS\x01{tags}\x02".encode() if tags else b"")
-    store.begin_chunk()
+    store.turn.begin_chunk()
     queue_log.append(record, code, Waiter(outcome.tell, wants_flush))
     store.touch(queue_log)
-    store.in_chunk = False
+    store.turn.in_chunk = False
     return outcome
 
 

@@ -30,6 +30,7 @@ from unit.broker.store.stores import (
 )
 
 from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.commit_turn import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX
 from pocketmq.broker.store.disk import DiskGuard, DiskUse
 from pocketmq.broker.store.errors import (
     DamagedQueueError,
@@ -39,7 +40,7 @@ from pocketmq.broker.store.errors import (
     StoreError,
     WriteFailedError,
 )
-from pocketmq.broker.store.store import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX, MessageStore
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.records import decode_records
 from pocketmq.testing.clock import VirtualClock, settle
 
@@ -150,7 +151,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     outcomes = [append(store, b"%d" % index, queue_id=index % 2) for index in range(6)]
     assert not any(outcome.is_told for outcome in outcomes)
     grown: list[int] = []
-    store.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
+    store.turn.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
     store.commit()
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
@@ -299,13 +300,26 @@ async def test_the_other_queues_of_a_turn_are_stored(store: MessageStore) -> Non
     assert bodies(store, queue_id=1) == [b"1", b"stored"]
 
 
+async def test_a_lone_sender_is_answered_before_anything_is_counted(store: MessageStore) -> None:
+    grown: list[int] = []
+    store.turn.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
+    outcome = append(store, b"x")
+    store.turn.end_chunk()
+    assert outcome.is_stored
+    assert (grown, store.puts.total.messages) == ([], 0)
+    store.turn.answered_chunk()
+    assert (grown, store.puts.total.messages) == ([1], 1)
+    store.turn.answered_chunk()
+    assert grown == [1]
+
+
 async def test_a_reader_that_fails_does_not_keep_other_queues_from_the_disk(
     store: MessageStore,
 ) -> None:
     def fail(_: object) -> None:
         raise AssertionError("a bug")
 
-    store.on_appended = fail
+    store.turn.on_appended = fail
     outcomes = [append(store, b"x", queue_id=0), append(store, b"y", queue_id=1)]
     with pytest.raises(AssertionError, match="a bug"):
         store.commit()

@@ -147,10 +147,10 @@ class StoreMachine(RuleBasedStateMachine):
             record = record_of(queue_log, body, tags, store_time_ms=time_ms, place=place)
             records += record
             entries += ENTRY.pack(place[1], len(record), tags_code(tags))
-        self.store.begin_chunk()
+        self.store.turn.begin_chunk()
         queue_log.append_many(records, entries, count, Waiter(outcome.tell, True))
         self.store.touch(queue_log)
-        self.store.in_chunk = False
+        self.store.turn.in_chunk = False
         return outcome, [Message(body, tags, time_ms)] * count
 
     @rule(
