@@ -303,6 +303,35 @@ def test_an_ingest_with_a_checkpoint_loads_each_file_once(
         ingest(replace(options, topic="None", checkpoint=None, dry_run=True, create_topic_queues=0))
 
 
+def test_columns_with_parts_are_bodies_or_named_by_their_paths(
+    spark: Any, spark_namesrv: str, tmp_path: Path
+) -> None:
+    row = {"id": 7, "who": {"name": "n", "odd.name": None}, "lines": [{"sku": "a"}], "a.b": "x"}
+    (tmp_path / "rows.json").write_text(json.dumps(row))
+    options = IngestOptions(
+        str(tmp_path / "rows.json"), "Parts", namesrv=spark_namesrv, create_topic_queues=1,
+        key="who.name", tag="a.b", value="lines",
+    )  # fmt: skip
+    assert ingest(options, spark).rows == 1
+    assert ingest(replace(options, value="who", key="id"), spark).rows == 1
+    rows = read(spark, spark_namesrv, "Parts").orderBy("queueOffset").collect()
+    assert [(json.loads(r.value), r["keys"], r.tags) for r in rows] == [
+        ([{"sku": "a"}], "n", "x"),
+        (row["who"], "7", "x"),
+    ]
+    wrongs: list[tuple[dict[str, Any], str]] = [
+        ({"key": "who"}, r"column 'who' is a struct<.*> and cannot be the key: name one of its "
+            r"parts, as who\.name"),
+        ({"tag": "lines"}, r"column 'lines' is a array<.*> and cannot be the tag"),
+        ({"key": "who.nmae"}, r"there is no column 'who\.nmae': who is a struct<name:"),
+        ({"value": "nobody.name"}, r"there is no column 'nobody\.name'; known are: "),
+        ({"sharding_key": "whom"}, r"there is no column 'whom'; did you mean 'who'"),
+    ]  # fmt: skip
+    for wrong, said in wrongs:
+        with pytest.raises(OptionError, match=said):
+            ingest(replace(options, **wrong), spark)
+
+
 # -- on the command line, with real data --------------------------------------------------------
 
 

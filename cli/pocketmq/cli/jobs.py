@@ -57,13 +57,18 @@ SliceOption = Annotated[
 def ingest(
     source: Annotated[str, typer.Argument(help="A file, a directory, a pattern, or a table.")],
     topic: Annotated[str, typer.Option(help="Where the rows go.")],
-    key: Annotated[str | None, typer.Option(help="Column with the business key.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column with the business key; a field by its path.")
+    ] = None,
     tag: Annotated[str | None, typer.Option(help="Column with the tag.")] = None,
     sharding_key: Annotated[
         str | None, typer.Option(help="Column whose equal values go to one queue, in input order.")
     ] = None,
     value: Annotated[
-        str | None, typer.Option(help="Column with the body; by default the row as JSON.")
+        str | None,
+        typer.Option(
+            help="Column with the body, as JSON if it has parts; by default the row as JSON."
+        ),
     ] = None,
     format_: Annotated[
         str | None, typer.Option("--format", help="parquet, csv, json or orc; by the suffix.")

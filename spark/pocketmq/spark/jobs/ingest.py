@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketmq.client.instance import ClientInstance
-from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.errors import OptionError
+from pocketmq.spark.jobs.columns import body_column, quoted, text_column
 from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.file_portions import FilePortions
@@ -49,10 +50,12 @@ class IngestOptions(JobOptions):
     Attributes:
         source: a file, a directory, a pattern, or a table of Spark's catalog.
         topic: where the rows go.
-        key: column that becomes the messages' business key; a space in it separates keys.
+        key: column that becomes the messages' business key; a space in it separates keys. A field
+            of a column is named by its path, as ``customer.id``, here and below.
         tag: column that becomes their tag.
         sharding_key: column whose equal values go to one queue, in the order of the input.
-        value: column that becomes their body; by default the whole row as JSON.
+        value: column that becomes their body, as JSON if it has parts; by default the whole row as
+            JSON.
         format: of the file; by default told by its suffix.
         reader_options: of Spark's reader, such as ``{"sep": ";"}`` or ``{"inferSchema": "true"}``.
         writer_options: further options of the data source, such as batchBytes.
@@ -284,32 +287,26 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
     """Rows as the data source takes them, in the partitions that their order asks for.
 
     Raises:
-        OptionError: a column does not exist.
+        OptionError: a column does not exist, or cannot be what it is asked for.
     """
     from pyspark.sql import functions as sf
 
     rows = source.rows
     named = {
-        "keys": options.key,
-        "tags": options.tag,
-        "shardingKey": options.sharding_key,
-        "value": options.value,
+        "keys": (options.key, "key"),
+        "tags": (options.tag, "tag"),
+        "shardingKey": (options.sharding_key, "sharding key"),
     }
-    for column in named.values():
-        if column is not None and column not in rows.columns:
-            raise OptionError(f"there is no column {column!r}; {nearest(column, rows.columns)}")
     columns: list[Column] = [
-        sf.col(_quoted(column)).cast("string").alias(name)
-        for name, column in named.items()
-        if column is not None and name != "value"
+        text_column(rows, column, part).alias(name)
+        for name, (column, part) in named.items()
+        if column is not None
     ]
     if options.value is None:
-        whole = sf.struct(*(sf.col(_quoted(c)) for c in rows.columns))
+        whole = sf.struct(*(sf.col(quoted(c)) for c in rows.columns))
         columns.append(sf.to_json(whole, {"ignoreNullFields": "false"}).alias("value"))
     else:
-        value = sf.col(_quoted(options.value))
-        is_plain = rows.schema[options.value].dataType.simpleString() in ("binary", "string")
-        columns.append((value if is_plain else value.cast("string")).alias("value"))
+        columns.append(body_column(rows, options.value).alias("value"))
     if options.sharding_key is None:
         return rows.select(*columns)
     return _in_order(source, columns)
@@ -337,17 +334,12 @@ def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
     )
 
 
-def _quoted(column: str) -> str:
-    escaped = column.replace("`", "``")
-    return f"`{escaped}`"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """For spark-submit: loads, prints one line or JSON, returns the exit code."""
     parser = JobParser("Load a file or table into a topic.")
     parser.add_argument("source", help="file, directory, pattern or table")
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--key", help="column of the business key")
+    parser.add_argument("--key", help="column of the business key; a field by its path")
     parser.add_argument("--tag", help="column of the tag")
     parser.add_argument("--sharding-key", help="column whose equal values stay in order")
     parser.add_argument("--value", help="column of the body; default: the row as JSON")

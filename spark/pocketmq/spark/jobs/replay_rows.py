@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pocketmq.protocol import properties as props
 from pocketmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.jobs.columns import as_body, as_text
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.landing import place_column
 
@@ -113,12 +114,13 @@ def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
     for name, text in edit.columns.items():
         with job(f"the edit {name}={text!r}"):
             column = sf.expr(text)
-            kind = chosen.select(column.alias(name)).schema[name].dataType.simpleString()
-        if name == "properties":
-            if kind != "map<string,string>":
-                raise OptionError(f"properties={text!r} gives a {kind}, not a map<string,string>")
-        elif name != "value" or kind not in ("binary", "string"):
-            column = column.cast("string")
+            kind = chosen.select(column.alias(name)).schema[name].dataType
+        if name == "value":
+            column = as_body(column, kind)
+        elif name != "properties":
+            column = as_text(column, kind, f"the edit {name}={text!r}", f"{name} of a message")
+        elif (given := kind.simpleString()) != "map<string,string>":
+            raise OptionError(f"properties={text!r} gives a {given}, not a map<string,string>")
         edited[name] = column
     target = sf.lit(edit.to_topic) if edit.to_topic is not None else origin()
     place = sf.concat(place_column(), sf.lit(":"), "queueOffset")

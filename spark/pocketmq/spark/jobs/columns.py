@@ -1,0 +1,95 @@
+"""Columns of a table, by the names that people give, as the parts of a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pocketmq.spark.errors import OptionError, nearest
+from pocketmq.spark.jobs.failures import reason_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's SQL takes it, whatever is in it."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def named_column(rows: DataFrame, name: str) -> tuple[Column, DataType]:
+    """A column by its name, or a field of one by its path, as in ``customer.id``; and its type.
+
+    Raises:
+        OptionError: there is no such column.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as sf
+
+    if name in rows.columns:
+        return sf.col(quoted(name)), rows.schema[name].dataType
+    head, dot, _ = name.partition(".")
+    if not dot or head not in rows.columns:
+        raise OptionError(f"there is no column {name!r}; {nearest(name, rows.columns)}")
+    column = sf.col(name)
+    try:
+        return column, rows.select(column.alias("found")).schema["found"].dataType
+    except AnalysisException as e:
+        kind = rows.schema[head].dataType.simpleString()
+        raise OptionError(
+            f"there is no column {name!r}: {head} is a {kind} ({reason_of(e)})"
+        ) from e
+
+
+def text_column(rows: DataFrame, name: str, part: str) -> Column:
+    """A column as text, for a part of a message that people read and search by.
+
+    Args:
+        rows: the table.
+        name: see `named_column`.
+        part: what it becomes, in words.
+
+    Raises:
+        OptionError: there is no such column, or it holds more than one value a row.
+    """
+    from pyspark.sql.types import StructType
+
+    column, kind = named_column(rows, name)
+    example = f", as {name}.{kind.names[0]}" if isinstance(kind, StructType) and kind.names else ""
+    return as_text(column, kind, f"column {name!r}", f"{part}: name one of its parts{example}")
+
+
+def as_text(column: Column, kind: DataType, said: str, part: str) -> Column:
+    """An expression of that type as text.
+
+    Raises:
+        OptionError: it has parts, so that Spark's text of it would be no key or tag.
+    """
+    if _has_parts(kind):
+        raise OptionError(f"{said} is a {kind.simpleString()} and cannot be the {part}")
+    return column.cast("string")
+
+
+def body_column(rows: DataFrame, name: str) -> Column:
+    """A column as the body; see `as_body`.
+
+    Raises:
+        OptionError: there is no such column.
+    """
+    return as_body(*named_column(rows, name))
+
+
+def as_body(column: Column, kind: DataType) -> Column:
+    """An expression of that type as a body: bytes as they are, JSON if it has parts, else text."""
+    from pyspark.sql import functions as sf
+
+    if kind.simpleString() in ("binary", "string"):
+        return column
+    if _has_parts(kind):
+        return sf.to_json(column, {"ignoreNullFields": "false"})
+    return column.cast("string")
+
+
+def _has_parts(kind: DataType) -> bool:
+    return kind.typeName() in ("struct", "array", "map", "variant")
