@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +27,8 @@ SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 _CONTEXT_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """PySpark logs each refused query as a line of JSON before it raises the same."""
+
+_PY4J_LOGGERS = ("root", "py4j.clientserver", "py4j.java_gateway")
 
 _LOG4J = """\
 rootLogger.level = error
@@ -115,8 +119,9 @@ def make_active(spark: SparkSession) -> None:
 
 
 def _quieten_python() -> None:
-    """What PySpark would say on standard error besides raising it, and of a newer pandas."""
+    """What PySpark would say on standard error besides raising it, of pandas, and of Ctrl-C."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
     for name in _CONTEXT_LOGGERS:
         logging.getLogger(name).disabled = True
 
@@ -142,6 +147,13 @@ def job_session(
     Raises:
         RequirementError: PySpark, PyArrow or Java is missing or too old.
     """
+    with _interrupted_quietly():
+        yield from _session(app_name, cores, spark)
+
+
+def _session(
+    app_name: str, cores: int | None, spark: SparkSession | None
+) -> Iterator[SparkSession]:
     check_pyspark()
     from pyspark.sql import SparkSession
 
@@ -149,13 +161,50 @@ def job_session(
 
     if spark is None and SUBMITTED_VARIABLE in os.environ:
         spark = SparkSession.builder.appName(app_name).getOrCreate()
+        _take_back_interrupts()
     spark = spark or SparkSession.getActiveSession()
     if spark is not None:
         register(spark)
         yield spark
         return
     spark = local_session(app_name, cores=cores)
+    _take_back_interrupts()
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _take_back_interrupts() -> None:
+    """Has Ctrl-C end a job at once, as it ends any Python.
+
+    PySpark's own handler asks the JVM to cancel all jobs, in the middle of the call that it has
+    interrupted: that fails with a traceback. The end of the session cancels them too.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _interrupted_quietly() -> Iterator[None]:
+    """Keeps py4j from logging a Ctrl-C, which it raises too, with a hundred lines around it."""
+    loggers = [logging.getLogger(name) for name in _PY4J_LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_is_no_interruption)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_no_interruption)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not _comes_of_interruption(error):
+        error = error.__cause__ or error.__context__
+    return error is None
+
+
+def _comes_of_interruption(error: BaseException) -> bool:
+    # The second: PySpark's handler, while a session starts, calls in the middle of another call.
+    return isinstance(error, KeyboardInterrupt) or str(error).startswith("reentrant call")
