@@ -39,6 +39,31 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+
+class Presses:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Presses())
+from pocketmq.cli.entry import run
+run()
+"""
+
+
+def test_ctrl_c_before_anything_runs_ends_it_without_a_word() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_two_brokers_have_the_names_and_a_process_each(cluster: Cluster) -> None:
     assert sorted(cluster.brokers) == ["broker-a", "broker-b"]
 
