@@ -31,7 +31,6 @@ ASKED_FOR = 60
 SETTINGS = {
     "segmentSize": 256 * 1024,
     "flushIntervalCommitLog": 50,
-    "brokerFastFailureEnable": False,  # a slow machine makes senders wait, and none is to fail
 }
 
 
