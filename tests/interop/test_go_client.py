@@ -67,7 +67,7 @@ def seen(request: pytest.FixtureRequest, go_probe: GoProbe, new_name: NewName) -
         return go_probe.run(command, namesrv=cluster.namesrv, broker=broker, **options)
 
     go: RunProbe = run
-    return play(go, new_name, *COMMANDS)
+    return play(go, new_name, *COMMANDS, is_control=request.param == "apache")
 
 
 def test_every_form_of_send_is_answered(seen: Scenarios) -> None:

@@ -14,7 +14,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  */
 final class CreateTopic {
 
-  private static final long ROUTE_TIMEOUT_MS = 60_000;
+  static final long ROUTE_TIMEOUT_MS = 60_000;
 
   private CreateTopic() {}
 

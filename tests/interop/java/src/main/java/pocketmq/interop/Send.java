@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -117,13 +118,30 @@ final class Send {
   private static List<Views.Sent> toQueue(DefaultMQProducer producer, String topic)
       throws Exception {
     List<Views.Sent> sent = new ArrayList<>();
-    List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
+    List<MessageQueue> queues = queues(producer, topic);
     for (MessageQueue queue : queues) {
       Message message = new Message(topic, "TagQueue", "", text("queue " + queue.getQueueId()));
       Views.Outgoing outgoing = Views.outgoing(message);
       sent.add(new Views.Sent("queue", outgoing, Views.result(producer.send(message, queue))));
     }
     return sent;
+  }
+
+  /** Waits for the route: a broker registers a topic after it has taken its first message. */
+  private static List<MessageQueue> queues(DefaultMQProducer producer, String topic)
+      throws Exception {
+    List<MessageQueue> queues = new ArrayList<>();
+    Await.until(
+        "route of " + topic,
+        CreateTopic.ROUTE_TIMEOUT_MS,
+        () -> {
+          try {
+            return queues.addAll(producer.fetchPublishMessageQueues(topic));
+          } catch (MQClientException noRoute) {
+            return false;
+          }
+        });
+    return queues;
   }
 
   private static List<Views.Sent> bySelector(DefaultMQProducer producer, String topic)
