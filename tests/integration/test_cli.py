@@ -42,6 +42,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 INTERRUPTED_WHILE_LOADING = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, as by nohup
+
 class Presses:
     def find_spec(self, name, *_):
         if name == "typer":
