@@ -6,9 +6,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingSendRequestException;
 
 /**
  * Reads a topic with DefaultLitePullConsumer, commits and reads the committed offsets back.
@@ -58,8 +60,30 @@ final class LitePull {
     Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
     consumer.assign(queues);
     for (MessageQueue queue : queues) {
-      consumer.seekToBegin(queue);
+      seekToBegin(consumer, queue);
     }
+  }
+
+  /**
+   * Seeks, again if need be: a seek interrupts the pull that is under way, and the client takes an
+   * interrupt at the wrong moment for a broken connection, which it closes under all other calls
+   * (NettyRemotingAbstract#invoke0).
+   */
+  static void seekToBegin(DefaultLitePullConsumer consumer, MessageQueue queue) throws Exception {
+    Await.until(
+        "seek to the begin of " + queue,
+        EXPECT_TIMEOUT_MS,
+        () -> {
+          try {
+            consumer.seekToBegin(queue);
+            return true;
+          } catch (MQClientException closed) {
+            if (closed.getCause() instanceof RemotingSendRequestException) {
+              return false;
+            }
+            throw closed;
+          }
+        });
   }
 
   private static void subscribe(DefaultLitePullConsumer consumer, String topic) throws Exception {

@@ -43,12 +43,12 @@ final class LiteSeek {
       DefaultLitePullConsumer consumer = consumer(stage);
       MessageQueue first = stage.queues().get(0);
       MessageQueue second = stage.queues().get(1);
-      consumer.seekToBegin(first);
-      consumer.seekToBegin(second);
+      LitePull.seekToBegin(consumer, first);
+      LitePull.seekToBegin(consumer, second);
       List<String> fromBegin = poll(consumer, MESSAGES);
       consumer.seek(first, 5);
       List<String> fromOffset = poll(consumer, MESSAGES / 2 - 5);
-      consumer.seekToBegin(first);
+      LitePull.seekToBegin(consumer, first);
       List<String> fromBeginAgain = poll(consumer, MESSAGES / 2);
       consumer.seekToEnd(first);
       consumer.seekToEnd(second);
@@ -56,7 +56,7 @@ final class LiteSeek {
       List<String> afterEnd = poll(consumer, 2);
       // Without the seek a pull that the broker holds already could still bring a message.
       consumer.pause(List.of(first));
-      consumer.seekToBegin(first);
+      LitePull.seekToBegin(consumer, first);
       stage.send(MESSAGES + 3, MESSAGES + 4);
       List<String> whilePaused = poll(consumer, 1);
       for (int i = 0; i < POLLS_WHILE_PAUSED; i++) {
