@@ -132,13 +132,13 @@ def compare(bar: Bar, measured: dict[str, Any]) -> Line:
     by_name = measured[bar.row][bar.figure]
     ours = statistics.median(by_name["pocketmq"])
     theirs = statistics.median(by_name["rocketmq"])
+    figures = (bar.name, figure(bar.figure, ours), figure(bar.figure, theirs))
+    limit = f"{'≥' if bar.at_least else '≤'} {bar.limit:g}×"
+    if not theirs:  # such as consumers that have come to nothing by the end of the row
+        return Line(*figures, "", limit, "not measured")
     ratio = ours / theirs
     holds = ratio >= bar.limit if bar.at_least else ratio <= bar.limit
-    sign = "≥" if bar.at_least else "≤"
-    return Line(
-        bar.name, figure(bar.figure, ours), figure(bar.figure, theirs), f"{ratio:.2f}×",
-        f"{sign} {bar.limit:g}×", "yes" if holds else "NO",
-    )  # fmt: skip
+    return Line(*figures, f"{ratio:.2f}×", limit, "yes" if holds else "NO")
 
 
 def figure(kind: str, value: float) -> str:
