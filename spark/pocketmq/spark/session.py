@@ -11,7 +11,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,10 +169,17 @@ def _session(
         return
     spark = local_session(app_name, cores=cores)
     _take_back_interrupts()
+    lost: tuple[type[Exception], ...] = ()
     try:
         yield spark
+    except KeyboardInterrupt:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+        lost = (Py4JError,)  # the JVM may have ended by the same Ctrl-C
+        raise
     finally:
-        spark.stop()
+        with suppress(*lost):
+            spark.stop()
 
 
 def _take_back_interrupts() -> None:
