@@ -18,7 +18,7 @@ from pocketmq.protocol.requests.nameserver import TopicListRequest
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest
 from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
-from pocketmq.transport.runtime import run, spare_what_stays
+from pocketmq.transport.runtime import run, run_server, spare_what_stays
 from pocketmq.transport.settings import load_settings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def namesrv(
     from pocketmq.namesrv import NamesrvConfig
 
     set_up_logging(verbose)
-    run(_namesrv(load_settings(config, NamesrvConfig) if config else NamesrvConfig()))
+    run_server(_namesrv(load_settings(config, NamesrvConfig) if config else NamesrvConfig()))
 
 
 async def _namesrv(settings: object) -> None:
@@ -80,7 +80,7 @@ def broker(
             chosen = msgspec.json.decode(settings or "{}", type=BrokerConfig)
         except msgspec.DecodeError as e:
             raise ConfigError(f"--settings: {e}") from e
-    run(_broker(chosen, stop_with_stdin=stop_with_stdin))
+    run_server(_broker(chosen, stop_with_stdin=stop_with_stdin))
 
 
 async def _broker(settings: object, *, stop_with_stdin: bool) -> None:

@@ -18,7 +18,7 @@ from pocketmq.cli.output import Format, set_up_logging
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.cli.snapshots import read_seed_file, sown
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.transport.runtime import run
+from pocketmq.transport.runtime import run_server, spare_what_stays
 
 if TYPE_CHECKING:
     from pocketmq.client.seeds import Seed
@@ -129,7 +129,7 @@ def up(
         stop_with_stdin=stop_with_stdin,
         output=output,
     )
-    run(main)
+    run_server(main)
 
 
 async def _up(
@@ -154,6 +154,7 @@ async def _up(
         if seed is not None:
             started = sown(started, seed)
         addresses = await enter_unless_stopped(stack, started, stop)
+        spare_what_stays()
         _say_up(addresses, options.data, output)
         await stop.wait()
 
