@@ -42,6 +42,11 @@ class Driver:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
+    def close(self) -> None:
+        """Lets go of what it has printed."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
     def output(self) -> str:
         """What it prints until it ends well."""
         out, _ = self._process.communicate()
@@ -58,3 +63,4 @@ def driver(*words: str) -> Iterator[Driver]:
     finally:
         if run.is_alive():
             run.kill()
+        run.close()

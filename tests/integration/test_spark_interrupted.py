@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,5 +14,7 @@ def test_ctrl_c_ends_a_job_without_tracebacks_of_spark() -> None:
     script = Path(__file__).with_name("spark_interrupted_job.py")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     said = done.stderr.splitlines()
-    assert "KeyboardInterrupt" in said, done.stderr
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert said[-1] == "KeyboardInterrupt", done.stderr
+    assert said.count("Traceback (most recent call last):") == 1, done.stderr
     assert not [line for line in said if line.startswith("ERROR:")], done.stderr  # Python's log

@@ -5,16 +5,15 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import signal
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pocketmq.spark import interrupts
 from pocketmq.spark.requirements import check_java, check_pyspark
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 _CONTEXT_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """PySpark logs each refused query as a line of JSON before it raises the same."""
-
-_PY4J_LOGGERS = ("root", "py4j.clientserver", "py4j.java_gateway")
 
 _LOG4J = """\
 rootLogger.level = error
@@ -146,72 +143,25 @@ def job_session(
 
     Raises:
         RequirementError: PySpark, PyArrow or Java is missing or too old.
+        KeyboardInterrupt: of Ctrl-C, whatever Spark made of it.
     """
-    with _interrupted_quietly():
-        yield from _session(app_name, cores, spark)
-
-
-def _session(
-    app_name: str, cores: int | None, spark: SparkSession | None
-) -> Iterator[SparkSession]:
     check_pyspark()
     from pyspark.sql import SparkSession
 
     from pocketmq.spark import register
 
-    if spark is None and SUBMITTED_VARIABLE in os.environ:
-        spark = SparkSession.builder.appName(app_name).getOrCreate()
-        _take_back_interrupts()
-    spark = spark or SparkSession.getActiveSession()
-    if spark is not None:
-        register(spark)
-        yield spark
-        return
-    spark = local_session(app_name, cores=cores)
-    _take_back_interrupts()
-    lost: tuple[type[Exception], ...] = ()
-    try:
-        yield spark
-    except KeyboardInterrupt:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
-        lost = (Py4JError,)  # the JVM may have ended by the same Ctrl-C
-        raise
-    finally:
-        with suppress(*lost):
+    with interrupts.kept_as_raised():
+        if spark is None and SUBMITTED_VARIABLE in os.environ:
+            spark = SparkSession.builder.appName(app_name).getOrCreate()
+            interrupts.take_back()
+        spark = spark or SparkSession.getActiveSession()
+        if spark is not None:
+            register(spark)
+            yield spark
+            return
+        spark = local_session(app_name, cores=cores)
+        interrupts.take_back()
+        try:
+            yield spark
+        finally:
             spark.stop()
-
-
-def _take_back_interrupts() -> None:
-    """Has Ctrl-C end a job at once, as it ends any Python.
-
-    PySpark's own handler asks the JVM to cancel all jobs, in the middle of the call that it has
-    interrupted: that fails with a traceback. The end of the session cancels them too.
-    """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@contextmanager
-def _interrupted_quietly() -> Iterator[None]:
-    """Keeps py4j from logging a Ctrl-C, which it raises too, with a hundred lines around it."""
-    loggers = [logging.getLogger(name) for name in _PY4J_LOGGERS]
-    for logger in loggers:
-        logger.addFilter(_is_no_interruption)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_no_interruption)
-
-
-def _is_no_interruption(record: logging.LogRecord) -> bool:
-    error = record.exc_info[1] if record.exc_info else None
-    while error is not None and not _comes_of_interruption(error):
-        error = error.__cause__ or error.__context__
-    return error is None
-
-
-def _comes_of_interruption(error: BaseException) -> bool:
-    # The second: PySpark's handler, while a session starts, calls in the middle of another call.
-    return isinstance(error, KeyboardInterrupt) or str(error).startswith("reentrant call")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pocketmq.spark.errors import JobError
+from pocketmq.spark.interrupts import interruption_behind
 
 _OWN_ERROR = re.compile(r"^\s*(?:\S*: )?(pocketmq(?:\.\w+)+): (.+)$", re.MULTILINE)
 _MARKS = re.compile(r"^\s*\[[A-Z0-9_.]+\] | SQLSTATE: \w+\s*$")
@@ -55,6 +56,7 @@ def job(what: str) -> Iterator[None]:
 
     Raises:
         JobError: Spark failed.
+        KeyboardInterrupt: it failed because of Ctrl-C.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -62,4 +64,6 @@ def job(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as e:
+        if interruption := interruption_behind(e):
+            raise interruption from None
         raise JobError(what, reason_of(e)) from e
