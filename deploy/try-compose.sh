@@ -16,6 +16,13 @@ CONSUME_WITHIN_S=30
 HOST_NAMESRV='localhost:9876;localhost:9877'
 INSIDE_NAMESRV='namesrv-1:9876;namesrv-2:9876'
 SAMPLE_ROWS=$(($(wc -l <deploy/sample/orders.csv) - 1))
+EXPORT=/var/lib/pocketmq/orders
+ALIVE_WORKERS='
+import json, urllib.request
+print(json.load(urllib.request.urlopen("http://127.0.0.1:8080/json/", timeout=5))["aliveworkers"])'
+COUNT_ROWS='
+import sys, pyarrow.dataset
+print(pyarrow.dataset.dataset(sys.argv[1], partitioning="hive").count_rows())'
 export POCKETMQ_BASE=${POCKETMQ_BASE:-pocketmq-base:local}
 KEEP=no
 case ${1:-} in
@@ -39,7 +46,7 @@ finish() {
   if [ $STARTED = yes ] && [ $code != 0 ]; then compose logs --tail=30 || true; fi
   if [ $STARTED = yes ] && [ $KEEP = no ]; then
     step "take everything down"
-    compose --profile client --profile spark down --volumes --remove-orphans >/dev/null 2>&1 || code=1
+    compose --profile client --profile spark --profile spark-cluster down --volumes --remove-orphans >/dev/null 2>&1 || code=1
     local left
     left=$(docker ps -aq --filter "label=com.docker.compose.project=$PROJECT"
            docker volume ls -q --filter "label=com.docker.compose.project=$PROJECT")
@@ -153,6 +160,22 @@ compose run --rm --no-deps -T spark || fail "the job failed"
 rows=$(consume host Orders "$SAMPLE_ROWS" | wc -l)
 [ "$rows" = "$SAMPLE_ROWS" ] || fail "$rows of $SAMPLE_ROWS rows arrived"
 held "all $rows rows of the sample are in the topic Orders"
+
+step "a Spark cluster of two workers, and a job that is submitted to it"
+compose --profile spark-cluster up -d --no-build --scale spark-worker=2 >/dev/null 2>"$ERRORS" ||
+  { cat "$ERRORS" >&2; fail "it did not come up: the port 8080 must be free"; }
+wait_healthy spark-master
+deadline=$((SECONDS + HEALTHY_WITHIN_S))
+until compose exec -T spark-master python3 -c "$ALIVE_WORKERS" | grep -qx 2; do
+  [ $SECONDS -lt $deadline ] || fail "two workers did not come to the master"
+  sleep 1
+done
+compose run --rm --no-deps -T spark-submit /jobs/export.py Orders --to "$EXPORT" || fail "the job failed"
+rows=$(compose run --rm --no-deps -T --entrypoint python3 spark-submit -c "$COUNT_ROWS" "$EXPORT" 2>"$ERRORS") ||
+  { cat "$ERRORS" >&2; fail "what it exported cannot be read"; }
+[ "$rows" = "$SAMPLE_ROWS" ] || fail "$rows of $SAMPLE_ROWS rows were exported"
+held "two workers exported all $rows rows to the volume they share"
+compose --profile spark-cluster rm --stop --force spark-worker spark-master >/dev/null 2>&1
 
 step "one name server is killed"
 compose kill namesrv-1 >/dev/null 2>&1

@@ -188,7 +188,8 @@ def test_the_spark_cluster_finds_itself_and_the_brokers() -> None:
     url = f"spark://{given['--host']}:{given['--port']}"
     assert SERVICES[given["--host"]] is master
     assert worker["command"][-1] == url
-    assert submit["entrypoint"] == ["spark-submit", "--master", url]
+    quiet = ["--conf", "spark.log.level=WARN"]
+    assert submit["entrypoint"] == ["spark-submit", "--master", url, *quiet]
     assert "--py-files" not in submit["entrypoint"], "the image has the package"
     addresses = submit["environment"]["NAMESRV_ADDR"].split(";")
     assert addresses == [f"{name}:{listen_port(name)}" for name in NAMESRVS]
