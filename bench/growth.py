@@ -336,7 +336,8 @@ def main() -> None:
             f"`make growth`: {given.seconds:g} s a point, a cluster of its own for each. Raw "
             "connections, each with one message under way (16 with 64 KB, 4 with 1 MB, else 64); "
             "128-byte bodies and 8 queues unless the line says otherwise; one generator process "
-            "drives both.\n\n"
+            "drives both. A JVM is not warm after so little: the table above has RocketMQ at its "
+            "best.\n\n"
             f"{table(measured)}\n\n![How rate, latency and memory grow](growth.svg)\n",
         )
 
