@@ -221,7 +221,7 @@ class SimulatedDisk(Files):
         faults: errors by point; a point is a change that was tried.
         base_position: what is before it in the journal is what was there at first.
         points: how many there were.
-        failed_syncs: points at which a sync failed.
+        failed_syncs: where the journal ended when a sync failed, each time.
     """
 
     def __init__(self, root: Path, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -233,7 +233,7 @@ class SimulatedDisk(Files):
         self.hit: list[tuple[str, str]] = []
         self.points = 0
         self.is_off = False
-        self.failed_syncs = 0
+        self.failed_syncs: list[int] = []
         self.base_files: dict[str, bytes] = {}
         self.base_directories: set[str] = set()
         self._inodes: dict[str, int] = {}
@@ -378,7 +378,7 @@ class SimulatedDisk(Files):
         inode = self._inodes[name]
         fault = self._point("sync", path)
         if fault is not None:
-            self.failed_syncs += 1
+            self.failed_syncs.append(len(self.journal))
             self._log("drop", name, inode=inode)
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         self._log("sync", name, inode=inode)
@@ -386,7 +386,7 @@ class SimulatedDisk(Files):
     def _sync_database(self, log_path: Path) -> None:
         """SQLite's log file is brought to the disk by somebody else."""
         if self._point("sync", log_path) is not None:
-            self.failed_syncs += 1
+            self.failed_syncs.append(len(self.journal))
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(log_path))
         newest = next(op for op in reversed(self.journal) if op.kind == "db")
         self.journal.append(newest._replace(kind="syncdb", now_ms=self.now_ms()))
@@ -399,7 +399,7 @@ class SimulatedDisk(Files):
         if path != self.root and self.root not in path.parents:
             return  # above what is simulated
         if self._point("syncdir", path) is not None:
-            self.failed_syncs += 1
+            self.failed_syncs.append(len(self.journal))
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         self._log("syncdir", path)
 

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from interop.processes import ended
+
 # The first build of a project downloads what it depends on, up to about 80 MB.
 BUILD_TIMEOUT_S = 540
 OUTPUT_SHOWN_MAX = 4000
@@ -47,17 +49,7 @@ def build(
     if stamp.is_file() and stamp.read_text() == wanted:
         return target
     try:
-        done = subprocess.run(
-            command,
-            cwd=project,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-        )
+        done = ended(command, folder=project, timeout_s=BUILD_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         late = f"no result within {BUILD_TIMEOUT_S} s"
         raise BuildFailure(project, command[0], remedy, late) from error

@@ -127,7 +127,24 @@ def output_of(
     Raises:
         AssertionError: it failed; the end of what it printed.
     """
-    done = subprocess.run(
+    done = ended(command, folder=folder, timeout_s=timeout_s, environment=environment)
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+def ended(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, with nothing to read and all that it prints in `stdout`.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than ``timeout_s``.
+    """
+    return subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, **(environment or {})},
@@ -139,5 +156,3 @@ def output_of(
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
-    return done.stdout
