@@ -1,23 +1,20 @@
 package pocketmq.interop;
 
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
-import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
-import org.apache.rocketmq.remoting.exception.RemotingSendRequestException;
 
 /**
  * Reads a topic with DefaultLitePullConsumer, commits and reads the committed offsets back.
  *
  * <p>Options: {@code --topic}, {@code --expect}: how many messages to poll for, {@code --mode}
- * assign (all queues, from the beginning) or subscribe (the queues the rebalance gives, from the
- * group's committed offsets, else from the first), {@code --group}.
+ * assign (all queues) or subscribe (the queues the rebalance gives), both from the group's committed
+ * offsets, else from the first, {@code --group}.
  */
 final class LitePull {
 
@@ -56,34 +53,9 @@ final class LitePull {
   }
 
   private static void assign(DefaultLitePullConsumer consumer, String topic) throws Exception {
+    consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
     consumer.start();
-    Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
-    consumer.assign(queues);
-    for (MessageQueue queue : queues) {
-      seekToBegin(consumer, queue);
-    }
-  }
-
-  /**
-   * Seeks, again if need be: a seek interrupts the pull that is under way, and the client takes an
-   * interrupt at the wrong moment for a broken connection, which it closes under all other calls
-   * (NettyRemotingAbstract#invoke0).
-   */
-  static void seekToBegin(DefaultLitePullConsumer consumer, MessageQueue queue) throws Exception {
-    Await.until(
-        "seek to the begin of " + queue,
-        EXPECT_TIMEOUT_MS,
-        () -> {
-          try {
-            consumer.seekToBegin(queue);
-            return true;
-          } catch (MQClientException closed) {
-            if (closed.getCause() instanceof RemotingSendRequestException) {
-              return false;
-            }
-            throw closed;
-          }
-        });
+    consumer.assign(consumer.fetchMessageQueues(topic));
   }
 
   private static void subscribe(DefaultLitePullConsumer consumer, String topic) throws Exception {

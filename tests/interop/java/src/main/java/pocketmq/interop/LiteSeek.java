@@ -4,8 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingSendRequestException;
 
 /**
  * Moves about in assigned queues with DefaultLitePullConsumer: seek, pause, commit, and what
@@ -40,23 +42,24 @@ final class LiteSeek {
       long before = System.currentTimeMillis() - TIMEOUT_MS;
       stage.send(0, MESSAGES);
       Pull.awaitMessages(stage.pullConsumer(stage.group() + "-wait"), stage.topic(), MESSAGES);
-      DefaultLitePullConsumer consumer = consumer(stage);
+      DefaultLitePullConsumer consumer = pausedConsumer(stage);
       MessageQueue first = stage.queues().get(0);
       MessageQueue second = stage.queues().get(1);
-      LitePull.seekToBegin(consumer, first);
-      LitePull.seekToBegin(consumer, second);
+      seek(() -> consumer.seekToBegin(first));
+      seek(() -> consumer.seekToBegin(second));
+      consumer.resume(stage.queues());
       List<String> fromBegin = poll(consumer, MESSAGES);
-      consumer.seek(first, 5);
+      seek(() -> consumer.seek(first, 5));
       List<String> fromOffset = poll(consumer, MESSAGES / 2 - 5);
-      LitePull.seekToBegin(consumer, first);
+      seek(() -> consumer.seekToBegin(first));
       List<String> fromBeginAgain = poll(consumer, MESSAGES / 2);
-      consumer.seekToEnd(first);
-      consumer.seekToEnd(second);
+      seek(() -> consumer.seekToEnd(first));
+      seek(() -> consumer.seekToEnd(second));
       stage.send(MESSAGES, MESSAGES + 2);
       List<String> afterEnd = poll(consumer, 2);
       // Without the seek a pull that the broker holds already could still bring a message.
       consumer.pause(List.of(first));
-      LitePull.seekToBegin(consumer, first);
+      seek(() -> consumer.seekToBegin(first));
       stage.send(MESSAGES + 3, MESSAGES + 4);
       List<String> whilePaused = poll(consumer, 1);
       for (int i = 0; i < POLLS_WHILE_PAUSED; i++) {
@@ -83,12 +86,44 @@ final class LiteSeek {
     }
   }
 
-  private static DefaultLitePullConsumer consumer(Stage stage) throws Exception {
+  /**
+   * Has all queues, each paused before its first pull: under a seek a pull that has found messages
+   * may hand them over beside those of the seek (PullTaskImpl#run looks whether it was cancelled
+   * before it waits for the queue's lock). Later seeks meet pulls that find nothing.
+   */
+  private static DefaultLitePullConsumer pausedConsumer(Stage stage) throws Exception {
     DefaultLitePullConsumer consumer = LitePull.consumer(stage.options());
     stage.closeLater(consumer::shutdown);
-    consumer.start();
     consumer.assign(stage.queues());
+    consumer.pause(stage.queues());
+    consumer.start();
     return consumer;
+  }
+
+  private interface Seek {
+    void run() throws MQClientException;
+  }
+
+  /**
+   * Seeks, again if need be: a seek interrupts the pull that is under way, and the client takes an
+   * interrupt at the wrong moment for a broken connection, which it closes under all other calls
+   * (NettyRemotingAbstract#invoke0).
+   */
+  private static void seek(Seek seek) throws Exception {
+    Await.until(
+        "a seek",
+        TIMEOUT_MS,
+        () -> {
+          try {
+            seek.run();
+            return true;
+          } catch (MQClientException closed) {
+            if (closed.getCause() instanceof RemotingSendRequestException) {
+              return false;
+            }
+            throw closed;
+          }
+        });
   }
 
   private static List<String> fromCommitted(Stage stage, MessageQueue queue) throws Exception {
