@@ -315,6 +315,16 @@ def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
     entries = ok("store", "dump", str(log.with_suffix(".idx")), "-o", "json").splitlines()
     assert [json.loads(e)["position"] for e in entries] == [row["position"] for row in rows]
     assert pocketmq("store", "dump", str(tmp_path)).returncode == 2
+    queue = str(rows[0]["queue"])
+    for wrong, remark in {
+        ("--topic", "CliDmup"): "nothing of topic CliDmup",
+        ("--topic", "CliDump", "--queue", "99"): f"nothing of queue 99 of CliDump, but of {queue}",
+        ("--queue", "99"): "nothing of queue 99;",
+    }.items():
+        refused = pocketmq("store", "dump", directory, *wrong)
+        assert (refused.returncode, remark in refused.stderr) == (2, True), refused.stderr
+    refused = pocketmq("store", "dump", str(log), "--topic", "CliDump")
+    assert (refused.returncode, "leave --topic" in refused.stderr) == (2, True)
 
     content = bytearray(log.read_bytes())
     content[64 + rows[1]["position"] + 90] ^= 0xFF

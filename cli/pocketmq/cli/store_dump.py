@@ -50,6 +50,7 @@ def dump(
     last_ms = None if until is None else time_ms("--until", until)
     if not path.exists():
         raise UsageError(f"there is no {path}")
+    _check_choice(path, topic, queue)
     files = Files(16, read_only=True)
     found: Iterator[Place | Gap | Entry]
     if path.suffix == ".idx":
@@ -81,6 +82,24 @@ def dump(
         files.close()
     if is_damaged:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _check_choice(path: Path, topic: str | None, queue: int | None) -> None:
+    """Refuses a topic or a queue that there is nothing of: it may be misspelt."""
+    from pocketmq.broker.store.check import queue_places
+
+    if topic is None and queue is None:
+        return
+    if path.is_file():
+        raise UsageError(f"{path} is of one queue: leave --topic and --queue out")
+    places = queue_places(path)
+    if any(topic in (None, name) and queue in (None, number) for name, number in places):
+        return
+    if topic in {name for name, _ in places}:
+        numbers = ", ".join(str(number) for name, number in places if name == topic)
+        raise UsageError(f"{path} holds nothing of queue {queue} of {topic}, but of {numbers}")
+    what = f"queue {queue}" if topic is None else f"topic {topic}"
+    raise UsageError(f"{path} holds nothing of {what}; `ls {path}/queues` shows its topics")
 
 
 def _row(
