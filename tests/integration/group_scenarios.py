@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from integration.client_scenarios import FROM_FIRST, Inbox, fresh, holds
+from integration.scenario_parts import FROM_FIRST, Inbox, fresh, holds
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer, ReceivedMessage, RetryLater
 from pocketmq.protocol.errors import GroupMissingError, ResponseError, UsageError

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from integration.client_scenarios import FROM_FIRST, HOLD_MS, Inbox, fresh, holds
+from integration.scenario_parts import FROM_FIRST, HOLD_MS, Inbox, fresh, holds
 
 from pocketmq.client import (
     Admin,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from integration.client_scenarios import FROM_FIRST, Inbox, fresh, holds
+from integration.scenario_parts import FROM_FIRST, Inbox, fresh, holds
 
 from pocketmq.client import (
     Admin,

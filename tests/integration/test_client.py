@@ -10,17 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.client_scenarios import (
-    RETRY_SCENARIOS,
-    SCENARIOS,
-    Inbox,
-    fresh,
-    without_an_event_loop,
-)
+from integration.blocking_scenarios import without_an_event_loop
+from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS
 from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
 from integration.query_scenarios import QUERY_SCENARIOS
+from integration.scenario_parts import Inbox, fresh
 from interop.clusters import Cluster
 
 from pocketmq.broker import Broker, BrokerConfig

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS, without_an_event_loop
+from integration.blocking_scenarios import without_an_event_loop
+from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS
 from integration.extra_scenarios import EXTRA_SCENARIOS
 from integration.group_scenarios import GROUP_SCENARIOS
 from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
