@@ -13,18 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 from crash.book import Book, Crash, Logs, Queue, raise_for
+from crash.disk_losses import Anything, Content, Everything, Loss, Metadata, Torn
+from crash.disk_remains import Left
 from crash.memory_loop import LOCALHOST, MemoryClock, MemoryLoop
-from crash.simulated_disk import (
-    Anything,
-    Content,
-    Everything,
-    Fault,
-    Left,
-    Loss,
-    Metadata,
-    SimulatedDisk,
-    Torn,
-)
+from crash.simulated_disk import Fault, SimulatedDisk
 from crash.workload import GROUP, KEYS, TOPIC, Workload, logs_of, queues_of, unserved_queues
 
 from pocketmq.broker import Broker, BrokerConfig
@@ -70,7 +62,7 @@ LOSSES: Mapping[str, Callable[[random.Random], Loss]] = {
     "metadata": Metadata,
     "anything": Anything,
 }
-"""What a crash may take, by name; see `simulated_disk`."""
+"""What a crash may take, by name; see `disk_losses`."""
 
 
 class Recording(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crash.simulated_disk import Everything, Loss, SimulatedDisk
+from crash.disk_losses import Everything, Loss
+from crash.simulated_disk import SimulatedDisk
 
 from pocketmq.broker.store.metadata import Metadata
 
