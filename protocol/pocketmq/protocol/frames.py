@@ -50,9 +50,18 @@ class FrameParser:
 
     Attributes:
         begun_count: frames that did not come in one chunk.
+        is_drained: whether it is known that nothing is left for `next_command`.
     """
 
-    __slots__ = ("_buffer", "_chunks", "_missing", "_position", "begun_count", "frame_size_max")
+    __slots__ = (
+        "_buffer",
+        "_chunks",
+        "_missing",
+        "_position",
+        "begun_count",
+        "frame_size_max",
+        "is_drained",
+    )
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self.frame_size_max = frame_size_max
@@ -61,6 +70,7 @@ class FrameParser:
         self._chunks: list[bytes | bytearray] = []
         self._missing = 0
         self.begun_count = 0
+        self.is_drained = True
 
     @property
     def missing_size(self) -> int:
@@ -74,6 +84,7 @@ class FrameParser:
 
     def feed(self, data: bytes) -> None:
         """Takes the next chunk of the stream, whatever its size."""
+        self.is_drained = False
         if self._position == len(self._buffer) and not self._chunks:
             self._buffer, self._position = data, 0
         else:
@@ -123,7 +134,11 @@ class FrameParser:
                 self.begun_count += 1
             return None
         body_start = start + 8 + header_size
-        self._position = end = start + 4 + size
+        end = start + 4 + size
+        if available == 4 + size:
+            self._buffer, self._position, self.is_drained = b"", 0, True
+        else:
+            self._position = end
         return decode(buffer[start + 8 : body_start], buffer[body_start:end])
 
     def _large_command(self) -> Command | None:

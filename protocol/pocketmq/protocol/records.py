@@ -56,7 +56,6 @@ RECORD_SIZE_MIN = _V4.size + 1 + 2
 
 
 def encode_record(
-    *,
     topic: bytes,
     queue_id: int,
     flag: int,
@@ -72,7 +71,7 @@ def encode_record(
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """One message as it is stored.
+    """One message as it is stored; by position only where each send passes.
 
     Hosts are encoded addresses and decide the two IPv6 flags, whatever `sys_flag` says of them: a
     sender's flags must not make the record unreadable.

@@ -71,6 +71,23 @@ class Connection(FrameStream):
         greeting_due: whether the next frame must say that this is PocketMQ; `respond` sees to it.
     """
 
+    __slots__ = (
+        "_async_permits",
+        "_before_request",
+        "_first_request",
+        "_handlers",
+        "_on_close",
+        "_on_open",
+        "_oneway_permits",
+        "_table",
+        "_tasks",
+        "_watch",
+        "attributes",
+        "codec",
+        "greeting_due",
+        "peer_is_pocketmq",
+    )
+
     def __init__(
         self,
         clock: Clock,

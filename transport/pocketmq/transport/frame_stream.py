@@ -61,6 +61,37 @@ class FrameStream(asyncio.Protocol, ABC):
         share: says how many frames may be taken in a turn of the loop.
     """
 
+    __slots__ = (
+        "_begun_count",
+        "_budget",
+        "_chunks",
+        "_closed",
+        "_dials",
+        "_ends_when_taken",
+        "_holds",
+        "_holds_while_put_off",
+        "_in_chunk",
+        "_is_put_off",
+        "_last_activity",
+        "_loop",
+        "_monotonic",
+        "_out",
+        "_out_size",
+        "_parser",
+        "_pause_size",
+        "_reserved",
+        "_share",
+        "_slow_readers",
+        "_timer",
+        "_transport",
+        "_writable",
+        "clock",
+        "close_reason",
+        "limits",
+        "remote_address",
+        "remote_host",
+    )
+
     def __init__(
         self,
         clock: Clock,
@@ -73,6 +104,7 @@ class FrameStream(asyncio.Protocol, ABC):
         share: TurnShare | None = None,
     ) -> None:
         self.clock, self.limits = clock, limits
+        self._monotonic = clock.monotonic
         self.remote_address = "unknown"
         self.remote_host = b""
         self.close_reason = "closed by this side"
@@ -95,7 +127,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._timer: Timer | None = None  # for the idle limit, then for the end of a close
-        self._last_activity = clock.monotonic()
+        self._last_activity = self._monotonic()
 
     @abstractmethod
     def _take_request(self, request: Command) -> None:
@@ -122,7 +154,7 @@ class FrameStream(asyncio.Protocol, ABC):
 
     def data_received(self, data: bytes) -> None:
         """Takes a chunk of the stream."""
-        self._last_activity = self.clock.monotonic()
+        self._last_activity = self._monotonic()
         self._parser.feed(data)
         if not self._is_put_off:
             self._take_chunk()
@@ -169,8 +201,8 @@ class FrameStream(asyncio.Protocol, ABC):
             chunks.answered_chunk()
 
     def _process(self) -> None:
-        next_command, is_closing = self._parser.next_command, self._transport.is_closing
-        taken, taken_max = 0, sys.maxsize if self._share is None else self._share.left
+        parser, transport, share = self._parser, self._transport, self._share
+        taken, taken_max = 0, sys.maxsize if share is None else share.left
         try:
             # A peer that does not read its answers is not asked for more work; but the dialling
             # side always takes the answers to its own requests.
@@ -178,9 +210,9 @@ class FrameStream(asyncio.Protocol, ABC):
                 if taken == taken_max:
                     self._put_off()
                     return
-                command = next_command()
+                command = None if parser.is_drained else parser.next_command()
                 if command is None:
-                    if self._reserved or self._parser.begun_count != self._begun_count:
+                    if self._reserved or parser.begun_count != self._begun_count:
                         self._reserve_frame()
                     return
                 taken += 1
@@ -188,14 +220,14 @@ class FrameStream(asyncio.Protocol, ABC):
                     self._take_response(command)
                 else:
                     self._take_request(command)
-                if is_closing():
+                if transport.is_closing():
                     return
         except FrameError as e:
             log.warning("closing the connection of %s: %s", self.peer_name, e)
             self.abort(str(e))
         finally:
-            if self._share is not None:
-                self._share.took(taken)
+            if share is not None:
+                share.took(taken)
 
     def _reserve_frame(self) -> None:
         """Sees to it that a large frame has room before the rest of it is read."""
@@ -293,24 +325,24 @@ class FrameStream(asyncio.Protocol, ABC):
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        out, size = self._out, self._out_size
+        out, size, transport = self._out, self._out_size, self._transport
         if not out:
             return
         self._out, self._out_size = [], 0
-        if self._transport.is_closing():
+        if transport.is_closing():
             return
-        self._last_activity = self.clock.monotonic()
+        self._last_activity = self._monotonic()
         was_slow = self._writable is not None
         if len(out) == 1:
-            self._transport.write(out[0])
+            transport.write(out[0])
         elif size <= JOIN_SIZE_MAX:
-            self._transport.write(b"".join(out))
+            transport.write(b"".join(out))
         else:
-            self._transport.writelines(out)
+            transport.writelines(out)
         # The limit lies above the one at which writing pauses: there is nothing to ask before.
         if self._writable is None:
             return
-        if self._transport.get_write_buffer_size() > self.limits.write_buffer_max:
+        if transport.get_write_buffer_size() > self.limits.write_buffer_max:
             reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
             log.warning("closing the connection of %s: %s", self.peer_name, reason)
             self.abort(reason)
@@ -375,7 +407,7 @@ class FrameStream(asyncio.Protocol, ABC):
             raise ConnectionClosedError(self.remote_address, self.close_reason)
 
     def _check_idle(self) -> None:
-        quiet_s = self.clock.monotonic() - self._last_activity
+        quiet_s = self._monotonic() - self._last_activity
         left_s = self.limits.idle_timeout_s - quiet_s
         if left_s <= IDLE_TOLERANCE_S:
             log.info("closing the connection of %s: idle for %.0f s", self.peer_name, quiet_s)

@@ -182,7 +182,7 @@ class ReplyHandlers:
             )
         place, offset = queue_log.next_physical_offset, queue_log.next_offset
         record = sent_record(
-            command, request, connection, queue_log, request.sys_flag, properties,
+            command, request, connection, queue_log, place, request.sys_flag, properties,
             self._store.store_time(queue_log), self._store_host,
         )  # fmt: skip
 

@@ -101,12 +101,13 @@ class SendHandlers:
         unique, text = self._properties.complete(given)
         properties = text.encode()
         check_properties_size(properties, props.PROPERTIES_SIZE_MAX)
+        place = queue_log.next_physical_offset
         told = partial(
-            self._stored, command, connection, queue_log.next_physical_offset, queue_log.queue_id,
-            queue_log.next_offset, unique,
+            self._stored, command, connection, place, queue_log.queue_id, queue_log.next_offset,
+            unique,
         )  # fmt: skip
         record = sent_record(
-            command, request, connection, queue_log, request.sys_flag, properties,
+            command, request, connection, queue_log, place, request.sys_flag, properties,
             store.store_time(queue_log), checks.settings.store_host,
         )  # fmt: skip
         code = props.tags_code(props.value_of(given, props.TAGS)) if "TAGS" in given else 0

@@ -92,7 +92,7 @@ class SpecialSends:
         settings = self._checks.settings
         offset, place = queue_log.next_offset, queue_log.next_physical_offset
         record = sent_record(
-            command, request, connection, queue_log, sys_flag, properties,
+            command, request, connection, queue_log, place, sys_flag, properties,
             store_ms or self._store.store_time(queue_log), settings.store_host, deliver_ms,
         )  # fmt: skip
         handle = None

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 from pocketmq.broker.statistics.puts import Puts
 from pocketmq.broker.store.disk import DiskGuard
@@ -31,7 +32,7 @@ BEGINNING_S_MAX = 0.01
 """They wait, too, when a busy disk has taken so long for those before them."""
 
 
-class _Growth(NamedTuple):
+class _Growth(msgspec.Struct, gc=False):
     """What one commit has added to one log."""
 
     queue_log: QueueLog
@@ -183,8 +184,8 @@ class CommitTurn:
 
     def _account(self) -> None:
         grown, self._grown = self._grown, []
-        for queue_log, requests, messages, size in grown:
-            self._puts.count(queue_log.topic, requests, messages, size)
+        for growth in grown:
+            self._puts.count(growth.queue_log.topic, growth.requests, growth.messages, growth.size)
         for growth in grown:
             self.on_appended(growth.queue_log)
 

@@ -160,16 +160,12 @@ class QueueLog(ReadableLog):
         data = records[0] if len(records) == 1 else b"".join(records)
         if self._is_torn:
             self._cut_torn_end()
-        active = self._active
-        if active is None or (
-            self.end_position > active.base_position
-            and self.end_position + len(data) - active.base_position > self._segment_size
-        ):
-            active = self.begin_segment(now_ms)
+        written = 0 if self._active is None else self.end_position - self._active.base_position
+        if self._active is None or (written and written + len(data) > self._segment_size):
+            self.begin_segment(now_ms)
+            written = 0
         try:
-            self._files.write(
-                self._log_path, self.end_position - active.base_position + HEADER_SIZE, data
-            )
+            self._files.write(self._log_path, written + HEADER_SIZE, data)
         except OSError:
             # A part of it may stand in the file: it must not be taken for records later on.
             self._is_torn = True

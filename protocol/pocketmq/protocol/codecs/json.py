@@ -10,6 +10,7 @@ from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import text_fields, text_values
 
 _NO_FIELDS = msgspec.Raw()
+_OTHER = int(LanguageCode.OTHER)
 
 
 class _JsonHeader(msgspec.Struct):
@@ -37,15 +38,17 @@ def decode(header: bytes, body: bytes) -> Command:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise FrameError(f"the JSON header cannot be read: {e}") from e
     language = h.language
-    if language.__class__ is str:
-        language = LANGUAGES_BY_NAME.get(language, LanguageCode.OTHER)
+    if isinstance(language, str):
+        language = LANGUAGES_BY_NAME.get(language, _OTHER)
+    elif language is None:
+        language = _OTHER
     return Command(
         h.code,
         h.opaque,
         h.flag,
         body,
         h.remark,
-        LanguageCode.OTHER if language is None else int(language),
+        language,
         h.version,
         0,
         None,
