@@ -46,6 +46,9 @@ _INT = struct.Struct(">I")
 assert _HEAD.size == BORN_HOST_AT
 assert _V4.size == 88
 
+_FIXED_SIZE = _V4.size - 2 * IPV4_HOST_SIZE
+_V6_FLAGS = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+
 BODY_SIZE_AT_V4 = _V4.size - 4
 """Where the body's length stands in a record whose hosts are both IPv4."""
 
@@ -76,7 +79,7 @@ def encode_record(
     Hosts are encoded addresses and decide the two IPv6 flags, whatever `sys_flag` says of them: a
     sender's flags must not make the record unreadable.
     """
-    sys_flag &= ~(flags.BORN_HOST_V6 | flags.STORE_HOST_V6)
+    sys_flag &= ~_V6_FLAGS
     if len(born_host) == IPV6_HOST_SIZE:
         sys_flag |= flags.BORN_HOST_V6
     if len(store_host) == IPV6_HOST_SIZE:
@@ -87,11 +90,11 @@ def encode_record(
     else:
         magic, topic_length = MAGIC_V2, _SHORT.pack(topic_size)
     total = (
-        _V4.size + len(born_host) + len(store_host) - 2 * IPV4_HOST_SIZE
+        _FIXED_SIZE + len(born_host) + len(store_host)
         + body_size + len(topic_length) + topic_size + 2 + len(properties)
     )  # fmt: skip
     crc = crc32(body) & 0x7FFFFFFF
-    if not sys_flag & (flags.BORN_HOST_V6 | flags.STORE_HOST_V6):
+    if not sys_flag & _V6_FLAGS:
         head = _V4.pack(
             total, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
             born_timestamp, born_host, store_timestamp, store_host, reconsume_times,

@@ -30,6 +30,8 @@ log = logging.getLogger("pocketmq.store")
 INDEX_TAIL_SIZE_MAX = 64 * 1024
 """Index entries kept in memory before they are written; the log is always written first."""
 
+_pack_entry = ENTRY.pack
+
 OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
 
@@ -133,7 +135,7 @@ class QueueLog(ReadableLog):
         position = self.next_position
         self._records.append(record)
         place = self.number << POSITION_BITS | position & POSITION_MASK  # `physical_offset`
-        self._entries.append(ENTRY.pack(place, size, tags_code))
+        self._entries.append(_pack_entry(place, size, tags_code))
         self.next_position = position + size
         self.next_offset += 1
         if waiter is not None:

@@ -11,6 +11,7 @@ from pocketmq.protocol.header import text_fields, text_values
 
 _NO_FIELDS = msgspec.Raw()
 _OTHER = int(LanguageCode.OTHER)
+_language_number = LANGUAGES_BY_NAME.get
 
 
 class _JsonHeader(msgspec.Struct):
@@ -39,7 +40,7 @@ def decode(header: bytes, body: bytes) -> Command:
         raise FrameError(f"the JSON header cannot be read: {e}") from e
     language = h.language
     if isinstance(language, str):
-        language = LANGUAGES_BY_NAME.get(language, _OTHER)
+        language = _language_number(language, _OTHER)
     elif language is None:
         language = _OTHER
     return Command(
