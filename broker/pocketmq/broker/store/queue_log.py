@@ -30,7 +30,7 @@ log = logging.getLogger("pocketmq.store")
 INDEX_TAIL_SIZE_MAX = 64 * 1024
 """Index entries kept in memory before they are written; the log is always written first."""
 
-_pack_entry = ENTRY.pack
+_pack_entry = ENTRY.pack  # for CPython, which makes no fast calls on what was imported
 
 OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""

@@ -11,7 +11,7 @@ from pocketmq.protocol.header import text_fields, text_values
 
 _NO_FIELDS = msgspec.Raw()
 _OTHER = int(LanguageCode.OTHER)
-_language_number = LANGUAGES_BY_NAME.get
+_language_number = LANGUAGES_BY_NAME.get  # for CPython: no fast calls on what was imported
 
 
 class _JsonHeader(msgspec.Struct):
