@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from crash.disk_losses import Loss, Part
 
+_OF_NAMES = ("link", "mkdir", "unlink", "rmdir", "rename")
+
 
 class Op(NamedTuple):
     """One change.
@@ -116,7 +118,7 @@ def _surviving_names(ops: list[Op], loss: Loss, base: Base) -> dict[str, int]:
     changes: dict[str, list[Op]] = defaultdict(list)
     synced: dict[str, int] = defaultdict(int)
     for op in ops:
-        if op.kind in ("link", "mkdir", "unlink", "rmdir", "rename"):
+        if op.kind in _OF_NAMES:
             changes[os.path.dirname(op.path)].append(op)
         elif op.kind == "syncdir":
             synced[op.path] = len(changes[op.path])
@@ -126,7 +128,7 @@ def _surviving_names(ops: list[Op], loss: Loss, base: Base) -> dict[str, int]:
     }
     counts: dict[str, int] = defaultdict(int)
     for op in ops:
-        if op.kind not in ("link", "mkdir", "unlink", "rmdir", "rename"):
+        if op.kind not in _OF_NAMES:
             continue
         directory = os.path.dirname(op.path)
         counts[directory] += 1

@@ -118,8 +118,6 @@ class FrameParser:
         buffer, start = self._buffer, self._position
         available = len(buffer) - start
         if available < 8:
-            if not available:
-                self._buffer, self._position = b"", 0  # an idle connection keeps no last chunk
             return None
         size, mark = _LENGTHS.unpack_from(buffer, start)
         header_size = mark & _HEADER_SIZE_MASK
@@ -135,7 +133,7 @@ class FrameParser:
             return None
         body_start = start + 8 + header_size
         end = start + 4 + size
-        if available == 4 + size:
+        if available == 4 + size:  # an idle connection keeps no last chunk
             self._buffer, self._position, self.is_drained = b"", 0, True
         else:
             self._position = end
