@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 from hypothesis import settings
+from support.leftovers import end_with_this_run
 
 from pocketmq.testing.clock import VirtualClock
 
@@ -50,8 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # a worker of pytest-xdist: the process that started it has seen to all this
     if config.option.seed is None:
         config.option.seed = int.from_bytes(os.urandom(4), "big")
+    if not config.option.collectonly:
+        end_with_this_run()
 
 
 @pytest.hookimpl(optionalhook=True)
