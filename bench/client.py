@@ -23,13 +23,13 @@ from own_cluster import Cluster, cluster, cpu_s, memory_kb
 from pocketmq.client import Admin, Message, Producer, PushConsumer, ReceivedMessage
 from pocketmq.client.settings import PushSettings
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     PullMessageRequest,
 )
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.connection import Connection
 
 BODY = b"x" * 128

@@ -31,9 +31,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pocketmq.client import Admin
-from pocketmq.protocol import frames
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.sending import SendMessageV2Request
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Command
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "bench" / "growth.svg"

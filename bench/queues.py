@@ -33,11 +33,11 @@ from own_cluster import cpu_s, memory_kb
 
 from pocketmq.client import Admin
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.header import RequestHeader
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PullMessageRequest
 from pocketmq.protocol.requests.sending import SendMessageV2Request
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.connection import Connection
 
 BODY = b"x" * 128

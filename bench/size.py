@@ -30,10 +30,9 @@ from typing import Any, NamedTuple
 import uvloop
 from own_cluster import memory_kb
 
-from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.topics import KVTable
-from pocketmq.protocol.header import RequestHeader
-from pocketmq.protocol.records import encode_record
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.records import encode_record
 from pocketmq.protocol.requests.brokers import UpdateBrokerConfigRequest
 from pocketmq.protocol.requests.offsets import (
     MaxOffsetRequest,
@@ -49,7 +48,8 @@ from pocketmq.protocol.requests.pulling import (
 from pocketmq.protocol.requests.queries import QueryMessageRequest
 from pocketmq.protocol.requests.sending import BulkAppendRequest, SendMessageV2Request
 from pocketmq.protocol.requests.topics import CreateTopicRequest, RuntimeInfoRequest
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 
 TOPIC, OTHER_TOPIC = "Large", "Quiet"

@@ -24,7 +24,7 @@ from own_cluster import cluster
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pocketmq.spark.options import read_options
-from pocketmq.spark.reader import MessageReader
+from pocketmq.spark.reading.reader import MessageReader
 from pocketmq.spark.source import MessageSource
 
 MEBIBYTE = 1024 * 1024

@@ -25,30 +25,30 @@ import msgspec
 import uvloop
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.broker.batches import stored_batch
-from pocketmq.broker.long_polling import LongPolling
-from pocketmq.broker.statistics.put_times import PutTimes
-from pocketmq.broker.statistics.traffic import MINUTE, TrafficTable
-from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.message_keys import index_items
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.segment import ENTRY_SIZE
-from pocketmq.client.identity import UniqueKeys
-from pocketmq.client.outgoing import Packer
+from pocketmq.broker.appending.batches import stored_batch
+from pocketmq.broker.counters.put_times import PutTimes
+from pocketmq.broker.counters.traffic import MINUTE, TrafficTable
+from pocketmq.broker.reading.long_polling import LongPolling
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.keys.message_keys import index_items
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.segment import ENTRY_SIZE
+from pocketmq.client.instance.identity import UniqueKeys
+from pocketmq.client.sending.outgoing import Packer
 from pocketmq.client.settings import InstanceSettings, ProducerSettings
-from pocketmq.protocol import frames
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import decode_batch, encode_batch
-from pocketmq.protocol.command import Codec, Command
-from pocketmq.protocol.header import NoFields
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.records import decode_records, encode_record
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import decode_batch, encode_batch
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.records import decode_records, encode_record
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PullMessageRequest
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
-from pocketmq.protocol.send_answers import send_answers
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Codec, Command
+from pocketmq.protocol.wire.header import NoFields
+from pocketmq.protocol.wire.send_answer_frames import send_answers
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.connection import Connection
-from pocketmq.transport.turn_share import TurnShare
+from pocketmq.transport.frame_share import TurnShare
 
 PROPERTIES = "UNIQ_KEY\x017F0000012A9F18B4AAC200000000000A\x02WAIT\x01true\x02TAGS\x01x\x02"
 BODY = b"x" * 128

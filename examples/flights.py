@@ -28,12 +28,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from pocketmq.cli.cluster import ClusterOptions, cluster
+from pocketmq.cli.servers.cluster import ClusterOptions, cluster
 from pocketmq.client import Admin, PushConsumer, ReceivedMessage
 from pocketmq.protocol.errors import PocketMQError
+from pocketmq.runtime.clock import SystemClock, within
+from pocketmq.runtime.process import run
 from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
-from pocketmq.transport.clock import SystemClock, within
-from pocketmq.transport.runtime import run
 
 TOPIC = "Flights"
 GROUP = "departures"

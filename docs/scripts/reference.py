@@ -12,8 +12,9 @@ from pathlib import Path
 from command_pages import pages
 from struct_pages import table
 
-from pocketmq.broker.config import RANGES, BrokerConfig
+from pocketmq.broker.config.config import RANGES, BrokerConfig
 from pocketmq.cli.main import command
+from pocketmq.client.producers.transactions import TransactionSettings
 from pocketmq.client.settings import (
     InstanceSettings,
     LitePullSettings,
@@ -22,7 +23,6 @@ from pocketmq.client.settings import (
     PullSettings,
     PushSettings,
 )
-from pocketmq.client.transactions import TransactionSettings
 from pocketmq.namesrv import NamesrvConfig
 
 DOCS = Path(__file__).parents[1]

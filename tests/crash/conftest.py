@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.store import commit_turn
+from pocketmq.broker.store.writing import commit
 
 
 @pytest.fixture(autouse=True)
 def few_queues_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that some are put off to the next turn, and a crash or an error comes between."""
-    monkeypatch.setattr(commit_turn, "BEGUN_PER_TURN_MAX", 1)
+    monkeypatch.setattr(commit, "BEGUN_PER_TURN_MAX", 1)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crash.book import Book, Commit, Crash, Mark
+from support.crash.book import Book, Commit, Crash, Mark
 
 QUEUE = ("Plain", 2)
 

@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.crash_runs import LOSSES, Explorer
+from support.crash.crash_runs import LOSSES, Explorer
 
 STEPS = 50
 FLUSHES = ["SYNC_FLUSH", "ASYNC_FLUSH"]

@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.crash_runs import LOSSES, Explorer
-from crash.simulated_disk import Fault
 from crash.test_crash_points import FLUSHES
+from support.crash.crash_runs import LOSSES, Explorer
+from support.crash.simulated_disk import Fault
 
 STEPS = 25
 LONG_STEPS = 60

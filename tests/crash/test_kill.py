@@ -8,13 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from crash.broker_process import BrokerProcess
+from support.crash.broker_process import BrokerProcess
 
-from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,
     QueryConsumerOffsetRequest,
@@ -26,7 +26,7 @@ from pocketmq.protocol.requests.pulling import (
     PullMessageResponse,
 )
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
-from pocketmq.transport.clock import SystemClock
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 
 pytestmark = pytest.mark.crash

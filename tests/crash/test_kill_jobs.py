@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from crash.spark_driver import driver
-from integration.spark_parts import read_rows
+from support.spark.driver import driver
+from support.spark.parts import read_rows
 
 from pocketmq.client.blocking import PullConsumer
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.testing import Cluster, LocalCluster
 
 pytest.importorskip("pyspark")

@@ -7,15 +7,15 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.broker_process import BrokerProcess
+from support.crash.broker_process import BrokerProcess
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.queries import QueryMessageRequest
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
-from pocketmq.transport.clock import SystemClock
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 
 pytestmark = pytest.mark.crash

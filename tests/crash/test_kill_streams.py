@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash.spark_driver import driver
-from crash.stream_process import BATCH_ROWS, SOURCE, TARGET
+from support.spark.driver import driver
+from support.spark.stream_process import BATCH_ROWS, SOURCE, TARGET
 
 from pocketmq.client.blocking import PullConsumer
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.testing import Cluster, LocalCluster
 
 pytest.importorskip("pyspark")

@@ -7,14 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.broker_process import BrokerProcess
+from support.crash.broker_process import BrokerProcess
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
@@ -26,7 +26,7 @@ from pocketmq.protocol.requests.sending import (
     SendMessageResponse,
     SendMessageV2Request,
 )
-from pocketmq.transport.clock import SystemClock
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 
 pytestmark = pytest.mark.crash

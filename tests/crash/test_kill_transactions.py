@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from crash.broker_process import BrokerProcess
+from support.crash.broker_process import BrokerProcess
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.protocol import flags, names
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.protocol import flags
 from pocketmq.protocol.bodies.clients import Heartbeat, ProducerData
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.clients import HeartbeatRequest
 from pocketmq.protocol.requests.pulling import (
     PULL_SUBSCRIPTION,
@@ -33,7 +33,8 @@ from pocketmq.protocol.requests.transactions import (
     CheckTransactionStateRequest,
     EndTransactionRequest,
 )
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.pool import ConnectionPool
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash.crash_runs import Explorer, Recording
+from support.crash.crash_runs import Explorer, Recording
 
 from pocketmq.broker.delay import progress
-from pocketmq.broker.offsets import ConsumerOffsets
-from pocketmq.broker.store import recovery, scan
-from pocketmq.broker.store.commit_turn import CommitTurn
-from pocketmq.broker.store.flusher import Flusher
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.recovery import Checkpoint
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.store.log import recovery, scan
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.writing.commit import CommitTurn
+from pocketmq.broker.store.writing.flusher import Flusher
 
 STEPS = 40
 SEEDS = range(1, 4)

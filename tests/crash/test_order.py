@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from crash.broker_process import BrokerProcess
+from support.crash.broker_process import BrokerProcess
 
 from pocketmq.client import Admin, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
 from pocketmq.namesrv import NameServer, NamesrvConfig

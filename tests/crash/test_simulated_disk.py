@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crash.disk_losses import Everything, Loss
-from crash.simulated_disk import SimulatedDisk
+from support.crash.disk_losses import Everything, Loss
+from support.crash.simulated_disk import SimulatedDisk
 
-from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata import Metadata
 
 
 @pytest.mark.parametrize("loss", [Loss(), Everything()])

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from unit.broker.store.stores import (
+from support.store.stores import (
     SMALL,
     TOPIC,
     abandon,
@@ -24,10 +24,10 @@ from unit.broker.store.stores import (
     segment_files,
 )
 
-from pocketmq.broker.store.segment import ENTRY_SIZE, HEADER_SIZE
+from pocketmq.broker.store.log.segment import ENTRY_SIZE, HEADER_SIZE
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import QUEUE_OFFSET_AT
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import QUEUE_OFFSET_AT
 from pocketmq.testing.clock import VirtualClock
 
 KEPT, LAST = 3, 3

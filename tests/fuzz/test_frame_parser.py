@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol import frames
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ContentError, FrameError
 from pocketmq.protocol.requests.pulling import PullMessageRequest
 from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV2Request
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Command
 
 ROUNDS = 5000
 FRAME_SIZE_MAX = 4096

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.broker.store.keyed import expected, found, indexed, random_keyed, random_query
-from unit.broker.store.stores import assert_sound, open_store
+from support.store.keyed import expected, found, indexed, random_keyed, random_query
+from support.store.stores import assert_sound, open_store
 
-from pocketmq.broker.store import key_index
+from pocketmq.broker.store.keys import key_index
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.testing.clock import START_MS, VirtualClock
 

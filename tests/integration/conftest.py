@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from integration.spark_parts import Servers
-from interop import maven
-from interop.apache_servers import apache_cluster
-from interop.clusters import Cluster, pocketmq_cluster
+from support.interop import maven
+from support.interop.apache_servers import apache_cluster
+from support.interop.clusters import Cluster, pocketmq_cluster
+from support.spark.parts import Servers
 
 # As this project has them by default, and quick.
 APACHE_SETTINGS = {

@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Client, Stage, send_request
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.repairs import contents
-from unit.broker.store.stores import cut_file, damage
+from support.brokers.broker_parts import TOPIC, Client, Stage, send_request
+from support.store.disks import FailingFiles
+from support.store.repairs import contents
+from support.store.stores import cut_file, damage
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.broker.store.errors import (
+from pocketmq.broker.store.disk.errors import (
     DirectoryError,
     DirectoryInUseError,
     FormatError,
@@ -30,10 +29,11 @@ from pocketmq.broker.store.errors import (
     StoreError,
     VersionError,
 )
-from pocketmq.broker.store.segment import HEADER_SIZE
+from pocketmq.broker.store.log.segment import HEADER_SIZE
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
 from pocketmq.protocol.requests.offsets import ViewMessageRequest
 from pocketmq.protocol.requests.queries import QueryMessageRequest
 from pocketmq.protocol.requests.topics import (

@@ -11,16 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TIMEOUT_MS, TOPIC, Stage
+from support.brokers.broker_parts import GROUP, TIMEOUT_MS, TOPIC, Stage
 
 import pocketmq.protocol.requests as families
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
-from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.header import RequestHeader, wire_fields
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import EndTransactionRequest
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader, wire_fields
 from pocketmq.testing.clock import VirtualClock
 
 ODD_VALUES = (

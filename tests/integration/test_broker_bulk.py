@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import (
+from support.brokers.broker_parts import (
     TOPIC,
     Client,
     Stage,
@@ -20,13 +20,13 @@ from integration.broker_parts import (
     send_request,
     tagged,
 )
-from unit.broker.store.disks import FailingFiles, SlowFiles
+from support.store.disks import FailingFiles, SlowFiles
 
-from pocketmq.broker.handlers import bulk
-from pocketmq.protocol import properties as props
+from pocketmq.broker.handlers.sending import bulk
 from pocketmq.protocol.errors import ContentError
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import (
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import (
     MAGIC_V1,
     QUEUE_OFFSET_AT,
     RECORD_SIZE_MIN,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Client, Stage, advance_until
-from integration.delay_parts import SetClock, set_back
-from integration.transaction_parts import (
+from support.brokers.broker_parts import TOPIC, Client, Stage, advance_until
+from support.brokers.delay_parts import SetClock, set_back
+from support.brokers.transaction_parts import (
     COMMIT,
     PRODUCERS,
     QUIET,
@@ -24,16 +24,16 @@ from integration.transaction_parts import (
     open_bodies,
     send_half,
 )
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import copy_of, damage
-from unit.transport.peers import until
+from support.peers.transport import until
+from support.store.disks import FailingFiles
+from support.store.stores import copy_of, damage
 
-from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.transactions import check_back
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.broker.transactions.half import HALF_PROPERTIES_SIZE_MAX
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import ResumeCheckHalfMessageRequest
 from pocketmq.testing.clock import VirtualClock
 

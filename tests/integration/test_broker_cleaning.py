@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Client, Stage
+from support.brokers.broker_parts import TOPIC, Client, Stage
 
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.namesrv.handlers.unsupported import UNSUPPORTED as NAMESRV_UNSUPPORTED
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.header import RequestHeader
-from pocketmq.protocol.names import OP_HALF_TOPIC
+from pocketmq.protocol.names.names import OP_HALF_TOPIC
 from pocketmq.protocol.requests.brokers import (
     CleanExpiredQueuesRequest,
     CleanUnusedTopicsRequest,
     DeleteExpiredFilesRequest,
     ResetMasterFlushOffsetRequest,
 )
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.testing.clock import VirtualClock
 
 IDLE: dict[str, Any] = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
-from unit.transport.peers import until
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
+from support.peers.transport import until
 
-from pocketmq.broker.handlers.clients import GROUPS_PER_TURN
+from pocketmq.broker.handlers.consuming.clients import GROUPS_PER_TURN
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     ConsumerConnection,

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Stage, pull_request, send_request
-from integration.delay_parts import QUIET, SetClock, bodies, in_log, set_back
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import abandon, copy_of
-from unit.transport.peers import until
+from support.brokers.broker_parts import TOPIC, Stage, pull_request, send_request
+from support.brokers.delay_parts import QUIET, SetClock, bodies, in_log, set_back
+from support.peers.transport import until
+from support.store.disks import FailingFiles
+from support.store.stores import abandon, copy_of
 
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
-from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry, encode_batch
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.testing.clock import START_MS
 

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage, advance_until, send_request
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, advance_until, send_request
 
 from pocketmq.broker.statistics.day_totals import next_midnight_ms
-from pocketmq.protocol.batch import BatchEntry, encode_batch
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
 from pocketmq.protocol.bodies.topics import KVTable, TopicStatsTable
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
 from pocketmq.protocol.requests.brokers import BrokerStatsRequest, HAStatusRequest
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.topics import (
@@ -23,6 +22,7 @@ from pocketmq.protocol.requests.topics import (
     RuntimeInfoRequest,
     TopicStatsRequest,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 

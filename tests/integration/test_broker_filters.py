@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Client, Stage, pull_request
+from support.brokers.broker_parts import TOPIC, Client, Stage, pull_request
 
-from pocketmq.protocol import properties as props
 from pocketmq.protocol.bodies.clients import SQL92, CheckClientConfigBody, Subscription
+from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.requests.clients import CheckClientConfigRequest
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PULL_SUSPEND
 from pocketmq.testing.clock import VirtualClock

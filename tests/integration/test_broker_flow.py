@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import Client, Stage, pull_request, send_request
-from unit.broker.store.disks import SlowFiles
-from unit.transport.peers import until
+from support.brokers.broker_parts import Client, Stage, pull_request, send_request
+from support.peers.transport import until
+from support.store.disks import SlowFiles
 
 from pocketmq.broker import Broker
-from pocketmq.protocol import frames
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 
 MIB = 1024 * 1024

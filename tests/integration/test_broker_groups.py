@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
 
-from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable, Subscription
 from pocketmq.protocol.bodies.groups import (
     ConsumerOffsetTable,
@@ -23,8 +22,8 @@ from pocketmq.protocol.bodies.groups import (
     GroupSubscription,
 )
 from pocketmq.protocol.bodies.topics import ConsumeStats, KVTable, OffsetWrapper, TopicList
-from pocketmq.protocol.names import retry_topic
-from pocketmq.protocol.properties import encode
+from pocketmq.protocol.messages.properties import encode
+from pocketmq.protocol.names.names import retry_topic
 from pocketmq.protocol.requests.groups import (
     AllConsumerOffsetsRequest,
     AllDelayOffsetsRequest,
@@ -47,6 +46,7 @@ from pocketmq.protocol.requests.topics import (
     RuntimeInfoRequest,
     UpdateGroupRequest,
 )
+from pocketmq.protocol.wire import loose_json
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 ALL = Subscription.of_tags(TOPIC, "*", 1)

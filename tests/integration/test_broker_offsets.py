@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
 
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.offsets import (
     EarliestStoreTimeRequest,
     MinOffsetRequest,
@@ -23,6 +22,7 @@ from pocketmq.protocol.requests.offsets import (
     ViewMessageRequest,
 )
 from pocketmq.protocol.requests.topics import DeleteGroupRequest
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 NOT_FOUND = (22, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage, send_request
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, send_request
 
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.names import dlq_topic, retry_topic
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.names.names import dlq_topic, retry_topic
 from pocketmq.protocol.requests.consuming import LockBatchRequest, UnlockBatchRequest
 from pocketmq.testing.clock import VirtualClock
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import (
+from support.brokers.broker_parts import (
     GROUP,
     SEGMENT_SIZE,
     TOPIC,
@@ -22,7 +22,7 @@ from integration.broker_parts import (
     send_request,
     tagged,
 )
-from unit.transport.peers import until
+from support.peers.transport import until
 
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,

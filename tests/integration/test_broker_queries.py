@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, SEGMENT_SIZE, TOPIC, Client, Stage, advance_until
+from support.brokers.broker_parts import GROUP, SEGMENT_SIZE, TOPIC, Client, Stage, advance_until
 
-from pocketmq.broker.handlers import queries
-from pocketmq.protocol import properties as props
+from pocketmq.broker.handlers.consuming import queries
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.queries import (
     QueryConsumeQueueRequest,
     QueryMessageRequest,

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage, bulk_record, bulk_request
-from integration.transaction_parts import COMMIT, QUIET, ROLLBACK, bodies, send_half
-from unit.broker.store.disks import FailingFiles
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, bulk_record, bulk_request
+from support.brokers.transaction_parts import COMMIT, QUIET, ROLLBACK, bodies, send_half
+from support.store.disks import FailingFiles
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.broker.store.errors import DirectoryInUseError, FormatError
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.disk.errors import DirectoryInUseError, FormatError
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.bodies.clients import GroupConfig, Subscription
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.names import retry_topic
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names.names import retry_topic
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from integration.broker_parts import LOCALHOST, TOPIC, Stage, advance_until, send_request
-from unit.transport.peers import until
+from support.brokers.broker_parts import LOCALHOST, TOPIC, Stage, advance_until, send_request
+from support.peers.transport import until
 
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.requests.nameserver import RouteRequest
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.pool import ConnectionPool

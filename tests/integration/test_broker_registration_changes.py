@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import LOCALHOST, Client, Stage, advance_until
-from unit.transport.peers import until
+from support.brokers.broker_parts import LOCALHOST, Client, Stage, advance_until
+from support.peers.transport import until
 
 from pocketmq.namesrv import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
@@ -17,9 +17,9 @@ from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.bodies.topics import DataVersion, RegisterBrokerBody
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.nameserver import RegisterBrokerRequest
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection, Handler, Reply
 from pocketmq.transport.server import Server

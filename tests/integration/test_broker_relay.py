@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Refusal, Stage
-from unit.transport.peers import until
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Refusal, Stage
+from support.peers.transport import until
 
-from pocketmq.broker.client_calls import CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS
+from pocketmq.broker.groups.client_calls import CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, ConsumerStatus, RunningInfo
 from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.requests.groups import (
     ConsumeDirectlyRequest,
     ConsumerStatusRequest,
     RunningInfoRequest,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 

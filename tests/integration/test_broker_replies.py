@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import Client, Stage, send_request
-from unit.transport.peers import until
+from support.brokers.broker_parts import Client, Stage, send_request
+from support.peers.transport import until
 
-from pocketmq.broker.handlers.replies import PUSH_TIMEOUT_MS
-from pocketmq.protocol import properties as props
+from pocketmq.broker.handlers.sending.replies import PUSH_TIMEOUT_MS
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.requests.sending import (
     PushReplyRequest,
     SendMessageResponse,
     SendReplyLongRequest,
     SendReplyRequest,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.pool import ConnectionPool

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage
-from unit.transport.peers import until
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
+from support.peers.transport import until
 
 from pocketmq.protocol.bodies.clients import GroupConfig, Subscription
 from pocketmq.protocol.bodies.groups import ResetOffsets
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.requests.groups import CloneOffsetsRequest, ResetOffsetRequest
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,
@@ -23,6 +22,7 @@ from pocketmq.protocol.requests.offsets import (
 )
 from pocketmq.protocol.requests.pulling import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION
 from pocketmq.protocol.requests.topics import DeleteGroupRequest, UpdateGroupRequest
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 

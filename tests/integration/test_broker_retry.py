@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import (
+from support.brokers.broker_parts import (
     GROUP,
     TIMEOUT_MS,
     TOPIC,
@@ -20,18 +20,17 @@ from integration.broker_parts import (
     Stage,
     send_request,
 )
-from unit.broker.store.disks import FailingFiles, SlowFiles
-from unit.broker.store.stores import copy_of
-from unit.transport.peers import until
+from support.peers.transport import until
+from support.store.disks import FailingFiles, SlowFiles
+from support.store.stores import copy_of
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry, encode_batch
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.codes import Version
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.names import SCHEDULE_TOPIC, dlq_topic, retry_topic
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.names.names import SCHEDULE_TOPIC, dlq_topic, retry_topic
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.sending import SendMessageV2Request
 from pocketmq.protocol.requests.topics import (
@@ -39,6 +38,7 @@ from pocketmq.protocol.requests.topics import (
     DeleteTopicRequest,
     UpdateGroupRequest,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 
 RETRY, DEAD = retry_topic(GROUP), dlq_topic(GROUP)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import (
+from support.brokers.broker_parts import (
     GROUP,
     TIMEOUT_MS,
     TOPIC,
@@ -20,23 +20,23 @@ from integration.broker_parts import (
     send_request,
     tagged,
 )
-from unit.broker.store.disks import FailingFiles, SlowFiles
-from unit.transport.peers import until
+from support.peers.transport import until
+from support.store.disks import FailingFiles, SlowFiles
 
-from pocketmq.broker.store.disk import DiskGuard, DiskUse
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry, encode_batch
-from pocketmq.protocol.command import Codec, Command
+from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
 from pocketmq.protocol.flags import TRANSACTION_PREPARED
-from pocketmq.protocol.hosts import split_address
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
+from pocketmq.protocol.messages.hosts import split_address
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import (
     SendBatchRequest,
     SendMessageRequest,
     SendMessageResponse,
 )
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest, TopicConfigRequest
+from pocketmq.protocol.wire.command import Codec, Command
 from pocketmq.testing.clock import START_MS, VirtualClock, settle
 
 ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}

@@ -9,16 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.broker_parts import (
-    TOPIC,
-    Client,
-    Refusal,
-    Stage,
-    advance_until,
-    send_request,
-)
+from support.brokers.broker_parts import TOPIC, Client, Refusal, Stage, advance_until, send_request
 
-from pocketmq.broker.live_settings import FIXED_KEYS
+from pocketmq.broker.config.live_settings import FIXED_KEYS
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -29,8 +22,8 @@ from pocketmq.protocol.requests.topics import (
     BrokerConfigResponse,
     GroupConfigRequest,
 )
+from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport.settings import properties_from_text
 
 
 @pytest_asyncio.fixture

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Client, Refusal, Stage, send_request
-from integration.delay_parts import QUIET, SetClock, bodies, in_log, set_back
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import copy_of, damage
-from unit.transport.peers import until
+from support.brokers.broker_parts import TOPIC, Client, Refusal, Stage, send_request
+from support.brokers.delay_parts import QUIET, SetClock, bodies, in_log, set_back
+from support.peers.transport import until
+from support.store.disks import FailingFiles
+from support.store.stores import copy_of, damage
 
+from pocketmq.broker.appending.stored_message import read_stored
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
 from pocketmq.broker.delay.timer_delivery import INDEXED_PER_TURN_MAX
-from pocketmq.broker.store.check import check_directory
-from pocketmq.broker.stored_message import read_stored
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry, encode_batch
-from pocketmq.protocol.recall_handle import RecallHandle, parse_recall_handle
+from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
+from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_handle
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
 from pocketmq.testing.clock import START_MS
 

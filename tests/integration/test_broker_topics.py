@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, Client, Stage, send_request
-from unit.broker.store.disks import refuse_changes
+from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, send_request
+from support.store.disks import refuse_changes
 
-from pocketmq.broker.store.errors import FormatError
-from pocketmq.protocol import names
+from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
 from pocketmq.protocol.bodies.topics import (
     TopicConfig,
@@ -20,6 +19,7 @@ from pocketmq.protocol.bodies.topics import (
     TopicConfigTable,
     TopicList,
 )
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.brokers import BrokerSystemTopicsRequest
 from pocketmq.protocol.requests.offsets import (
     OffsetResponse,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import TOPIC, Stage, send_request
-from integration.transaction_parts import (
+from support.brokers.broker_parts import TOPIC, Stage, send_request
+from support.brokers.transaction_parts import (
     COMMIT,
     PRODUCERS,
     QUIET,
@@ -22,15 +22,15 @@ from integration.transaction_parts import (
     open_bodies,
     send_half,
 )
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import copy_of, cut_file
-from unit.transport.peers import until
+from support.peers.transport import until
+from support.store.disks import FailingFiles
+from support.store.stores import copy_of, cut_file
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import BatchEntry, encode_batch
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.testing.clock import VirtualClock

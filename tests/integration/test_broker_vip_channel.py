@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import LOCALHOST, Stage, send_request
+from support.brokers.broker_parts import LOCALHOST, Stage, send_request
 
 from pocketmq.broker import Broker
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.requests.sending import SendMessageResponse
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.pool import ConnectionPool
 

@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 
 import pytest
-from integration.churn import Churn
+from support.brokers.churn import Churn
 
 STEPS = 25
 

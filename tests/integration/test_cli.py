@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interop.clusters import Cluster, pocketmq_cluster
+from support.interop.clusters import Cluster, pocketmq_cluster
 
 COMMAND = (sys.executable, "-m", "pocketmq.cli.main")
 TIMEOUT_S = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from integration.test_cli import ok, pocketmq
-from interop.clusters import Cluster, pocketmq_cluster
+from support.interop.clusters import Cluster, pocketmq_cluster
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ import pytest
 import pytest_asyncio
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.cli.feed import TopicFeed
-from pocketmq.cli.start_points import BEGINNING, END, StartPoint
+from pocketmq.cli.pipes.feed import TopicFeed
+from pocketmq.cli.pipes.start_points import BEGINNING, END, StartPoint
 from pocketmq.client import Admin, Message, Producer, PullConsumer, UnknownTopicError
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import TopicMissingError
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.testing.clock import VirtualClock
 
 LOCALHOST = "127.0.0.1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from integration.test_cli import ok, pocketmq
-from interop.clusters import Cluster
+from support.interop.clusters import Cluster
 
 from pocketmq.client import ClientInstance, PushConsumer
 

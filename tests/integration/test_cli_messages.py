@@ -6,7 +6,7 @@ import json
 
 import pytest
 from integration.test_cli import ok, pocketmq
-from interop.clusters import Cluster
+from support.interop.clusters import Cluster
 
 from pocketmq.client import Message, blocking
 

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from integration.command_here import Command, here
 from integration.test_cli import COMMAND, TIMEOUT_S, ok, pocketmq
-from interop.clusters import Cluster
-from unit.protocol.strategies import INT32, PLAIN_TEXT
-from unit.protocol.test_message_json import OWN, SPECIAL
+from support.brokers.command_here import Command, here
+from support.interop.clusters import Cluster
+from support.protocol.strategies import INT32, PLAIN_TEXT
+from unit.protocol.messages.test_message_json import OWN, SPECIAL
 
-from pocketmq.cli.feed import TopicFeed
-from pocketmq.cli.outflow import Outcome, Outflow, Target
-from pocketmq.cli.start_points import BEGINNING
+from pocketmq.cli.pipes.feed import TopicFeed
+from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
+from pocketmq.cli.pipes.start_points import BEGINNING
 from pocketmq.client import Admin, Message, Producer, PullConsumer, blocking
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.message_json import NOT_SENT_AGAIN, document_of_line, message_line
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.message_json import NOT_SENT_AGAIN, document_of_line, message_line
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
 
 # Each command is a process of its own, which takes seconds on a machine that is busy.
 pytestmark = pytest.mark.timeout(400)

@@ -9,17 +9,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from integration.command_here import Command, here
 from integration.test_cli import COMMAND, TIMEOUT_S
 from integration.test_cli_pipes import essence, stored
-from interop.clusters import Cluster
+from support.brokers.command_here import Command, here
+from support.interop.clusters import Cluster
 
-from pocketmq.cli.outflow import Outcome, Target
-from pocketmq.cli.playback import Playback, play
+from pocketmq.cli.pipes.outflow import Outcome, Target
+from pocketmq.cli.pipes.playback import Playback, play
 from pocketmq.client import Message, blocking
-from pocketmq.protocol.message_json import document_of_line
+from pocketmq.protocol.messages.message_json import document_of_line
+from pocketmq.runtime.process import run
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport.runtime import run
 
 # Each command is a process of its own, which takes seconds on a machine that is busy.
 pytestmark = pytest.mark.timeout(400)

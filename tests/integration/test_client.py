@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.blocking_scenarios import without_an_event_loop
-from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS
-from integration.extra_scenarios import EXTRA_SCENARIOS
-from integration.group_scenarios import GROUP_SCENARIOS
-from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
-from integration.query_scenarios import QUERY_SCENARIOS
-from integration.scenario_parts import Inbox, fresh
-from interop.clusters import Cluster
+from support.interop.clusters import Cluster
+from support.scenarios.blocking import without_an_event_loop
+from support.scenarios.client import RETRY_SCENARIOS, SCENARIOS
+from support.scenarios.extra import EXTRA_SCENARIOS
+from support.scenarios.group import GROUP_SCENARIOS
+from support.scenarios.parts import Inbox, fresh
+from support.scenarios.polling import POLLING_SCENARIOS, polls_without_an_event_loop
+from support.scenarios.query import QUERY_SCENARIOS
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.control_parts import Control, Controlled, controlled
 from openapi_spec_validator import validate
+from support.brokers.control_parts import Control, Controlled, controlled
 
 from pocketmq.client import ConsumeResult, LocalTransactionState, Message
 from pocketmq.protocol.errors import ConfigError, PocketMQError

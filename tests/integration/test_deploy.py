@@ -22,9 +22,9 @@ from typer.main import get_command
 from pocketmq.broker import BrokerConfig
 from pocketmq.cli.main import app
 from pocketmq.namesrv import NamesrvConfig
-from pocketmq.protocol.advertise import parse_advertised
-from pocketmq.protocol.hosts import split_address
-from pocketmq.transport.settings import load_settings
+from pocketmq.protocol.messages.hosts import split_address
+from pocketmq.protocol.names.advertise import parse_advertised
+from pocketmq.runtime.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()

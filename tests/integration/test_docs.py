@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cli.main import command
-from pocketmq.cli.target import NAMESRV_VARIABLE, PROFILE_VARIABLE
+from pocketmq.cli.profiles.target import NAMESRV_VARIABLE, PROFILE_VARIABLE
 from pocketmq.client import Message
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import Cluster

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from integration.test_cli import pocketmq
-from interop.apache_servers import free_port
-from unit.broker.store.stores import damage
+from support.interop.apache_servers import free_port
+from support.store.stores import damage
 
-from pocketmq.cli.doctor.examination import CHECKS, Report, examine
-from pocketmq.cli.doctor.findings import Finding, Severity
 from pocketmq.client import (
     ConsumeResult,
     Message,
@@ -21,9 +19,11 @@ from pocketmq.client import (
     PushConsumer,
     SendFailedError,
 )
+from pocketmq.client.diagnosis.examination import CHECKS, Report, examine
+from pocketmq.client.diagnosis.findings import Finding, Severity
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import AsyncCluster
-from pocketmq.transport.clock import SystemClock
 
 NOBODY = "127.0.0.1:1"
 HOUR_MS = 3_600_000

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from pocketmq.client import Message, MessageQueue, Producer, SendFailedError
-from pocketmq.client.lanes import ATTEMPTS_MAX, BATCH_MESSAGES_MAX, LaneSender
+from pocketmq.client.copying.ordered_sender import ATTEMPTS_MAX, BATCH_MESSAGES_MAX, LaneSender
 from pocketmq.protocol.errors import PocketMQError, UsageError
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import AsyncCluster

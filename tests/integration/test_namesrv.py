@@ -15,7 +15,6 @@ import pytest
 
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.namesrv.kv_config import KVConfigError
-from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies.routes import (
     BrokerMemberGroup,
     ClusterInfo,
@@ -31,10 +30,8 @@ from pocketmq.protocol.bodies.topics import (
     TopicList,
 )
 from pocketmq.protocol.codes import Version
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError, ResponseError, TopicMissingError, response_error
-from pocketmq.protocol.header import RequestHeader
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -65,10 +62,13 @@ from pocketmq.protocol.requests.nameserver import (
     WipeWritePermRequest,
     WipeWritePermResponse,
 )
+from pocketmq.protocol.wire import loose_json
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport.clock import SystemClock
 from pocketmq.transport.connection import Connection
-from pocketmq.transport.settings import properties_from_text
 
 CLUSTER = "DefaultCluster"
 TIMEOUT_MS = 10_000

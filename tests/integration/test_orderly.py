@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from integration.member_parts import Stage
+from support.brokers.member_parts import Stage
 
 from pocketmq.testing.clock import VirtualClock
 

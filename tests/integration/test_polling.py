@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from integration.broker_parts import LOCALHOST
+from support.brokers.broker_parts import LOCALHOST
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import (
@@ -25,7 +25,7 @@ from pocketmq.client import (
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.errors import ResponseError
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.testing.clock import VirtualClock
 
 TOPIC, GROUP = "Polled", "cg"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, TOPIC, send_request
-from integration.broker_parts import Stage as BrokerStage
-from integration.member_parts import Stage
+from support.brokers.broker_parts import GROUP, TOPIC, send_request
+from support.brokers.broker_parts import Stage as BrokerStage
+from support.brokers.member_parts import Stage
 
-from pocketmq.broker.store.check import check_directory
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.client import Admin, Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 import pytest_asyncio
-from integration.member_parts import Stage
+from support.brokers.member_parts import Stage
 
 from pocketmq.client import Admin, Message, PullConsumer, ReceivedMessage, RetryLater
 from pocketmq.protocol.bodies.clients import GroupConfig

@@ -11,15 +11,15 @@ import pytest
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from integration.command_here import Command, here
 from integration.test_cli import ok, pocketmq
-from interop.clusters import pocketmq_cluster
-from unit.protocol.strategies import PLAIN_TEXT
-from unit.protocol.test_message_json import OWN
+from support.brokers.command_here import Command, here
+from support.interop.clusters import pocketmq_cluster
+from support.protocol.strategies import PLAIN_TEXT
+from unit.protocol.messages.test_message_json import OWN
 
 from pocketmq.client import Admin, Message, MessageQueue
-from pocketmq.client.seeds import apply_seed, read_seed, snapshot_text, take_snapshot
-from pocketmq.client.seeds.loading import KV_NAMESPACE
+from pocketmq.client.copying.seeds import apply_seed, read_seed, snapshot_text, take_snapshot
+from pocketmq.client.copying.seeds.loading import KV_NAMESPACE
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import Cluster

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_parts import Rows, Servers, failure, read, write
-from interop.apache_servers import free_broker_port
+from support.interop.apache_servers import free_broker_port
+from support.spark.parts import Rows, Servers, failure, read, write
 
-from pocketmq.client.instance import ClientInstance
-from pocketmq.client.selectors import by_hash
-from pocketmq.protocol.message import Message
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.producers.selectors import by_hash
+from pocketmq.protocol.messages.message import Message
+from pocketmq.runtime.process import run
 from pocketmq.spark import (
     ExportOptions,
     IngestOptions,
@@ -30,7 +31,6 @@ from pocketmq.spark import (
 )
 from pocketmq.spark.jobs.progress import TopicGrowth
 from pocketmq.spark.topics import queues_to_write
-from pocketmq.transport.runtime import run
 
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.spark import ArchiveOptions, archive
-from pocketmq.spark.jobs.ledger import LedgerFile
-from pocketmq.spark.offsets import Range
+from pocketmq.spark.jobs.files.ledger import LedgerFile
+from pocketmq.spark.reading.offsets import Range
 from pocketmq.testing import Cluster, LocalCluster
-from pocketmq.transport.clock import SystemClock
 
 pytest.importorskip("pyspark")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.command_here import Command, here
-from integration.spark_cluster import JOBS, SparkCluster, spark_cluster
-from integration.spark_fault_job import ROWS
-from integration.spark_parts import created_topic, read, read_rows, write_batches
-from integration.spark_streams import needs_limits, needs_stream_writes
 from pyarrow import dataset
+from support.brokers.command_here import Command, here
+from support.spark.cluster import JOBS, SparkCluster, spark_cluster
+from support.spark.fault_job import ROWS
+from support.spark.parts import created_topic, read, read_rows, write_batches
+from support.spark.streams import needs_limits, needs_stream_writes
 
 from pocketmq.client.blocking import Producer
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages.message import Message
 from pocketmq.spark.jobs.progress import TopicGrowth
 
 pytest.importorskip("pyspark")
@@ -133,7 +133,7 @@ def test_twins_of_tasks_and_killed_executors_repeat_nothing_that_counts(
 ) -> None:
     created_topic(spark_namesrv, "Twins", 2)
     job = cluster.submit(
-        Path(__file__).with_name("spark_fault_job.py"),
+        Path(__file__).parents[1] / "support" / "spark" / "fault_job.py",
         *(spark_namesrv, "Twins", str(tmp_path / "attempts")),
         settings=(
             "sql.execution.arrow.maxRecordsPerBatch=1000",
@@ -161,7 +161,7 @@ def test_executors_read_and_write_streams(
     write_batches(spark_namesrv, values, topic="Streamed", createTopicQueues="2")
     created_topic(spark_namesrv, "StreamedCopy", 2)
     job = cluster.submit(
-        Path(__file__).with_name("spark_stream_job.py"),
+        Path(__file__).parents[1] / "support" / "spark" / "stream_job.py",
         *(spark_namesrv, "Streamed", "StreamedCopy", str(tmp_path / "job")),
     )
     assert json.loads(ended(job)) == {"batches": [600, 400], "times": {"1": 1000}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.spark_parts import read, write
+from support.spark.parts import read, write
 
 pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import pytest_asyncio
-from integration.broker_parts import Client, Stage
-from integration.spark_parts import CrashingCluster, read_rows, write_batches, writer_of
+from support.brokers.broker_parts import Client, Stage
+from support.spark.parts import CrashingCluster, read_rows, write_batches, writer_of
 
 from pocketmq.client.errors import SendFailedError
 from pocketmq.namesrv import NameServer, NamesrvConfig
@@ -30,7 +30,7 @@ from pocketmq.testing.clock import VirtualClock
 
 pytest.importorskip("pyspark.sql.datasource")
 
-from pocketmq.spark.reader import MessageReader, RangePartition
+from pocketmq.spark.reading.reader import MessageReader, RangePartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

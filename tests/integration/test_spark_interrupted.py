@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_ctrl_c_ends_a_job_without_tracebacks_of_spark() -> None:
-    script = Path(__file__).with_name("spark_interrupted_job.py")
+    script = Path(__file__).parents[1] / "support" / "spark" / "interrupted_job.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     said = done.stderr.splitlines()
     assert done.returncode == -signal.SIGINT, done.stderr

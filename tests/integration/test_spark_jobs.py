@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from integration.spark_parts import Rows, read, write
+from support.spark.parts import Rows, read, write
 from typer.testing import CliRunner
 
 from pocketmq.cli.main import app
@@ -27,10 +27,11 @@ from pocketmq.spark import (
     export,
     ingest,
 )
-from pocketmq.spark.jobs import file_portions, landing
-from pocketmq.spark.jobs.directory import Directory
-from pocketmq.spark.jobs.landing import LandingRun, day_column
-from pocketmq.spark.jobs.ledger import LedgerFile
+from pocketmq.spark.jobs.files import file_portions
+from pocketmq.spark.jobs.files.directory import Directory
+from pocketmq.spark.jobs.files.ledger import LedgerFile
+from pocketmq.spark.jobs.landing import landing
+from pocketmq.spark.jobs.landing.landing import LandingRun, day_column
 
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_gates import Gate, meanwhile, reason, small_batches
-from integration.spark_parts import CrashingCluster, created_topic, read, write
+from support.spark.gates import Gate, meanwhile, reason, small_batches
+from support.spark.parts import CrashingCluster, created_topic, read, write
 
 from pocketmq.spark.jobs.progress import TopicGrowth
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_parts import Rows, failure, read, wait_until_readable, write
-from integration.spark_streams import (
+from support.interop import maven
+from support.interop.apache_servers import apache_cluster
+from support.interop.java_probe import JavaProbe, build_probe
+from support.spark.parts import Rows, failure, read, wait_until_readable, write
+from support.spark.streams import (
     finished,
     needs_limits,
     needs_stream_writes,
@@ -21,9 +24,6 @@ from integration.spark_streams import (
     to_files,
     to_topic,
 )
-from interop import maven
-from interop.apache_servers import apache_cluster
-from interop.java_probe import JavaProbe, build_probe
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.spark_parts import read, write
+from support.spark.parts import read, write
 
-from pocketmq.spark.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, Writer
+from pocketmq.spark.rows.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, Writer
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_parts import Rows, read, write
+from support.spark.parts import Rows, read, write
 
 from pocketmq.client.blocking import Producer
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages.message import Message
 from pocketmq.spark import (
     ExportOptions,
     JobError,
@@ -20,7 +20,7 @@ from pocketmq.spark import (
     export,
     replay,
 )
-from pocketmq.spark.jobs.replay_sending import ReplaySending
+from pocketmq.spark.jobs.replaying.sending import ReplaySending
 
 pyspark = pytest.importorskip("pyspark")
 sf = pytest.importorskip("pyspark.sql.functions")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.spark_parts import read_rows, writer_of
+from support.spark.parts import read_rows, writer_of
 
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.jobs.ledger import OpenSlice
-from pocketmq.spark.jobs.replay_sending import ReplaySending, SentMessage
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
+from pocketmq.spark.jobs.files.ledger import OpenSlice
+from pocketmq.spark.jobs.replaying.sending import ReplaySending, SentMessage
 
 pytest.importorskip("pyspark.sql.datasource")
 

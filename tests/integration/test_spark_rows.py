@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.spark_parts import created_topic, read_rows, write_batches, writer_of
+from support.spark.parts import created_topic, read_rows, write_batches, writer_of
 
 from pocketmq.client.blocking import PullConsumer
-from pocketmq.client.selectors import by_hash
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.client.producers.selectors import by_hash
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.spark.errors import MissingTopicError, OptionError, RowError, SchemaError
 
 pytest.importorskip("pyspark.sql.datasource")

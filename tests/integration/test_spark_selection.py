@@ -8,20 +8,20 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from integration.spark_parts import created_topic
+from support.spark.parts import created_topic
 
 from pocketmq.client.blocking import Producer, PullConsumer
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.spark.errors import DataLossError, MissingTopicError, OptionError, SchemaError
 from pocketmq.spark.options import read_options
 
 ds = pytest.importorskip("pyspark.sql.datasource")
 types = pytest.importorskip("pyspark.sql.types")
 
-from pocketmq.spark import pushdown  # noqa: E402
 from pocketmq.spark.batch_features import has_pushdown  # noqa: E402
-from pocketmq.spark.pushing_reader import PushingReader  # noqa: E402
-from pocketmq.spark.reader import MessageReader, RangePartition  # noqa: E402
+from pocketmq.spark.reading import pushdown  # noqa: E402
+from pocketmq.spark.reading.pushing_reader import PushingReader  # noqa: E402
+from pocketmq.spark.reading.reader import MessageReader, RangePartition  # noqa: E402
 from pocketmq.spark.source import MessageSource  # noqa: E402
 
 pytestmark = pytest.mark.spark

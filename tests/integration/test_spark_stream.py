@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.command_here import Command, here
-from integration.spark_parts import Servers, read, write
-from integration.spark_streams import (
+from support.brokers.command_here import Command, here
+from support.interop.apache_servers import free_broker_port
+from support.spark.parts import Servers, read, write
+from support.spark.streams import (
     finished,
     needs_limits,
     needs_stream_writes,
@@ -21,11 +22,10 @@ from integration.spark_streams import (
     to_files,
     to_topic,
 )
-from interop.apache_servers import free_broker_port
 
 from pocketmq.client.blocking import Admin
 from pocketmq.spark import register
-from pocketmq.spark.marks import WRITER_SEQUENCE, Sequence
+from pocketmq.spark.rows.marks import WRITER_SEQUENCE, Sequence
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -13,16 +13,16 @@ import pytest
 
 from pocketmq.client import Message
 from pocketmq.client.errors import BrokerDownError
-from pocketmq.client.instance import ClientInstance
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.commits import Places, commit_brokers, publish, writer_of
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import ClosedQueueError, DataLossError, MissingTopicError, OptionError
-from pocketmq.spark.marks import WRITER_ID, WRITER_SEQUENCE
-from pocketmq.spark.offsets import Range
+from pocketmq.spark.marked.commits import Places, commit_brokers, publish, writer_of
 from pocketmq.spark.options import COMMIT_TOPIC
-from pocketmq.spark.stream_driver import StreamDriver, StreamTask
-from pocketmq.spark.stream_offsets import Position
-from pocketmq.spark.stream_options import stream_options
+from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.rows.marks import WRITER_ID, WRITER_SEQUENCE
+from pocketmq.spark.streaming.driver import StreamDriver, StreamTask
+from pocketmq.spark.streaming.offsets import Position
+from pocketmq.spark.streaming.options import stream_options
 from pocketmq.testing import AsyncCluster, LocalCluster
 
 pa = pytest.importorskip("pyarrow")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_parts import read, write
-from integration.spark_streams import STREAM_FEATURES, finished, numbers, source, times, to_files
+from support.spark.parts import read, write
+from support.spark.streams import STREAM_FEATURES, finished, numbers, source, times, to_files
 
 pyspark = pytest.importorskip("pyspark")
 

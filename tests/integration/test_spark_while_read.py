@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark_gates import Gate, meanwhile, reason, small_batches
-from integration.spark_parts import read, write
+from support.spark.gates import Gate, meanwhile, reason, small_batches
+from support.spark.parts import read, write
 
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.testing import Cluster, LocalCluster
 
 pytest.importorskip("pyspark")

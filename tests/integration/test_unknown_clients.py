@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from integration.broker_parts import GROUP, LOCALHOST, TOPIC, Stage
-from unit.transport.peers import RawPeer
+from support.brokers.broker_parts import GROUP, LOCALHOST, TOPIC, Stage
+from support.peers.transport import RawPeer
 
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import FLAG_RESPONSE, Command
-from pocketmq.protocol.hosts import split_address
+from pocketmq.protocol.messages.hosts import split_address
+from pocketmq.protocol.wire.command import FLAG_RESPONSE, Command
 from pocketmq.testing.clock import VirtualClock
 
 BINARY_CODEC = 1 << 24

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from integration.control_parts import Control
-from interop.clusters import POCKETMQ_UP, pocketmq_cluster
-from interop.processes import running
+from support.brokers.control_parts import Control
+from support.interop.clusters import POCKETMQ_UP, pocketmq_cluster
+from support.interop.processes import running
 
 from pocketmq.cli.main import app
 from pocketmq.protocol.errors import ConfigError
@@ -212,7 +212,7 @@ def test_a_stop_in_the_middle_of_a_start_leaves_nothing(
     # A sitecustomize of the brokers' processes: they start and never register.
     (tmp_path / "sitecustomize.py").write_text(
         "import asyncio\n"
-        "from pocketmq.broker.registration import Registration\n"
+        "from pocketmq.broker.registration.registration import Registration\n"
         "async def never(self):\n"
         f"    with open({str(starting)!r}, 'w') as pipe: pipe.write('x')\n"
         "    await asyncio.Event().wait()\n"

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from interop import go_probe as go_probes
-from interop import maven
-from interop.apache_servers import apache_cluster, free_broker_port
-from interop.clusters import Cluster, configured_cluster
-from interop.go_probe import GoProbe
-from interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
+from support.interop import go_probe as go_probes
+from support.interop import maven
+from support.interop.apache_servers import apache_cluster, free_broker_port
+from support.interop.clusters import Cluster, configured_cluster
+from support.interop.go_probe import GoProbe
+from support.interop.java_probe import CLIENT_VERSION, JavaProbe, build_probe
 
 RUNNING_CLUSTER = "POCKETMQ_INTEROP_NAMESRV"
 OTHER_CLIENT = "POCKETMQ_INTEROP_CLIENT"

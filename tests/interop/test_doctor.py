@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from interop.clusters import Cluster
+from support.interop.clusters import Cluster
 
-from pocketmq.cli.doctor.examination import Report, examine
-from pocketmq.cli.doctor.findings import Finding
 from pocketmq.client import Admin, ConsumeResult, Message, Producer, PushConsumer
-from pocketmq.transport.clock import SystemClock
+from pocketmq.client.diagnosis.examination import Report, examine
+from pocketmq.client.diagnosis.findings import Finding
+from pocketmq.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.interop
 

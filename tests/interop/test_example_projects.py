@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from interop import go_probe, maven
-from interop.processes import output_of
+from support.interop import go_probe, maven
+from support.interop.processes import output_of
 
 # The first run downloads what they depend on.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

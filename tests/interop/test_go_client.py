@@ -12,10 +12,10 @@ import re
 from typing import Any
 
 import pytest
-from interop.clusters import Cluster
 from interop.conftest import RunProbe
-from interop.go_probe import PROJECT, GoProbe
-from interop.scenarios import NewName, Scenarios, by_key, by_member, keys, numbers, play
+from support.interop.clusters import Cluster
+from support.interop.go_probe import PROJECT, GoProbe
+from support.interop.scenarios import NewName, Scenarios, by_key, by_member, keys, numbers, play
 
 # The first run downloads the client.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

@@ -9,11 +9,11 @@ import json
 from typing import Any
 
 import pytest
-from interop.clusters import Cluster
-from interop.java_admin_calls import ADMIN, NOT_APPLICABLE, NOT_FOR_ADMIN
-from interop.java_calls import CLIENTS, ELSEWHERE, LOCAL, PUSH, Call
-from interop.java_probe import JavaProbe
-from interop.scenarios import Document, NewName
+from support.interop.clusters import Cluster
+from support.interop.java_admin_calls import ADMIN, NOT_APPLICABLE, NOT_FOR_ADMIN
+from support.interop.java_calls import CLIENTS, ELSEWHERE, LOCAL, PUSH, Call
+from support.interop.java_probe import JavaProbe
+from support.interop.scenarios import Document, NewName
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from interop import known_messages
-from interop.clusters import Cluster
 from interop.conftest import RunProbe
-from interop.java_probe import JavaProbe, is_older
-from interop.probes import ProbeFailure
+from support.interop import known_messages
+from support.interop.clusters import Cluster
+from support.interop.java_probe import JavaProbe, is_older
+from support.interop.probes import ProbeFailure
 
 # The first run downloads the Java client.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interop.conftest import RunProbe
-from interop.scenarios import Document, NewName, numbers, play
+from support.interop.scenarios import Document, NewName, numbers, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from interop.conftest import RunProbe
-from interop.java_probe import JavaProbe
-from interop.scenarios import NewName, Scenarios, by_key, keys, play
+from support.interop.java_probe import JavaProbe
+from support.interop.scenarios import NewName, Scenarios, by_key, keys, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interop.conftest import RunProbe
-from interop.scenarios import NewName, Scenarios, play
+from support.interop.scenarios import NewName, Scenarios, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from interop.conftest import RunProbe
-from interop.java_probe import JavaProbe
-from interop.scenarios import NewName, Scenarios, by_key, by_member, keys, numbers, play
+from support.interop.java_probe import JavaProbe
+from support.interop.scenarios import NewName, Scenarios, by_key, by_member, keys, numbers, play
 
 # The first run downloads the Java client.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

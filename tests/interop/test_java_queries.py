@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from interop.clusters import Cluster
 from interop.conftest import RunProbe
-from interop.scenarios import Document, NewName, play
+from support.interop.clusters import Cluster
+from support.interop.scenarios import Document, NewName, play
 
-from pocketmq.protocol.properties import java_hash
+from pocketmq.protocol.messages.properties import java_hash
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

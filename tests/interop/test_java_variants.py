@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from interop.apache_servers import free_broker_port
-from interop.clusters import Cluster, configured_cluster
-from interop.java_probe import JavaProbe, is_older
-from interop.scenarios import Document, NewName
+from support.interop.apache_servers import free_broker_port
+from support.interop.clusters import Cluster, configured_cluster
+from support.interop.java_probe import JavaProbe, is_older
+from support.interop.scenarios import Document, NewName
 
 from pocketmq.client import Admin, Message, Producer, PullConsumer, PullStatus, ReceivedMessage
 

@@ -12,11 +12,11 @@ import re
 from pathlib import Path
 
 import pytest
-from interop.apache_servers import BROKER_NAME, apache_cluster
-from interop.clusters import HOST, Cluster
-from interop.java_probe import JavaProbe
-from interop.mqadmin_answers import answers, differences
-from interop.mqadmin_calls import (
+from support.interop.apache_servers import BROKER_NAME, apache_cluster
+from support.interop.clusters import HOST, Cluster
+from support.interop.java_probe import JavaProbe
+from support.mqadmin.answers import answers, differences
+from support.mqadmin.calls import (
     CHANGING,
     IN_BACKGROUND,
     LOCAL,
@@ -26,13 +26,13 @@ from interop.mqadmin_calls import (
     REFUSED,
     STRICTER,
 )
-from interop.mqadmin_runs import Outcome, operate
+from support.mqadmin.runs import Outcome, operate
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
-from pocketmq.transport.clock import SystemClock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.pool import ConnectionPool
 
 pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(1500)]

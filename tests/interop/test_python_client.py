@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from integration.blocking_scenarios import without_an_event_loop
-from integration.client_scenarios import RETRY_SCENARIOS, SCENARIOS
-from integration.extra_scenarios import EXTRA_SCENARIOS
-from integration.group_scenarios import GROUP_SCENARIOS
-from integration.polling_scenarios import POLLING_SCENARIOS, polls_without_an_event_loop
-from integration.query_scenarios import QUERY_SCENARIOS
-from interop import known_messages
-from interop.clusters import Cluster
-from interop.known_messages import KnownMessage
+from support.interop import known_messages
+from support.interop.clusters import Cluster
+from support.interop.known_messages import KnownMessage
+from support.scenarios.blocking import without_an_event_loop
+from support.scenarios.client import RETRY_SCENARIOS, SCENARIOS
+from support.scenarios.extra import EXTRA_SCENARIOS
+from support.scenarios.group import GROUP_SCENARIOS
+from support.scenarios.polling import POLLING_SCENARIOS, polls_without_an_event_loop
+from support.scenarios.query import QUERY_SCENARIOS
 
 from pocketmq.client import (
     Admin,

@@ -38,11 +38,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interop.apache_servers import Listening, apache_cluster, free_broker_port, free_port
-from interop.java_admin_calls import ADMIN
-from interop.java_calls import Call
-from interop.java_probe import build_probe
-from wire.frame_log import Exchange, Frame, FrameLog
+from support.interop.apache_servers import Listening, apache_cluster, free_broker_port, free_port
+from support.interop.java_admin_calls import ADMIN
+from support.interop.java_calls import Call
+from support.interop.java_probe import build_probe
+from support.protocol.frame_log import Exchange, Frame, FrameLog
 
 OUTPUT = Path(__file__).parent / "golden" / "frames.json"
 SIZE_MAX = 300_000

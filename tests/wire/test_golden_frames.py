@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 from wire.record_golden import CASES
 
-from pocketmq.protocol import frames
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.batch import decode_batch, encode_batch
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerIdList, Heartbeat
 from pocketmq.protocol.bodies.groups import (
@@ -25,11 +22,11 @@ from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfig, TopicStatsTable
 from pocketmq.protocol.codes import LANGUAGES_BY_NAME, RequestCode
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.header import Header, RequestHeader, text_fields
-from pocketmq.protocol.hosts import encode_host, split_address
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.records import check_record, decode_records, encode_record
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import decode_batch, encode_batch
+from pocketmq.protocol.messages.hosts import encode_host, split_address
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.records import check_record, decode_records, encode_record
 from pocketmq.protocol.requests import (
     clients,
     consuming,
@@ -42,6 +39,9 @@ from pocketmq.protocol.requests import (
     topics,
     transactions,
 )
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import Header, RequestHeader, text_fields
 
 FRAMES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "golden" / "frames.json").read_text(encoding="utf-8")

@@ -13,25 +13,27 @@ from types import TracebackType
 
 import msgspec
 
-from pocketmq.broker.clients import (
+from pocketmq.broker.appending.real_targets import RealTargets
+from pocketmq.broker.appending.write_backlog import WriteBacklog
+from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.config.live_settings import LiveSettings
+from pocketmq.broker.config.owner import Owner, claim
+from pocketmq.broker.delay.levels import parse_delay_levels
+from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.groups.clients import (
     ConsumerGroup,
     ConsumerTable,
     ProducerTable,
     expired_connections,
 )
-from pocketmq.broker.config import BrokerConfig
-from pocketmq.broker.delay.levels import parse_delay_levels
-from pocketmq.broker.delay.schedule import Schedule
-from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.handler_table import handler_table
-from pocketmq.broker.live_settings import LiveSettings
-from pocketmq.broker.long_polling import LongPolling
-from pocketmq.broker.offsets import ConsumerOffsets
-from pocketmq.broker.order_locks import OrderLocks
-from pocketmq.broker.owner import Owner, claim
-from pocketmq.broker.pull_progress import PullProgress
-from pocketmq.broker.real_targets import RealTargets
-from pocketmq.broker.registration import Registration
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.groups.order_locks import OrderLocks
+from pocketmq.broker.handlers.table import handler_table
+from pocketmq.broker.reading.long_polling import LongPolling
+from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.registration.registration import Registration
+from pocketmq.broker.registration.vip_channel import listen_for_vips
 from pocketmq.broker.settings import (
     backlog_settings,
     check_settings,
@@ -41,31 +43,29 @@ from pocketmq.broker.settings import (
 )
 from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S, Statistics
-from pocketmq.broker.store.errors import FormatError
-from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.key_index import KeyIndex
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.disk.errors import FormatError
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.keys.key_index import KeyIndex
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics import TopicTable, system_topics
+from pocketmq.broker.topics.topics import TopicTable, system_topics
 from pocketmq.broker.transactions.check_back import CheckBack
 from pocketmq.broker.transactions.transactions import Transactions
-from pocketmq.broker.vip_channel import listen_for_vips
-from pocketmq.broker.write_backlog import WriteBacklog
-from pocketmq.protocol import names
-from pocketmq.protocol.command import Command
-from pocketmq.protocol.hosts import encode_host, join_address
+from pocketmq.protocol.messages.hosts import encode_host, join_address
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.clients import ConsumerIdsChangedRequest
-from pocketmq.transport.clock import Clock, SystemClock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.loop_watch import LoopWatch
+from pocketmq.runtime.open_files import room_for_connections
+from pocketmq.runtime.tasks import Action, Tasks, repeat
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.limits import Limits
-from pocketmq.transport.loop_watch import LoopWatch
-from pocketmq.transport.open_files import room_for_connections
 from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SlowReaders
-from pocketmq.transport.tasks import Action, Tasks, repeat
 
 log = logging.getLogger("pocketmq.broker")
 

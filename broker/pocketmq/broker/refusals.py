@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.flusher import FlushTimeoutError
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.config import SYNC_FLUSH, BrokerConfig
+from pocketmq.broker.appending.write_backlog import BacklogSettings
+from pocketmq.broker.config.config import SYNC_FLUSH, BrokerConfig
 from pocketmq.broker.delay.timers import TimerSettings
-from pocketmq.broker.handlers.pull import PullSettings
-from pocketmq.broker.handlers.recalls import RecallSettings
-from pocketmq.broker.handlers.replies import ReplySettings
-from pocketmq.broker.handlers.send_checks import SendSettings
-from pocketmq.broker.handlers.transactions import TransactionSettings
+from pocketmq.broker.handlers.consuming.pull import PullSettings
+from pocketmq.broker.handlers.sending.recalls import RecallSettings
+from pocketmq.broker.handlers.sending.replies import ReplySettings
+from pocketmq.broker.handlers.sending.send_checks import SendSettings
+from pocketmq.broker.handlers.sending.transactions import TransactionSettings
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.broker.transactions.check_back import CheckSettings
-from pocketmq.broker.write_backlog import BacklogSettings
 from pocketmq.protocol import flags
 
 

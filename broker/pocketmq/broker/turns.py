@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TypeVar
 
 from pocketmq.protocol.bodies import Body
-from pocketmq.transport.clock import Clock
+from pocketmq.runtime.clock import Clock
 
 T = TypeVar("T")
 

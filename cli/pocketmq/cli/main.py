@@ -8,26 +8,14 @@ from typing import Any
 
 import typer
 
-from pocketmq.cli import (
-    brokers,
-    group_offsets,
-    jobs,
-    load,
-    message_search,
-    messages,
-    produce,
-    profiles,
-    replay,
-    servers,
-    snapshots,
-    store,
-    tail,
-    topics,
-    up,
-)
-from pocketmq.cli.doctor import command as doctor
+from pocketmq.cli.administration import brokers, doctor, group_offsets, topics
+from pocketmq.cli.jobs import jobs
+from pocketmq.cli.messages import load, message_search, messages
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
-from pocketmq.cli.target import with_profiles
+from pocketmq.cli.pipes import produce, replay, tail
+from pocketmq.cli.profiles import profiles
+from pocketmq.cli.profiles.target import with_profiles
+from pocketmq.cli.servers import single_servers, snapshots, store, up
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
 app = typer.Typer(
@@ -39,10 +27,10 @@ app = typer.Typer(
 )
 app.command()(up.up)
 app.command()(snapshots.snapshot)
-app.command()(servers.namesrv)
-brokers.app.callback(invoke_without_command=True)(servers.broker)
+app.command()(single_servers.namesrv)
+brokers.app.callback(invoke_without_command=True)(single_servers.broker)
 app.add_typer(brokers.app, name="broker")
-app.command()(servers.health)
+app.command()(single_servers.health)
 app.command()(doctor.doctor)
 app.add_typer(brokers.cluster_app, name="cluster")
 app.add_typer(topics.app, name="topic")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pocketmq.cli.target import NAMESRV_DEFAULT as NAMESRV_DEFAULT
-from pocketmq.cli.target import NAMESRV_VARIABLE, resolve_namesrv
+from pocketmq.cli.profiles.target import NAMESRV_DEFAULT as NAMESRV_DEFAULT
+from pocketmq.cli.profiles.target import NAMESRV_VARIABLE, resolve_namesrv
 from pocketmq.protocol.errors import UsageError
 
 NamesrvOption = Annotated[

@@ -1,7 +1,10 @@
 """The client library: `from pocketmq.client import Producer, PushConsumer, Message`."""
 
 from pocketmq.client.admin import Admin
-from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
+from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
+from pocketmq.client.consumers.lite_pull_consumer import LitePullConsumer
+from pocketmq.client.consumers.pull_consumer import PullConsumer
+from pocketmq.client.consumers.push_consumer import PushConsumer
 from pocketmq.client.errors import (
     BatchContentError,
     BatchFailedError,
@@ -19,6 +22,7 @@ from pocketmq.client.errors import (
     SendTimeoutError,
     UnknownTopicError,
 )
+from pocketmq.client.fault_strategy import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
 from pocketmq.client.hooks import (
     CheckForbiddenContext,
     CommunicationMode,
@@ -27,14 +31,18 @@ from pocketmq.client.hooks import (
     SendHooks,
     SendMessageContext,
 )
-from pocketmq.client.instance import ClientInstance
-from pocketmq.client.latency import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
-from pocketmq.client.lite_pull_consumer import LitePullConsumer
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.requests import reply_message
 from pocketmq.client.message_selector import MessageSelector
-from pocketmq.client.producer import Producer
-from pocketmq.client.pull_consumer import PullConsumer
-from pocketmq.client.push_consumer import PushConsumer
-from pocketmq.client.rebalance import (
+from pocketmq.client.producers.producer import Producer
+from pocketmq.client.producers.selectors import ByMachineRoom, ByRandom, by_hash, by_random
+from pocketmq.client.producers.transaction_producer import TransactionProducer
+from pocketmq.client.producers.transactions import (
+    LocalTransactionState,
+    TransactionListener,
+    TransactionSendResult,
+)
+from pocketmq.client.rebalance.allocate_strategies import (
     AllocateByConfiguration,
     AllocateByConsistentHash,
     AllocateByMachineRoom,
@@ -42,7 +50,6 @@ from pocketmq.client.rebalance import (
     allocate_averagely,
     allocate_by_circle,
 )
-from pocketmq.client.requests import reply_message
 from pocketmq.client.results import (
     ConsumeResult,
     OrderlyResult,
@@ -53,16 +60,9 @@ from pocketmq.client.results import (
     SendStatus,
     SuspendQueue,
 )
-from pocketmq.client.selectors import ByMachineRoom, ByRandom, by_hash, by_random
-from pocketmq.client.transaction_producer import TransactionProducer
-from pocketmq.client.transactions import (
-    LocalTransactionState,
-    TransactionListener,
-    TransactionSendResult,
-)
 from pocketmq.protocol.filters import FilterSyntaxError
-from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
-from pocketmq.protocol.trace import ConsumeReturnType, MessageType
+from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.trace import ConsumeReturnType, MessageType
 
 __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use

@@ -17,8 +17,8 @@ import msgspec
 from pocketmq.client.errors import SendForbiddenError
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.results import SendResult
-from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
-from pocketmq.protocol.trace import ConsumeReturnType, MessageType
+from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.trace import ConsumeReturnType, MessageType
 
 log = logging.getLogger("pocketmq.client")
 

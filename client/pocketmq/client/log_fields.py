@@ -8,7 +8,7 @@ A record's text says the same to people. The fields are attributes of the `LogRe
 
 from __future__ import annotations
 
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 
 LOG_FIELDS = (
     "group",

@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 
 
 class SendStatus(Enum):

@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from pocketmq.client.latency import ROCKETMQ_4_TABLE, FaultTable
+from pocketmq.client.fault_strategy import ROCKETMQ_4_TABLE, FaultTable
 from pocketmq.protocol.bodies.clients import CLUSTERING
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
+from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 
 MEBIBYTE = 1024 * 1024
 

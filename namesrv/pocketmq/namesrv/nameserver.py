@@ -14,12 +14,12 @@ from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.protocol.hosts import join_address, split_address
-from pocketmq.transport.clock import Clock, SystemClock
+from pocketmq.protocol.messages.hosts import join_address, split_address
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.server import Server
-from pocketmq.transport.tasks import Tasks, repeat
 
 log = logging.getLogger("pocketmq.namesrv")
 

@@ -11,9 +11,9 @@ import msgspec
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_table import MASTER_ID, BrokerKey, RouteTable
-from pocketmq.protocol.advertise import IPAddress
 from pocketmq.protocol.bodies.routes import BrokerData, ClusterInfo, MemberGroup, TopicRoute
 from pocketmq.protocol.flags import is_writable
+from pocketmq.protocol.names.advertise import IPAddress
 
 KEPT_SIZE_MAX = 16 * 1024 * 1024
 """Bytes of encoded routes that are kept; when they are more, all are forgotten."""

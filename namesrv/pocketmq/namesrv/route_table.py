@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.namesrv.topic_table import TopicTable
-from pocketmq.protocol.advertise import Advertised, IPAddress
 from pocketmq.protocol.bodies.routes import (
     BrokerData,
     ClusterInfo,
@@ -24,6 +23,7 @@ from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueue
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.names.advertise import Advertised, IPAddress
 
 BROKERS_MAX = 10_000
 """Registered addresses of one name server; each takes about a kilobyte."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pocketmq.spark.jobs.archive import ArchiveOptions, archive
     from pocketmq.spark.jobs.export import ExportOptions, export
     from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
+    from pocketmq.spark.jobs.landing.reports import RangeReport, ReplayReport
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
-    from pocketmq.spark.jobs.reports import RangeReport, ReplayReport
     from pocketmq.spark.session import local_session
 
 __all__ = [
@@ -65,8 +65,8 @@ _OF_DRIVERS = {
     "ingest": "jobs.ingest",
     "ReplayOptions": "jobs.replay",
     "replay": "jobs.replay",
-    "RangeReport": "jobs.reports",
-    "ReplayReport": "jobs.reports",
+    "RangeReport": "jobs.landing.reports",
+    "ReplayReport": "jobs.landing.reports",
     "local_session": "session",
 }
 """Modules that are loaded when asked for: Spark imports this package for each step of each query,

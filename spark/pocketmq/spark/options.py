@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pocketmq.client.addresses import NAMESRV_VARIABLE, namesrv_addresses
+from pocketmq.client.instance.addresses import NAMESRV_VARIABLE, namesrv_addresses
 from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.names import check_topic
+from pocketmq.protocol.names.names import check_topic
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.filtering import Expression, read_expression
 

@@ -13,11 +13,11 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from pocketmq.client.instance import ClientInstance
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.commits import commit_brokers, writer_of
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError, nearest
-from pocketmq.spark.marks import Writer, new_writer_id
+from pocketmq.spark.marked.commits import commit_brokers, writer_of
 from pocketmq.spark.options import (
     ReadOptions,
     WriteOptions,
@@ -25,9 +25,9 @@ from pocketmq.spark.options import (
     stream_write_options,
     write_options,
 )
-from pocketmq.spark.stream_options import check_batch_read, columns_options, stream_options
+from pocketmq.spark.rows.marks import Writer, new_writer_id
+from pocketmq.spark.streaming.options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
-from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -87,7 +87,7 @@ class MessageSource(DataSource):
         return self._reader(options, _chosen_columns(schema))
 
     def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
-        from pocketmq.spark.reader import MessageReader  # brings in PyArrow and numpy
+        from pocketmq.spark.reading.reader import MessageReader  # brings in PyArrow and numpy
 
         return MessageReader(options, columns)
 
@@ -98,8 +98,8 @@ class MessageSource(DataSource):
             SchemaError: a schema was given that names what messages do not have.
             RequirementError: an option needs a newer PySpark.
         """
-        from pocketmq.spark.stream_features import installed_features
-        from pocketmq.spark.stream_reader import stream_reader
+        from pocketmq.spark.streaming.features import installed_features
+        from pocketmq.spark.streaming.reader_choice import stream_reader
 
         options = stream_options(self.options)
         return stream_reader(options, _chosen_columns(schema), installed_features())
@@ -112,7 +112,7 @@ class MessageSource(DataSource):
             MissingTopicError: the topic does not exist and is not to be created.
             OperatingError: the cluster cannot be asked.
         """
-        from pocketmq.spark.writer import MessageWriter, check_rows
+        from pocketmq.spark.writing.writer import MessageWriter, check_rows
 
         options = write_options(self.options)
         if overwrite:
@@ -130,12 +130,12 @@ class MessageSource(DataSource):
             RequirementError: this PySpark is too old.
             OperatingError: the cluster cannot be asked.
         """
-        from pocketmq.spark.stream_features import installed_features
+        from pocketmq.spark.streaming.features import installed_features
 
         options = stream_write_options(self.options)
         installed_features().check_write()
-        from pocketmq.spark.stream_writer import MessageStreamWriter
-        from pocketmq.spark.writer import check_rows
+        from pocketmq.spark.streaming.writer import MessageStreamWriter
+        from pocketmq.spark.writing.writer import check_rows
 
         if overwrite:
             raise OptionError(
@@ -149,7 +149,7 @@ class PushingSource(MessageSource):
     """The source for a session in which conditions may be pushed (see `register`)."""
 
     def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
-        from pocketmq.spark.pushing_reader import PushingReader
+        from pocketmq.spark.reading.pushing_reader import PushingReader
 
         return PushingReader(options, columns)
 

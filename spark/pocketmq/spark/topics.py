@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError
-from pocketmq.client.instance import ClientInstance
-from pocketmq.client.queue_offsets import QueueOffsets
-from pocketmq.client.routes import MASTER_ID, readable_queues, writable_queues
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.queue_offsets import QueueOffsets
+from pocketmq.client.instance.routes import MASTER_ID, readable_queues, writable_queues
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.errors import TopicMissingError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, is_writable
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.names import AUTO_CREATE_TOPIC
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC
 from pocketmq.protocol.requests.nameserver import ClusterInfoRequest
 from pocketmq.protocol.requests.topics import CreateTopicRequest
 from pocketmq.spark.errors import MissingTopicError, OptionError

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pocketmq.client.application_code import ApplicationFunction, Raised
-from pocketmq.client.dispatch import Listener
-from pocketmq.client.transactions import TransactionListener
+from pocketmq.client.listening.dispatch import Listener
+from pocketmq.client.producers.transactions import TransactionListener
 from pocketmq.testing.core import Core
 
 THREADS_MAX = 64

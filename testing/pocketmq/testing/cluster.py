@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from pocketmq import client
-from pocketmq.broker.store.errors import DirectoryInUseError
+from pocketmq.broker.store.disk.errors import DirectoryInUseError
 from pocketmq.client import TransactionListener, blocking
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.dispatch import Listener
+from pocketmq.client.listening.dispatch import Listener
 from pocketmq.protocol.errors import ConfigError, UsageError
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.clients import ClientSettings
 from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
 from pocketmq.testing.core import Core

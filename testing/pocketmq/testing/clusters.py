@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from typing_extensions import Self
 
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster, warn_of_unused
 from pocketmq.testing.settings import ClusterSettings, cluster_settings
 

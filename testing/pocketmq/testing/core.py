@@ -18,11 +18,12 @@ import msgspec
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.namesrv import NameServer
-from pocketmq.protocol import names
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.testing.fault_points import FaultyFiles
 from pocketmq.testing.settings import (
     ClusterSettings,
@@ -32,7 +33,6 @@ from pocketmq.testing.settings import (
 )
 from pocketmq.testing.settling import Settling
 from pocketmq.testing.travel_clock import ClientClock, TravelClock, WatchedClock
-from pocketmq.transport.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from pocketmq.testing.fault_table import FaultTable
@@ -197,7 +197,7 @@ class Core:
         Raises:
             ConfigError: the file is wrong, or does not fit the cluster; names the place.
         """
-        from pocketmq.client.seeds import apply_seed, read_seed
+        from pocketmq.client.copying.seeds import apply_seed, read_seed
 
         report = await apply_seed(read_seed(path), self.namesrv, namespace=namespace)
         for text in report.notes:

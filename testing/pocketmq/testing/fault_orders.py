@@ -9,7 +9,7 @@ from typing import Any
 from pocketmq.client import SendStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing import fault_points
 from pocketmq.testing.core import BrokerPlace, Core
 from pocketmq.testing.fault_points import Action

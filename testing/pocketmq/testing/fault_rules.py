@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError, ContentError
-from pocketmq.protocol.header import Header, RequestHeader
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import Header, RequestHeader
 
 FIRED_MAX = 1000
 """Of so many times that a fault fired it is known what for; further ones are only counted."""

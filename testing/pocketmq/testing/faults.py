@@ -18,7 +18,7 @@ from typing import Any
 from typing_extensions import Self
 
 from pocketmq.client import SendStatus
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import ORDERED, FaultOrders, OrderedFault
 from pocketmq.testing.fault_rules import Fired

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pocketmq.broker import Broker
-from pocketmq.client.namespacing import take_out
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.names import dlq_topic, retry_topic
-from pocketmq.protocol.namespaces import Namespace
-from pocketmq.protocol.records import decode_records
+from pocketmq.client.instance.namespacing import take_out
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
+from pocketmq.protocol.names.names import dlq_topic, retry_topic
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.core import Core
 from pocketmq.testing.messages import Messages, counted, listing
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.message import ReceivedMessage
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import ReceivedMessage
 
 SHOWN_MAX = 20
 """Messages that a text shows; of more it shows how many there are."""

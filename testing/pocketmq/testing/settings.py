@@ -16,7 +16,7 @@ from pocketmq.namesrv import NamesrvConfig
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.names import check_group, check_topic
+from pocketmq.protocol.names.names import check_group, check_topic
 
 BROKERS_MAX = 26
 """Brokers are named broker-a to broker-z."""

@@ -7,9 +7,9 @@ import logging
 import weakref
 from typing import Protocol
 
+from pocketmq.runtime.clock import SystemClock, within
 from pocketmq.testing.clock import pass_turns
 from pocketmq.testing.travel_clock import TravelClock, WatchedClock
-from pocketmq.transport.clock import SystemClock, within
 
 log = logging.getLogger("pocketmq.testing")
 

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pocketmq.protocol.errors import UsageError
+from pocketmq.runtime.clock import SystemClock, Timer
 from pocketmq.testing.alarm import Alarm
-from pocketmq.transport.clock import SystemClock, Timer
 
 US = 1_000_000
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from unit.broker.store.disks import refuse_changes
+from support.store.disks import refuse_changes
 
-from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata import Metadata
 
 
 @pytest.fixture

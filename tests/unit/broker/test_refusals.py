@@ -8,8 +8,8 @@ from pocketmq.broker.refusals import (
     topic_unknown_on_send,
     unavailable,
 )
-from pocketmq.broker.store.errors import DiskFullError, WriteFailedError
-from pocketmq.broker.store.flusher import FlushTimeoutError
+from pocketmq.broker.store.disk.errors import DiskFullError, WriteFailedError
+from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import OperatingError
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from unit.client.peers import Cluster
+from support.peers.client import Cluster
 
 from pocketmq.testing.clock import VirtualClock
 

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from unit.client.messages import record
-from unit.client.peers import Cluster, Log, Peer, done, ok
-from unit.transport.peers import until
+from support.peers.client import Cluster, Log, Peer, done, ok
+from support.peers.messages import record
+from support.peers.transport import until
 
 from pocketmq.client import ClosedError, PushConsumer, ReceivedMessage
 from pocketmq.protocol.codes import RequestCode

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import logging
 
-from unit.client.messages import received
+from support.peers.messages import received
 
 from pocketmq.client.log_fields import LOG_FIELDS, log_fields
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 def test_a_message_says_all() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pocketmq.client import Producer, PullConsumer, PushConsumer
-from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.settings import (
     InstanceSettings,
     ProducerSettings,

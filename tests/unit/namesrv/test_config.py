@@ -6,7 +6,7 @@ import msgspec
 
 import pocketmq.namesrv
 from pocketmq.namesrv.config import FIXED_KEYS, NamesrvConfig
-from pocketmq.transport.settings import load_settings
+from pocketmq.runtime.settings import load_settings
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "namesrv.yaml"
 

@@ -4,16 +4,16 @@ import ipaddress
 import json
 
 import pytest
-from unit.namesrv.builders import CLUSTER, NOW_MS, address_of, key_of, registration
+from support.namesrv.builders import CLUSTER, NOW_MS, address_of, key_of, registration
 
 from pocketmq.namesrv import route_answers
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.protocol.advertise import IPAddress
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicQueueMapping
+from pocketmq.protocol.names.advertise import IPAddress
 
 INSIDE = ipaddress.ip_address("172.30.76.5")
 OUTSIDE = ipaddress.ip_address("10.0.0.1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.namesrv.builders import (
+from support.namesrv.builders import (
     CLUSTER,
     NOW_MS,
     TIMEOUT_MS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.namesrv.builders import CLUSTER, NOW_MS, registration
+from support.namesrv.builders import CLUSTER, NOW_MS, registration
 
 from pocketmq.namesrv.route_table import BrokerKey, RouteTable
 from pocketmq.protocol.errors import ResponseError

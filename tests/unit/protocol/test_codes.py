@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pocketmq.protocol.codecs.binary import CODE_MAX
 from pocketmq.protocol.codes import (
     LANGUAGE_NAMES,
     LANGUAGES_BY_NAME,
@@ -10,6 +9,7 @@ from pocketmq.protocol.codes import (
     ResponseCode,
     Version,
 )
+from pocketmq.protocol.wire.codecs.binary import CODE_MAX
 
 
 def test_well_known_numbers() -> None:

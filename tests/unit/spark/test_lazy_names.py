@@ -16,7 +16,7 @@ def test_every_name_is_there() -> None:
 
 def test_workers_of_spark_load_no_jobs() -> None:
     script = (
-        "import sys, pocketmq.spark, pocketmq.spark.reader, pocketmq.spark.writer;"
+        "import sys, pocketmq.spark, pocketmq.spark.reading.reader, pocketmq.spark.writing.writer;"
         "print([m for m in sys.modules if m.startswith('pocketmq.spark.jobs')])"
     )
     done = subprocess.run(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.intervals import Intervals
-from pocketmq.spark.jobs.replay_sending import ReplaySending, SentMessage, uncounted
-from pocketmq.spark.marks import Writer
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark.jobs.replaying.sending import ReplaySending, SentMessage, uncounted
+from pocketmq.spark.marked.intervals import Intervals
+from pocketmq.spark.rows.marks import Writer
 from pocketmq.testing.clock import VirtualClock
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 1)

@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.jobs.spans import Spans, offset_options, slices
-from pocketmq.spark.offsets import Range
+from pocketmq.spark.reading.offsets import Range
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 1)
 bounds = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(sorted)

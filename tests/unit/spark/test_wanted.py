@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import JobError, OptionError
-from pocketmq.spark.jobs.ledger import Ledger, OpenSlice
-from pocketmq.spark.jobs.spans import Spans
-from pocketmq.spark.jobs.wanted import (
+from pocketmq.spark.jobs.files.ledger import Ledger, OpenSlice
+from pocketmq.spark.jobs.landing.wanted import (
     Look,
     check_not_made_anew,
     check_order,
@@ -17,7 +16,8 @@ from pocketmq.spark.jobs.wanted import (
     gone,
     not_done,
 )
-from pocketmq.spark.offsets import Range
+from pocketmq.spark.jobs.spans import Spans
+from pocketmq.spark.reading.offsets import Range
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 import uvloop
-from unit.transport.peers import Stage
+from support.peers.transport import Stage
 
 from pocketmq.testing.clock import VirtualClock
 

@@ -5,13 +5,13 @@ import logging
 import struct
 
 import pytest
-from unit.transport.peers import Stage, connection_of, echo, until
+from support.peers.transport import Stage, connection_of, echo, until
 
-from pocketmq.protocol import frames
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import FLAG_ONEWAY, Codec, Command
 from pocketmq.protocol.errors import ContentError, MessageSizeError, TopicMissingError
 from pocketmq.protocol.requests.nameserver import RouteRequest
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import FLAG_ONEWAY, Codec, Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import GREETING, Connection, Handlers
 from pocketmq.transport.errors import (

@@ -3,10 +3,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-from unit.transport.peers import Stage, until
+from support.peers.transport import Stage, until
 
-from pocketmq.protocol import frames
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.frame_budget import FRAME_PATIENCE_S, FrameBudget

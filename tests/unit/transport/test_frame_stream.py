@@ -6,17 +6,17 @@ import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
-from unit.transport.peers import Stage, connection_of, echo, until
+from support.peers.transport import Stage, connection_of, echo, until
 
-from pocketmq.protocol import frames
-from pocketmq.protocol.command import FLAG_ONEWAY, Command
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
+from pocketmq.transport.frame_share import TurnShare
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S
-from pocketmq.transport.turn_share import TurnShare
 
 ECHO = 1
 ANSWER_SIZE = 100_000

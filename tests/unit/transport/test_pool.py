@@ -4,12 +4,12 @@ import asyncio
 import socket
 
 import pytest
-from unit.transport.peers import Stage, until
+from support.peers.transport import Stage, until
 
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ContentError, TopicMissingError, UsageError
 from pocketmq.protocol.requests.nameserver import RouteRequest
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest, OffsetResponse
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError, ConnectError, ConnectionClosedError

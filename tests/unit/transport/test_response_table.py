@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError, TooMuchRequestError
 from pocketmq.transport.permits import Permits

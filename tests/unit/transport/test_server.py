@@ -4,9 +4,9 @@ import asyncio
 import logging
 
 import pytest
-from unit.transport.peers import Stage, until
+from support.peers.transport import Stage, until
 
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.server import Server

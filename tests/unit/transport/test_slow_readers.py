@@ -3,9 +3,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-from unit.transport.peers import Stage, until
+from support.peers.transport import Stage, until
 
-from pocketmq.protocol.command import Command
+from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import CLIENT_ID, Connection
 from pocketmq.transport.limits import Limits

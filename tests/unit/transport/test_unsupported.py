@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ResponseError
+from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.unsupported import unsupported_handlers
 

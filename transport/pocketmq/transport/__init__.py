@@ -1,7 +1,1 @@
-"""The remoting protocol on asyncio: connections, servers, a client's pool, and the clock."""
-
-import logging
-
-# Everything that logs builds on this package. Python would print warnings of a library whose
-# application does not care about logs; with this it is the application that decides.
-logging.getLogger("pocketmq").addHandler(logging.NullHandler())
+"""The remoting protocol on asyncio: connections, servers and the pool of a client."""

@@ -7,24 +7,24 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pocketmq.protocol import frames
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from pocketmq.protocol.errors import (
     ContentError,
     OperatingError,
     ResponseError,
 )
-from pocketmq.transport.clock import Clock, within
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
+from pocketmq.runtime.clock import Clock, within
+from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.frame_budget import FrameBudget
+from pocketmq.transport.frame_share import TurnShare
 from pocketmq.transport.frame_stream import Chunks, FrameStream
 from pocketmq.transport.limits import Limits
-from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 from pocketmq.transport.slow_readers import SlowReaders
-from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 

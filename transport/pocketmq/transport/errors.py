@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from pocketmq.protocol.errors import ConfigError, OperatingError
-from pocketmq.protocol.hosts import join_address
+from pocketmq.protocol.messages.hosts import join_address
 
 
 class ConnectError(OperatingError):

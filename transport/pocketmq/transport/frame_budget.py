@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple, Protocol
 
-from pocketmq.transport.clock import Clock, Timer
+from pocketmq.runtime.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.transport")
 

@@ -8,16 +8,16 @@ import sys
 from abc import ABC, abstractmethod
 from typing import Protocol, cast
 
-from pocketmq.protocol import frames
-from pocketmq.protocol.command import FLAG_RESPONSE, Command
 from pocketmq.protocol.errors import FrameError
-from pocketmq.protocol.hosts import encode_host, join_address
-from pocketmq.transport.clock import Clock, Timer
+from pocketmq.protocol.messages.hosts import encode_host, join_address
+from pocketmq.protocol.wire import frames
+from pocketmq.protocol.wire.command import FLAG_RESPONSE, Command
+from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.errors import ConnectionClosedError
 from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
+from pocketmq.transport.frame_share import TurnShare
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.slow_readers import SlowReaders
-from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 

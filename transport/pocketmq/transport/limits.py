@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.protocol import frames
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.wire import frames
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TypeVar
 
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import response_error
-from pocketmq.protocol.header import Header, RequestHeader
-from pocketmq.protocol.hosts import split_address
-from pocketmq.transport.clock import Clock, within
+from pocketmq.protocol.messages.hosts import split_address
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import Header, RequestHeader
+from pocketmq.runtime.clock import Clock, within
 from pocketmq.transport.connection import BeforeRequest, Connection, Handlers
 from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.limits import Limits

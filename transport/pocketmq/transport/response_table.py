@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.transport.clock import Clock, Timer
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.permits import Permits
 

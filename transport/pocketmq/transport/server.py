@@ -6,16 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from pocketmq.protocol.hosts import join_address
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.messages.hosts import join_address
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.connection import Connection, Handlers
 from pocketmq.transport.frame_budget import FrameBudget
+from pocketmq.transport.frame_share import TurnShare
 from pocketmq.transport.frame_stream import Chunks
 from pocketmq.transport.limits import Limits
-from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.slow_readers import SlowReaders
-from pocketmq.transport.turn_share import TurnShare
 
 log = logging.getLogger("pocketmq.transport")
 

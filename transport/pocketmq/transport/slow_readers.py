@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from pocketmq.transport.clock import Clock, Timer
+from pocketmq.runtime.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.transport")
 

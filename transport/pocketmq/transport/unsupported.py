@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection, Handler
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata import Metadata
 
 PAGE_SIZE = 4096
 OFFSETS_PER_PAGE = 8 * PAGE_SIZE

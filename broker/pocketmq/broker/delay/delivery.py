@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
-from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.readable_log import Slice
+from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.readable_log import Slice
+from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import StoredMessage, stored_in
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.transport.clock import Timer
+from pocketmq.runtime.clock import Timer
 
 log = logging.getLogger("pocketmq.broker")
 

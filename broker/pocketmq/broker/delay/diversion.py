@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.log.queue_log import QueueLog
 
 
 class Diversion(NamedTuple):

@@ -12,10 +12,10 @@ from pocketmq.broker.delay.delivery import (
     FindTarget,
 )
 from pocketmq.broker.delay.progress import Progress
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.segment import ENTRY
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol import names
+from pocketmq.protocol.names import names
 
 log = logging.getLogger("pocketmq.broker")
 

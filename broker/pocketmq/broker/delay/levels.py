@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ConfigError, response_error
+from pocketmq.protocol.messages import properties as props
 
 DELAY_LEVELS_DEFAULT = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.log.queue_log import QueueLog
 
 T = TypeVar("T")
 

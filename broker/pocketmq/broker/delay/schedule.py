@@ -7,19 +7,19 @@ import random
 
 import msgspec
 
+from pocketmq.broker.appending.real_targets import RealTargets
+from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
 from pocketmq.broker.delay.delivery import Delivery
 from pocketmq.broker.delay.diversion import Diversion
 from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.delay.levels import DelayLevels, delay_level_of
 from pocketmq.broker.delay.timers import Timers, TimerSettings
-from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.real_targets import RealTargets
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.stored_message import StoredMessage, with_properties
-from pocketmq.broker.topics import TopicTable
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names import names
 
 log = logging.getLogger("pocketmq.broker")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pocketmq.broker.appending.stored_message import StoredMessage, read_stored
+from pocketmq.broker.counters.traffic import Traffic
 from pocketmq.broker.delay.delivered import DeliveredSet
 from pocketmq.broker.delay.delivery import (
     DELIVERIES_PER_TURN_MAX,
@@ -14,15 +16,13 @@ from pocketmq.broker.delay.delivery import (
 )
 from pocketmq.broker.delay.progress import Steps
 from pocketmq.broker.delay.timer_index import TimerIndex
-from pocketmq.broker.statistics.traffic import Traffic
-from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.segment import ENTRY
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.stored_message import StoredMessage, read_stored
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.records import check_record
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.records import check_record
+from pocketmq.protocol.names import names
 
 INDEXED_PER_TURN_MAX = 4096
 """New messages that one turn enters into the index."""

@@ -7,15 +7,15 @@ import re
 
 import msgspec
 
+from pocketmq.broker.appending.stored_message import with_properties
 from pocketmq.broker.delay.delivery import FindTarget
 from pocketmq.broker.delay.diversion import Diversion
 from pocketmq.broker.delay.timer_delivery import TimerDelivery
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.stored_message import with_properties
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names import names
 
 CONGESTION_UNLIMITED = 2**31 - 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pocketmq.broker.write_backlog import WriteBacklog
+from pocketmq.broker.appending.write_backlog import WriteBacklog
+from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.frame_budget import FrameBudget
-from pocketmq.transport.loop_watch import LoopWatch
 from pocketmq.transport.slow_readers import SlowReaders
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pocketmq.broker.pull_progress import PullProgress, QueuePulls
-from pocketmq.broker.statistics.history import History
+from pocketmq.broker.counters.history import History
+from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
+from pocketmq.broker.reading.pull_progress import PullProgress, QueuePulls
 from pocketmq.broker.statistics.queue_windows import QueueWindows
-from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE, Window
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.transport.clock import Clock
+from pocketmq.runtime.clock import Clock
 
 QUEUE_PUT_NUMS = "QUEUE_PUT_NUMS"
 QUEUE_PUT_SIZE = "QUEUE_PUT_SIZE"

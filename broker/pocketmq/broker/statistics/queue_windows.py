@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from pocketmq.broker.statistics.history import Growth, History
-from pocketmq.broker.statistics.traffic import DAY, HOUR, MINUTE, Window
+from pocketmq.broker.counters.history import Growth, History
+from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
 
 KeyT = TypeVar("KeyT")
 

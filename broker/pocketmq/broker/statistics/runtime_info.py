@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pocketmq.broker.counters.traffic import MESSAGES, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
-from pocketmq.broker.long_polling import LongPolling
+from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
-from pocketmq.broker.statistics.traffic import MESSAGES, MINUTE
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.segment import physical_offset
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.segment import physical_offset
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol import names
 from pocketmq.protocol.codes import Version
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 
 LOOKS_MAX = 256
 """Logs that are opened for one answer."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pocketmq.broker.pull_progress import PullProgress
-from pocketmq.broker.statistics.day_totals import DayTotals
-from pocketmq.broker.statistics.history import Growth, History
-from pocketmq.broker.statistics.queue_statistics import QUEUE_STATS_NAMES, QueueStatistics, View
-from pocketmq.broker.statistics.traffic import (
+from pocketmq.broker.counters.history import Growth, History
+from pocketmq.broker.counters.traffic import (
     DAY,
     HOUR,
     MESSAGES,
@@ -20,9 +17,12 @@ from pocketmq.broker.statistics.traffic import (
     TrafficTable,
     Window,
 )
+from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.statistics.day_totals import DayTotals
+from pocketmq.broker.statistics.queue_statistics import QUEUE_STATS_NAMES, QueueStatistics, View
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.names import is_system_topic
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.names.names import is_system_topic
+from pocketmq.runtime.clock import Clock
 
 SAMPLE_PERIOD_S = 1.0
 RATE_SPANS_S = (10, 60, 600)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from pocketmq.broker.store.log_table import KnownLog
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.recovery import has_one_segment
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.recovery import has_one_segment
+from pocketmq.broker.store.metadata.log_table import KnownLog
 from pocketmq.broker.store.store import MessageStore
 
 

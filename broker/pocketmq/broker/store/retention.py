@@ -7,8 +7,8 @@ import heapq
 import logging
 from collections.abc import Callable
 
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log_ages import LogAges
-from pocketmq.broker.store.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 
 log = logging.getLogger("pocketmq.store")

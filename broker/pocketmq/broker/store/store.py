@@ -10,13 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.broker.statistics.puts import Puts
-from pocketmq.broker.store.adoption import Adoption
-from pocketmq.broker.store.commit_turn import CommitTurn
-from pocketmq.broker.store.damaged import REQUIRED_TOPICS, DamagedQueues
-from pocketmq.broker.store.deletions import Deletions
-from pocketmq.broker.store.disk import NO_ROOM, DiskGuard
-from pocketmq.broker.store.errors import (
+from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.store.disk.disk import NO_ROOM, DiskGuard
+from pocketmq.broker.store.disk.errors import (
     DamagedQueueError,
     DirectoryError,
     FormatError,
@@ -24,19 +20,23 @@ from pocketmq.broker.store.errors import (
     VersionError,
     WriteFailedError,
 )
-from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.flusher import FLUSH_THREADS, Flusher
-from pocketmq.broker.store.lock import DirectoryLock
-from pocketmq.broker.store.log_table import KnownLog, LogTable
-from pocketmq.broker.store.metadata import Metadata
-from pocketmq.broker.store.new_logs import NewLogs
-from pocketmq.broker.store.open_logs import OpenLogs
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.recovery import Checkpoint, ends_at, open_queue_log
-from pocketmq.broker.store.segment import log_number_of
-from pocketmq.broker.store.unsure_times import UnsureTimes
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.disk.lock import DirectoryLock
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.recovery import Checkpoint, ends_at, open_queue_log
+from pocketmq.broker.store.log.segment import log_number_of
+from pocketmq.broker.store.metadata.damaged import REQUIRED_TOPICS, DamagedQueues
+from pocketmq.broker.store.metadata.log_table import KnownLog, LogTable
+from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata_gaps import UnsureTimes
+from pocketmq.broker.store.metadata.new_logs import NewLogs
+from pocketmq.broker.store.metadata.open_logs import OpenLogs
+from pocketmq.broker.store.orphan_logs import Adoption
+from pocketmq.broker.store.removal.deletions import Deletions
 from pocketmq.broker.store.verification import Verifier
-from pocketmq.transport.clock import Clock
+from pocketmq.broker.store.writing.commit import CommitTurn
+from pocketmq.broker.store.writing.flusher import FLUSH_THREADS, Flusher
+from pocketmq.runtime.clock import Clock
 
 log = logging.getLogger("pocketmq.store")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 
-from pocketmq.broker.store.damaged import DamagedQueues
-from pocketmq.broker.store.errors import DamagedQueueError, FormatError
-from pocketmq.broker.store.queue_log import QueueLog
-from pocketmq.broker.store.readable_log import Slice
-from pocketmq.broker.store.segment import log_number_of
-from pocketmq.protocol.records import QUEUE_OFFSET_AT, check_record
+from pocketmq.broker.store.disk.errors import DamagedQueueError, FormatError
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.readable_log import Slice
+from pocketmq.broker.store.log.segment import log_number_of
+from pocketmq.broker.store.metadata.damaged import DamagedQueues
+from pocketmq.protocol.messages.records import QUEUE_OFFSET_AT, check_record
 
 _OFFSETS = struct.Struct(">qq")
 

@@ -8,21 +8,21 @@ from functools import partial
 
 import msgspec
 
-from pocketmq.broker.clients import ProducerTable
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
+from pocketmq.broker.groups.clients import ProducerTable
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import StoredMessage, stored_in
-from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.half import check_times, immunity_ms, with_check_times
 from pocketmq.broker.transactions.ledger import GIVEN_UP
 from pocketmq.broker.transactions.transactions import Transactions, origin_of
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
+from pocketmq.protocol.wire.command import Command
 
 log = logging.getLogger("pocketmq.broker")
 

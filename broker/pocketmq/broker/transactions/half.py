@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.stored_message import StoredMessage, with_properties
+from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
 from pocketmq.protocol import flags
-from pocketmq.protocol import properties as props
+from pocketmq.protocol.messages import properties as props
 
 _DIGITS_MAX = 18
 """Longer ones mean for ever anyway, and no arithmetic with them can be long."""

@@ -8,18 +8,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.flusher import FlushTimeoutError
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.appending.stored_message import stored_in
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import stored_in
-from pocketmq.protocol import names
-from pocketmq.protocol import properties as props
+from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.hosts import IPV4_HOST_SIZE
-from pocketmq.protocol.records import encode_record
-from pocketmq.transport.clock import Timer
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
+from pocketmq.protocol.messages.records import encode_record
+from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Timer
 
 log = logging.getLogger("pocketmq.broker")
 

@@ -10,16 +10,16 @@ from functools import partial
 
 import msgspec
 
+from pocketmq.broker.appending.real_targets import RealTargets
+from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.progress import Progress
-from pocketmq.broker.real_targets import RealTargets
 from pocketmq.broker.refusals import unavailable
-from pocketmq.broker.store.errors import StoreError
-from pocketmq.broker.store.flusher import FlushTimeoutError
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.segment import ENTRY
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.segment import ENTRY
+from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.stored_message import StoredMessage
+from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.transactions.half import real_message
 from pocketmq.broker.transactions.ledger import (
     COMMITTED,
@@ -30,9 +30,9 @@ from pocketmq.broker.transactions.ledger import (
     Ledger,
 )
 from pocketmq.broker.transactions.operations import CUT, Operations
-from pocketmq.protocol import names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+from pocketmq.protocol.names import names
 
 log = logging.getLogger("pocketmq.broker")
 

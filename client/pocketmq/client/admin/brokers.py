@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pocketmq.client.admin.calls import AdminCalls
-from pocketmq.client.admin_results import BrokerRow
+from pocketmq.client.admin.results import BrokerRow
 from pocketmq.protocol.bodies.brokers import BrokerStats
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.requests.brokers import (
@@ -21,7 +21,7 @@ from pocketmq.protocol.requests.nameserver import (
     WipeWritePermResponse,
 )
 from pocketmq.protocol.requests.topics import BrokerConfigRequest, RuntimeInfoRequest
-from pocketmq.transport.settings import properties_from_text, properties_text
+from pocketmq.runtime.settings import properties_from_text, properties_text
 
 
 class BrokerAdmin(AdminCalls):

@@ -9,17 +9,17 @@ from typing import Any
 from typing_extensions import Self
 
 from pocketmq.client.errors import BrokerDownError, UnknownTopicError
-from pocketmq.client.instance import ClientInstance, InstanceUse, NamesrvList
-from pocketmq.client.namesrv_link import NamesrvLink
-from pocketmq.client.queue_offsets import QueueOffsets
+from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.namesrv_link import NamesrvLink
+from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError, TopicMissingError, UsageError
-from pocketmq.protocol.header import RequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.requests.nameserver import ClusterInfoRequest, RouteRequest
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.pool import ConnectionPool
 
 

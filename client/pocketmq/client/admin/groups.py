@@ -22,9 +22,9 @@ from pocketmq.protocol.bodies.groups import (
 from pocketmq.protocol.bodies.topics import QueueKey, TopicList
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import GroupMissingError, NotFoundError, ResponseError
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.names import check_group, dlq_topic, retry_topic
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.records import decode_records
+from pocketmq.protocol.names.names import check_group, dlq_topic, retry_topic
 from pocketmq.protocol.requests.clients import (
     ConsumerConnectionsRequest,
     ProducerConnectionsRequest,

@@ -7,13 +7,13 @@ from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls
 from pocketmq.protocol.errors import ContentError, NotFoundError, UsageError
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
-from pocketmq.protocol.names import TRACE_TOPIC
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
+from pocketmq.protocol.messages.trace import TraceRecord, decode_trace
+from pocketmq.protocol.names.names import TRACE_TOPIC
 from pocketmq.protocol.requests.offsets import ViewMessageRequest
 from pocketmq.protocol.requests.queries import KEY, TAG, UNIQUE_KEY, QueryMessageRequest
-from pocketmq.protocol.trace import TraceRecord, decode_trace
 
 QUERY_COUNT_MAX = 64
 """Messages that a broker gives for one key (maxMsgsNumBatch)."""

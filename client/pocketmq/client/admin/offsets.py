@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls, queue_of
-from pocketmq.client.admin_results import QueueLag, QueueReset
+from pocketmq.client.admin.results import QueueLag, QueueReset
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.protocol.bodies.groups import ResetOffsets
 from pocketmq.protocol.bodies.topics import ConsumeStats
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import GroupMissingError, ResponseError, UsageError
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.names import retry_topic
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.names.names import retry_topic
 from pocketmq.protocol.requests.groups import CloneOffsetsRequest, ResetOffsetRequest
 from pocketmq.protocol.requests.topics import ConsumeStatsRequest
 

@@ -7,15 +7,14 @@ import logging
 from collections.abc import Sequence
 
 from pocketmq.client.admin.calls import AdminCalls, masters_of, queue_of
-from pocketmq.client.admin_results import QueueState, QueueStats
+from pocketmq.client.admin.results import QueueState, QueueStats
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicList, TopicStatsTable
 from pocketmq.protocol.errors import NotFoundError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
-from pocketmq.protocol.header import RequestHeader
-from pocketmq.protocol.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
+from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
 from pocketmq.protocol.requests.groups import TopicGroupsRequest
 from pocketmq.protocol.requests.nameserver import (
     DeleteTopicInNamesrvRequest,
@@ -29,6 +28,7 @@ from pocketmq.protocol.requests.topics import (
     TopicConfigRequest,
     TopicStatsRequest,
 )
+from pocketmq.protocol.wire.header import RequestHeader
 
 log = logging.getLogger("pocketmq.client")
 

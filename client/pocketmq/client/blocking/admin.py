@@ -8,18 +8,18 @@ from typing import Any
 from pocketmq.client import admin
 from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
 from pocketmq.client.admin.offsets import End
-from pocketmq.client.admin_results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
+from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.instance import NamesrvList
+from pocketmq.client.instance.instance import NamesrvList
 from pocketmq.protocol.bodies.brokers import BrokerStats
 from pocketmq.protocol.bodies.clients import ConsumerConnection, GroupConfig, ProducerConnection
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
-from pocketmq.protocol.names import TRACE_TOPIC
-from pocketmq.protocol.trace import TraceRecord
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.trace import TraceRecord
+from pocketmq.protocol.names.names import TRACE_TOPIC
 
 
 class Admin(Blocking[admin.Admin]):

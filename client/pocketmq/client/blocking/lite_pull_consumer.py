@@ -7,18 +7,18 @@ from typing import Any
 
 from typing_extensions import Self
 
-from pocketmq.client import lite_pull_consumer
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.instance import NamesrvList
+from pocketmq.client.consumers import lite_pull_consumer
+from pocketmq.client.instance.instance import NamesrvList
 from pocketmq.client.message_selector import Expression
-from pocketmq.client.queue_listeners import QueuesListener, ShareListener
-from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
+from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
+from pocketmq.client.rebalance.queue_listeners import QueuesListener, ShareListener
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 
 
 class LitePullConsumer(Blocking[lite_pull_consumer.LitePullConsumer]):
-    """See `pocketmq.client.lite_pull_consumer.LitePullConsumer`; plain listeners run in threads."""
+    """See `pocketmq.client.LitePullConsumer`; plain listeners run in threads."""
 
     def __init__(
         self,

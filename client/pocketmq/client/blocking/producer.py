@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pocketmq.client import producer
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.instance import NamesrvList
-from pocketmq.client.producer import OnSent
+from pocketmq.client.instance.instance import NamesrvList
+from pocketmq.client.producers import producer
+from pocketmq.client.producers.producer import OnSent
+from pocketmq.client.producers.selectors import QueueSelector
 from pocketmq.client.results import SendResult
-from pocketmq.client.selectors import QueueSelector
-from pocketmq.protocol.message import Message, MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 
 
 class Producer(Blocking[producer.Producer]):
-    """See `pocketmq.client.producer.Producer`."""
+    """See `pocketmq.client.producers.producer.Producer`."""
 
     def __init__(
         self,

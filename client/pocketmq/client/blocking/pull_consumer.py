@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.client import pull_consumer
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.instance import NamesrvList
+from pocketmq.client.consumers import pull_consumer
+from pocketmq.client.instance.instance import NamesrvList
 from pocketmq.client.message_selector import Expression
-from pocketmq.client.pulling import PULL_MESSAGES_DEFAULT
-from pocketmq.client.queue_listeners import ShareListener
+from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT
+from pocketmq.client.rebalance.queue_listeners import ShareListener
 from pocketmq.client.results import PullResult
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 
 
 class PullConsumer(Blocking[pull_consumer.PullConsumer]):
-    """See `pocketmq.client.pull_consumer.PullConsumer`."""
+    """See `pocketmq.client.consumers.pull_consumer.PullConsumer`."""
 
     def __init__(
         self,

@@ -6,18 +6,18 @@ from typing import Any
 
 from typing_extensions import Self
 
-from pocketmq.client import push_consumer
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.dispatch import Listener
-from pocketmq.client.instance import NamesrvList
+from pocketmq.client.consumers import push_consumer
+from pocketmq.client.instance.instance import NamesrvList
+from pocketmq.client.listening.dispatch import Listener
 from pocketmq.client.message_selector import Expression
-from pocketmq.client.rebalance import AllocateStrategy, allocate_averagely
+from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
 from pocketmq.protocol.bodies.clients import SUBSCRIBE_ALL
-from pocketmq.protocol.message import MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 
 
 class PushConsumer(Blocking[push_consumer.PushConsumer]):
-    """See `pocketmq.client.push_consumer.PushConsumer`; plain listeners run in threads."""
+    """See `pocketmq.client.PushConsumer`; plain listeners run in threads."""
 
     def __init__(
         self,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.client import transaction_producer
 from pocketmq.client.blocking.producer import Producer
 from pocketmq.client.blocking.thread import Blocking
-from pocketmq.client.instance import NamesrvList
-from pocketmq.client.transactions import TransactionListener, TransactionSendResult
-from pocketmq.protocol.message import Message
+from pocketmq.client.instance.instance import NamesrvList
+from pocketmq.client.producers import transaction_producer
+from pocketmq.client.producers.transactions import TransactionListener, TransactionSendResult
+from pocketmq.protocol.messages.message import Message
 
 
 class TransactionProducer(Producer):

@@ -12,7 +12,7 @@ from pocketmq.namesrv.handlers.unsupported import UNSUPPORTED
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.transport.clock import Clock
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 

@@ -8,13 +8,11 @@ import zlib
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_table import BrokerKey, Registration, RouteTable
-from pocketmq.protocol import loose_json
-from pocketmq.protocol.advertise import Advertised, caller_address, parse_advertised
 from pocketmq.protocol.bodies.registrations import read_registration
 from pocketmq.protocol.bodies.topics import DataVersion, KVTable, RegisterBrokerBody
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ResponseError
+from pocketmq.protocol.names.advertise import Advertised, caller_address, parse_advertised
 from pocketmq.protocol.requests.nameserver import (
     BrokerHeartbeatRequest,
     QueryDataVersionRequest,
@@ -23,7 +21,9 @@ from pocketmq.protocol.requests.nameserver import (
     RegisterBrokerResponse,
     UnregisterBrokerRequest,
 )
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.wire import loose_json
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.namesrv")

@@ -7,7 +7,6 @@ import logging
 from pocketmq.namesrv.kv_config import KVConfig, KVConfigError
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.requests.nameserver import (
     DeleteKVConfigRequest,
@@ -16,6 +15,7 @@ from pocketmq.protocol.requests.nameserver import (
     GetKVListRequest,
     PutKVConfigRequest,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.namesrv")

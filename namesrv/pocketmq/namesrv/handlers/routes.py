@@ -5,19 +5,19 @@ from __future__ import annotations
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.protocol.advertise import caller_address
 from pocketmq.protocol.bodies.routes import BrokerMemberGroup
 from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.codes import ResponseCode, Version
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ResponseError
+from pocketmq.protocol.names.advertise import caller_address
 from pocketmq.protocol.requests.nameserver import (
     BrokerMemberGroupRequest,
     ClusterInfoRequest,
     RouteRequest,
     SystemTopicListRequest,
 )
-from pocketmq.transport.clock import Clock
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 

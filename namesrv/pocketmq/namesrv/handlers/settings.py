@@ -6,11 +6,11 @@ import logging
 
 from pocketmq.namesrv.config import FIXED_KEYS, NamesrvConfig
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ConfigError, ContentError, ResponseError
 from pocketmq.protocol.requests.nameserver import NamesrvConfigRequest, UpdateNamesrvConfigRequest
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.settings import changed_settings, properties_from_text, settings_text
 from pocketmq.transport.connection import Connection, Handler
-from pocketmq.transport.settings import changed_settings, properties_from_text, settings_text
 
 log = logging.getLogger("pocketmq.namesrv")
 

@@ -10,7 +10,6 @@ from pocketmq.namesrv.topic_table import UNIT, UNIT_SUB
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
@@ -25,6 +24,7 @@ from pocketmq.protocol.requests.nameserver import (
     WipeWritePermRequest,
     WipeWritePermResponse,
 )
+from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.namesrv")

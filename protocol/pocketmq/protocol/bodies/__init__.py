@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pocketmq.protocol import loose_json
+from pocketmq.protocol.wire import loose_json
 
 BodyT = TypeVar("BodyT", bound="Body")
 

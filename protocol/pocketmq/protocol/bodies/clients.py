@@ -6,7 +6,7 @@ from msgspec import field
 
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.properties import java_hash
+from pocketmq.protocol.messages.properties import java_hash
 
 SUBSCRIBE_ALL = "*"
 TAG = "TAG"

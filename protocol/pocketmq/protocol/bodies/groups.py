@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from msgspec import field
 
-from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.clients import GroupConfig, Subscription
 from pocketmq.protocol.bodies.topics import ConsumeStats, DataVersion, QueueKey, queue_key
+from pocketmq.protocol.wire import loose_json
 
 ValueT = TypeVar("ValueT")
 

@@ -8,7 +8,7 @@ from msgspec import field
 
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.topics import QueueKey
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class LockBatchBody(Body, kw_only=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
     RegisterBrokerBody,
@@ -19,8 +18,9 @@ from pocketmq.protocol.bodies.topics import (
     TopicQueueMapping,
 )
 from pocketmq.protocol.codes import Version
-from pocketmq.protocol.compression import decompress
 from pocketmq.protocol.errors import ContentError
+from pocketmq.protocol.messages.compression import decompress
+from pocketmq.protocol.wire import loose_json
 
 _LENGTH = struct.Struct(">i")
 

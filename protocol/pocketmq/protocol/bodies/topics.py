@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from pocketmq.protocol import loose_json
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.wire import loose_json
 
 
 class DataVersion(msgspec.Struct, rename="camel", kw_only=True, frozen=True):

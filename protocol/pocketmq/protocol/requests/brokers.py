@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.header import RequestHeader
+from pocketmq.protocol.wire.header import RequestHeader
 
 
 class UpdateBrokerConfigRequest(RequestHeader, kw_only=True):

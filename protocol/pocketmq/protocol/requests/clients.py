@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import field
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.header import Header, RequestHeader
+from pocketmq.protocol.wire.header import Header, RequestHeader
 
 
 class HeartbeatRequest(RequestHeader, kw_only=True):

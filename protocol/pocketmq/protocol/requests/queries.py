@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.header import Header, RequestHeader
+from pocketmq.protocol.wire.header import Header, RequestHeader
 
 KEY = "K"
 UNIQUE_KEY = "U"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import field
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.header import RequestHeader
+from pocketmq.protocol.wire.header import RequestHeader
 
 
 class EndTransactionRequest(RequestHeader, kw_only=True):

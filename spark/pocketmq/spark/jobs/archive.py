@@ -10,23 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pocketmq.client.instance import ClientInstance
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.requests.topics import BrokerConfigRequest
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
+from pocketmq.runtime.settings import properties_from_text
 from pocketmq.spark.errors import JobError, OptionError
-from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.command_line import JobParser
-from pocketmq.spark.jobs.job_options import LandingOptions
-from pocketmq.spark.jobs.land import land, read_settings
-from pocketmq.spark.jobs.landing import Landing
-from pocketmq.spark.jobs.reports import RangeReport
-from pocketmq.spark.jobs.wanted import Look
+from pocketmq.spark.jobs.landing import wanted
+from pocketmq.spark.jobs.landing.job_options import LandingOptions
+from pocketmq.spark.jobs.landing.land import land, read_settings
+from pocketmq.spark.jobs.landing.landing import Landing
+from pocketmq.spark.jobs.landing.reports import RangeReport
+from pocketmq.spark.jobs.landing.wanted import Look
 from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import CALL_TIMEOUT_MS, queues_to_read
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
-from pocketmq.transport.settings import properties_from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from pocketmq.protocol.errors import PocketMQError, UsageError
-from pocketmq.spark.jobs.landing import SLICE_ROWS
+from pocketmq.spark.jobs.landing.landing import SLICE_ROWS
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 PAIRS = ("columns", "reader_options", "writer_options")

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pocketmq.client.instance import ClientInstance
-from pocketmq.spark.jobs import wanted
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.runtime.process import run
 from pocketmq.spark.jobs.command_line import JobParser
-from pocketmq.spark.jobs.job_options import LandingOptions
-from pocketmq.spark.jobs.land import land, read_settings
-from pocketmq.spark.jobs.landing import Landing
-from pocketmq.spark.jobs.ledger import Ledger
-from pocketmq.spark.jobs.reports import RangeReport
-from pocketmq.spark.jobs.wanted import Look, Wanted
+from pocketmq.spark.jobs.files.ledger import Ledger
+from pocketmq.spark.jobs.landing import wanted
+from pocketmq.spark.jobs.landing.job_options import LandingOptions
+from pocketmq.spark.jobs.landing.land import land, read_settings
+from pocketmq.spark.jobs.landing.landing import Landing
+from pocketmq.spark.jobs.landing.reports import RangeReport
+from pocketmq.spark.jobs.landing.wanted import Look, Wanted
 from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.session import job_session
-from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

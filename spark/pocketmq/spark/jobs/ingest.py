@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.jobs.columns import body_column, quoted, text_column
 from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
-from pocketmq.spark.jobs.file_portions import FilePortions
-from pocketmq.spark.jobs.files import Source, read_rows
-from pocketmq.spark.jobs.job_options import JobOptions
+from pocketmq.spark.jobs.files.file_portions import FilePortions
+from pocketmq.spark.jobs.files.files import Source, read_rows
+from pocketmq.spark.jobs.landing.job_options import JobOptions
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.options import write_options
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import queues_to_write
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
-from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
 from pocketmq.spark.errors import MissingTopicError
 from pocketmq.spark.topics import queue_ends, queues_to_read
-from pocketmq.transport.clock import SystemClock
-from pocketmq.transport.runtime import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

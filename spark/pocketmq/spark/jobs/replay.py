@@ -20,29 +20,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.spark.errors import JobError, OptionError
-from pocketmq.spark.jobs import wanted
 from pocketmq.spark.jobs.command_line import JobParser
-from pocketmq.spark.jobs.directory import Directory
 from pocketmq.spark.jobs.failures import job
-from pocketmq.spark.jobs.job_options import JobOptions, refuse_own
-from pocketmq.spark.jobs.landing import FOLDER, place_name
-from pocketmq.spark.jobs.ledger import Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.files.directory import Directory
+from pocketmq.spark.jobs.files.ledger import Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.landing import wanted
+from pocketmq.spark.jobs.landing.job_options import JobOptions, refuse_own
+from pocketmq.spark.jobs.landing.landing import FOLDER, place_name
+from pocketmq.spark.jobs.landing.reports import ReplayReport, Route
 from pocketmq.spark.jobs.progress import FinishedRows, shown
-from pocketmq.spark.jobs.replay_rows import Edit, rows_to_send
-from pocketmq.spark.jobs.replay_sending import ReplaySending
-from pocketmq.spark.jobs.replay_sources import open_source
-from pocketmq.spark.jobs.reports import ReplayReport, Route
+from pocketmq.spark.jobs.replaying.rows import Edit, rows_to_send
+from pocketmq.spark.jobs.replaying.sending import ReplaySending
+from pocketmq.spark.jobs.replaying.sources import open_source
 from pocketmq.spark.jobs.spans import Spans, slices
-from pocketmq.spark.offsets import Range
 from pocketmq.spark.options import write_options
+from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.session import job_session
-from pocketmq.transport.clock import SystemClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pocketmq.spark.jobs.replay_sources import ReplaySource
+    from pocketmq.spark.jobs.replaying.sources import ReplaySource
 
 JOB = "replay"
 SLICE_ROWS = 100_000

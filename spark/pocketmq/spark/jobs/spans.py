@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.spark.offsets import EARLIEST, Range
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark.reading.offsets import EARLIEST, Range
 
 Table = dict[str, dict[str, dict[str, list[tuple[int, int]]]]]
 """Ranges as they are kept: topic, broker, queue, then pairs of an offset and an end (exclusive)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.names import dlq_topic
+from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.testing.cluster_clock import in_seconds
 from pocketmq.testing.control.message_calls import did_not_come
 from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until

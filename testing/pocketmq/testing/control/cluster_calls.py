@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from pocketmq.protocol.advertise import parse_advertised
 from pocketmq.protocol.errors import ContentError, UsageError
+from pocketmq.protocol.names.advertise import parse_advertised
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
 from pocketmq.testing.control.fault_calls import FaultCalls

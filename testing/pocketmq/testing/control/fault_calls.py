@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.control.models import Done, Fault, FaultOrder, Faults, FiredFault
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found

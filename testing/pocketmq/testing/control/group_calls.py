@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.names import BUILT_IN_GROUPS, dlq_topic, retry_topic
+from pocketmq.protocol.names.names import BUILT_IN_GROUPS, dlq_topic, retry_topic
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import (
     Done,

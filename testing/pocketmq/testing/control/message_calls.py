@@ -7,8 +7,8 @@ import binascii
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.names import dlq_topic
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import (
     Messages,

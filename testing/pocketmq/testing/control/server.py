@@ -10,8 +10,8 @@ import uvicorn
 from typing_extensions import Self
 
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.hosts import join_address
-from pocketmq.protocol.namespaces import Namespace
+from pocketmq.protocol.messages.hosts import join_address
+from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.control.app import control_app
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.topics import system_topic_names
+from pocketmq.broker.topics.topics import system_topic_names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
 from pocketmq.testing.control.operations import Call, Operation

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.delay.delivered import OFFSETS_PER_PAGE, DeliveredSet
-from pocketmq.broker.store.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata import Metadata
 
 PAGE = OFFSETS_PER_PAGE
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.broker.store.stores import bodies, damage, open_store, record_of
+from support.store.stores import bodies, damage, open_store, record_of
 
+from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.delivery import DELIVERIES_PER_TURN_MAX, RETRY_MS
 from pocketmq.broker.delay.level_delivery import LevelDelivery
-from pocketmq.broker.store.errors import WriteFailedError
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.disk.errors import WriteFailedError
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.broker.stored_message import StoredMessage
-from pocketmq.protocol.names import SCHEDULE_TOPIC
+from pocketmq.protocol.names.names import SCHEDULE_TOPIC
 from pocketmq.testing.clock import VirtualClock, settle
 
 DELAY_MS = 1000

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.delay.levels import (
     DELAY_LEVELS_DEFAULT,
     DELAY_MS_MAX,

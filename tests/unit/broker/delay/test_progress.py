@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unit.broker.store.stores import open_store, put
+from support.store.stores import open_store, put
 
 from pocketmq.broker.delay.progress import STEPS_MAX, Progress
 from pocketmq.testing.clock import VirtualClock

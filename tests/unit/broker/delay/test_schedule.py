@@ -3,15 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.broker.store.stores import open_store, record_of
+from support.store.stores import open_store, record_of
 
 from pocketmq.broker.delay.levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
-from pocketmq.broker.groups import GroupTable
+from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.broker.topics import TopicTable
-from pocketmq.protocol import properties as props
-from pocketmq.protocol.names import SCHEDULE_TOPIC
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names.names import SCHEDULE_TOPIC
 from pocketmq.testing.clock import VirtualClock
 
 

@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.offsets import ConsumerOffsets
-from pocketmq.broker.store.queue_log import Waiter
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.broker.store.tags import encoded_tags_code
-from pocketmq.broker.topics import TopicTable
+from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.hosts import encode_host
-from pocketmq.protocol.properties import encode
-from pocketmq.protocol.records import encode_record
+from pocketmq.protocol.messages.hosts import encode_host
+from pocketmq.protocol.messages.properties import encode
+from pocketmq.protocol.messages.records import encode_record
 from pocketmq.testing.clock import VirtualClock
 
 HERE = Path(__file__).parent

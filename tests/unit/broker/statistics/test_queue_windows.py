@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pocketmq.broker.counters.traffic import HOUR, MINUTE
 from pocketmq.broker.statistics import queue_windows
 from pocketmq.broker.statistics.queue_windows import QueueWindows
-from pocketmq.broker.statistics.traffic import HOUR, MINUTE
 
 
 def test_a_queue_is_seen_through_windows() -> None:

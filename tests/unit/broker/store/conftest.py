@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import TOPIC, assert_sound, open_store
+from support.store.disks import FailingFiles
+from support.store.stores import TOPIC, assert_sound, open_store
 
-from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.queue_log import QueueLog
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock
 

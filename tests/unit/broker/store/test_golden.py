@@ -6,15 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.store.stores import assert_sound, messages
 from unit.broker.golden import record_golden as golden
-from unit.broker.store.stores import assert_sound, messages
 
-from pocketmq.broker.groups import GroupTable
-from pocketmq.broker.offsets import ConsumerOffsets
-from pocketmq.broker.store.segment import FORMAT_VERSION
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.store.log.segment import FORMAT_VERSION
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics import TopicTable
-from pocketmq.protocol.hosts import decode_host
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.messages.hosts import decode_host
 from pocketmq.testing.clock import VirtualClock
 
 GOLDEN = Path(golden.__file__).parent

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.broker.store.stores import BORN_MS, abandon, open_store, put
+from support.store.stores import BORN_MS, abandon, open_store, put
 
 from pocketmq.broker.store.log_ages import LogAges
 from pocketmq.broker.store.store import MessageStore

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import TOPIC, abandon, assert_sound, bodies, open_store, put
+from support.store.disks import FailingFiles
+from support.store.stores import TOPIC, abandon, assert_sound, bodies, open_store, put
 
-from pocketmq.broker.store.files import Files
-from pocketmq.broker.store.key_index import KeyIndex
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock

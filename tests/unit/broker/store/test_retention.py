@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from unit.broker.store.stores import (
+from support.store.stores import (
     TOPIC,
     abandon,
     append,
@@ -18,8 +18,8 @@ from unit.broker.store.stores import (
 )
 
 from pocketmq.broker.store import retention as retention_module
-from pocketmq.broker.store.disk import DiskGuard, DiskUse
-from pocketmq.broker.store.freeing import Freeing
+from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.disk.freeing import Freeing
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock, settle

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import (
+from support.store.disks import FailingFiles
+from support.store.stores import (
     SMALL,
     TOPIC,
     Outcome,
@@ -29,10 +29,8 @@ from unit.broker.store.stores import (
     segment_files,
 )
 
-from pocketmq.broker.store.check import check_directory
-from pocketmq.broker.store.commit_turn import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX
-from pocketmq.broker.store.disk import DiskGuard, DiskUse
-from pocketmq.broker.store.errors import (
+from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.disk.errors import (
     DamagedQueueError,
     DirectoryInUseError,
     DiskFullError,
@@ -40,8 +38,10 @@ from pocketmq.broker.store.errors import (
     StoreError,
     WriteFailedError,
 )
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.records import decode_records
+from pocketmq.broker.store.writing.commit import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.testing.clock import VirtualClock, settle
 
 

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import (
+from support.store.disks import FailingFiles
+from support.store.stores import (
     SMALL,
     Outcome,
     abandon,
@@ -34,14 +34,14 @@ from unit.broker.store.stores import (
     record_of,
 )
 
-from pocketmq.broker.store import queue_log as queue_log_module
-from pocketmq.broker.store.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log import queue_log as queue_log_module
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.segment import ENTRY, HEADER_SIZE
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.segment import ENTRY, HEADER_SIZE
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.message import ReceivedMessage
-from pocketmq.protocol.properties import tags_code
-from pocketmq.protocol.records import decode_records
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.properties import tags_code
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.testing.clock import VirtualClock
 
 QUEUES = [("A", 0), ("A", 1), ("B", 0)]

@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.broker.store.stores import (
-    RECORD_OVERHEAD,
-    abandon,
-    damage,
-    open_store,
-    put,
-    segment_files,
-)
+from support.store.stores import RECORD_OVERHEAD, abandon, damage, open_store, put, segment_files
 
 from pocketmq.broker.store import verification
-from pocketmq.broker.store.errors import DamagedQueueError
-from pocketmq.broker.store.readable_log import Slice
-from pocketmq.broker.store.segment import HEADER_SIZE
+from pocketmq.broker.store.disk.errors import DamagedQueueError
+from pocketmq.broker.store.log.readable_log import Slice
+from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.store import MessageStore, StoreSettings
-from pocketmq.protocol.records import check_record, decode_records
+from pocketmq.protocol.messages.records import check_record, decode_records
 from pocketmq.testing.clock import VirtualClock
 
 SIZE = RECORD_OVERHEAD + 4

@@ -4,8 +4,8 @@ import errno
 from pathlib import Path
 
 import pytest
-from unit.broker.store.disks import FailingFiles
-from unit.broker.store.stores import damage, open_store, record_of
+from support.store.disks import FailingFiles
+from support.store.stores import damage, open_store, record_of
 
 from pocketmq.broker.store.store import StoreSettings
 from pocketmq.broker.transactions.ledger import COMMITTED, ROLLED_BACK
@@ -15,8 +15,8 @@ from pocketmq.broker.transactions.operations import (
     RETRY_MS,
     Operations,
 )
-from pocketmq.protocol import names
 from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.names import names
 from pocketmq.testing.clock import VirtualClock, settle
 
 LARGE = StoreSettings(disk_free_min=0)

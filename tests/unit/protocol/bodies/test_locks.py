@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 QUEUES = [MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)]
 KEYS = (

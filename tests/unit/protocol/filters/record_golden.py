@@ -21,8 +21,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from unit.protocol.filters.answers import answer
-from unit.protocol.filters.samples import expression_texts, property_maps
+from support.protocol.filter_answers import answer
+from support.protocol.filter_samples import expression_texts, property_maps
 
 HERE = Path(__file__).parent
 OUTPUT = HERE / "golden.json"

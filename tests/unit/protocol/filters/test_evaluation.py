@@ -3,9 +3,9 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
-from unit.protocol.filters.answers import REFUSED, answer
-from unit.protocol.filters.cases import CASES, Case
-from unit.protocol.filters.cases import REFUSED as REFUSED_TEXTS
+from support.protocol.filter_answers import REFUSED, answer
+from support.protocol.filter_cases import CASES, Case
+from support.protocol.filter_cases import REFUSED as REFUSED_TEXTS
 
 from pocketmq.protocol.filters import parse
 

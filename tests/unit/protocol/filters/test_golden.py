@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unit.protocol.filters.answers import REFUSED, answer
+from support.protocol.filter_answers import REFUSED, answer
 
 from pocketmq.protocol.filters import parse
 

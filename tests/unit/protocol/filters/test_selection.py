@@ -9,7 +9,7 @@ from pocketmq.protocol.filters import (
     compile_filter,
     parse,
 )
-from pocketmq.protocol.properties import java_hash
+from pocketmq.protocol.messages.properties import java_hash
 
 
 @pytest.mark.parametrize("expression_type", [None, "", "TAG"])

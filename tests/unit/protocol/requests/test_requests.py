@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.header import Header, RequestHeader, text_fields, wire_fields
 from pocketmq.protocol.requests.clients import HeartbeatResponse, UnregisterClientRequest
 from pocketmq.protocol.requests.nameserver import RegisterBrokerRequest, RouteRequest
 from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
@@ -19,6 +18,7 @@ from pocketmq.protocol.requests.sending import (
     SendMessageResponse,
     SendMessageV2Request,
 )
+from pocketmq.protocol.wire.header import Header, RequestHeader, text_fields, wire_fields
 
 FAMILIES = (
     "clients",

@@ -1,0 +1,116 @@
+"""Sends that come faster than the disk takes them (`broker/latency/BrokerFastFailure`).
+
+A request that waited too long is refused as busy, because its client is about to give up on it and
+had better try another broker. While too much waits for a flush, whoever sends is not read from.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import ResponseError, response_error
+from pocketmq.protocol.wire.command import Command
+from pocketmq.transport.connection import Connection, Handler, Reply
+
+WRITE_CODES = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.BULK_APPEND,
+)
+"""What RocketMQ hands to its threads for sends, and our own bulk append."""
+
+
+class BacklogSettings(msgspec.Struct, frozen=True):
+    """From when on the broker is busy.
+
+    Attributes:
+        is_enabled: brokerFastFailureEnable; without it nothing is refused, only held up.
+        turn_wait_ms: how long a request may wait for its turn (waitTimeMillsInSendQueue).
+        flush_wait_ms: how long a flush may take before others are refused
+            (osPageCacheBusyTimeOutMills).
+        size_max: bytes that may wait for flushes; above it senders are not read from until half of
+            them are on the disk.
+    """
+
+    is_enabled: bool = True
+    turn_wait_ms: int = 200
+    flush_wait_ms: int = 1000
+    size_max: int = 256 * 1024 * 1024
+
+
+class WriteBacklog:
+    """Stands before the handlers that append.
+
+    Where requests wait in a broker of one thread: for those of other connections that were read in
+    the same turn of its loop, and under SYNC_FLUSH for the disk.
+
+    Args:
+        store: whose backlog it is.
+        settings: may be changed at any time.
+
+    Attributes:
+        refused_count: requests that were refused since the start.
+    """
+
+    def __init__(self, store: MessageStore, settings: BacklogSettings) -> None:
+        self._store, self._flusher, self.settings = store, store.flusher, settings
+        self._flusher.on_told = self._eased
+        self.refused_count = 0
+        self._held: dict[Connection, None] = {}
+
+    def guarded(self, handler: Handler) -> Handler:
+        """The same handler, unless the broker is busy.
+
+        Raises:
+            BusyError: 2, when it is called.
+        """
+        turn, flusher = self._store.turn, self._flusher
+
+        def guarded_handler(command: Command, connection: Connection) -> Reply:
+            if turn.begun_s is not None or flusher.waiting_size:
+                self._check(connection)
+            return handler(command, connection)
+
+        return guarded_handler
+
+    def _check(self, connection: Connection) -> None:
+        flusher, settings = self._flusher, self.settings
+        if settings.is_enabled:
+            begun_s = self._store.turn.begun_s
+            if begun_s is not None:
+                waited_ms = (connection.received_s - begun_s) * 1000
+                if waited_ms > settings.turn_wait_ms:
+                    raise self._busy(
+                        f"[TIMEOUT_CLEAN_QUEUE]broker busy: the request waited {waited_ms:.0f} ms "
+                        f"for its turn, waitTimeMillsInSendQueue is {settings.turn_wait_ms}"
+                    )
+            waited_ms = flusher.oldest_wait_s() * 1000
+            if waited_ms > settings.flush_wait_ms:
+                raise self._busy(
+                    f"[PCBUSY_CLEAN_QUEUE]broker busy: the disk has been flushing for "
+                    f"{waited_ms:.0f} ms, osPageCacheBusyTimeOutMills is {settings.flush_wait_ms}"
+                )
+        if flusher.waiting_size > settings.size_max and connection not in self._held:
+            self._held[connection] = None
+            connection.hold_reading()
+
+    def _busy(self, remark: str) -> ResponseError:
+        self.refused_count += 1
+        return response_error(
+            ResponseCode.SYSTEM_BUSY, f"{remark}; send again, to another broker if there is one"
+        )
+
+    @property
+    def held_count(self) -> int:
+        """How many connections are not read from at the moment."""
+        return len(self._held)
+
+    def _eased(self) -> None:
+        if self._held and self._flusher.waiting_size <= self.settings.size_max // 2:
+            held, self._held = self._held, {}
+            for connection in held:
+                connection.release_reading()

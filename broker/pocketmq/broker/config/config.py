@@ -1,0 +1,264 @@
+"""A broker's settings, under RocketMQ's own names (`common/BrokerConfig`, `MessageStoreConfig`).
+
+Sizes are bytes; times are milliseconds unless the name or the text says otherwise.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.broker.delay.levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
+from pocketmq.broker.delay.timers import CONGESTION_UNLIMITED
+from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.protocol.errors import ConfigError, ContentError
+from pocketmq.protocol.names.advertise import parse_advertised
+from pocketmq.protocol.names.names import TRACE_TOPIC
+from pocketmq.transport.frame_budget import UNREAD_SIZE_MAX
+from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S, UNSENT_SIZE_MAX
+
+ASYNC_FLUSH = "ASYNC_FLUSH"
+SYNC_FLUSH = "SYNC_FLUSH"
+
+MIB = 1024 * 1024
+
+TIMER_PRECISIONS_MS = (100, 200, 500, 1000)
+TIMER_DELAY_SEC_MAX = 2**31 - 1
+"""RocketMQ's number has 32 bits: 68 years."""
+
+
+RANGES: dict[str, tuple[int, int]] = {
+    "broker_id": (0, 2**31),
+    "listen_port": (0, 65535),
+    "flush_interval_commit_log": (1, 600_000),
+    "sync_flush_timeout": (1, 600_000),
+    "wait_time_mills_in_send_queue": (1, 600_000),
+    "os_page_cache_busy_time_out_mills": (1, 600_000),
+    "flush_backlog_size_max": (64 * 1024, 1 << 40),
+    "flush_consumer_offset_interval": (1, 600_000),
+    "segment_size": (64 * 1024, 16 * 1024 * MIB),
+    "open_files_max": (16, 1_000_000),
+    "file_reserved_time": (1, 24 * 3650),
+    "clean_resource_interval": (100, 3_600_000),
+    "disk_space_warning_level_ratio": (1, 100),
+    "disk_space_clean_forcibly_ratio": (1, 100),
+    "disk_space_free_min": (0, 1 << 62),
+    "default_topic_queue_nums": (1, 65536),
+    "max_message_size": (1, 15 * MIB),
+    "broker_permission": (0, 7),
+    "flush_delay_offset_interval": (1, 600_000),
+    "transaction_check_interval": (1, 86_400_000),
+    "transaction_time_out": (0, 86_400_000),
+    "transaction_check_max": (1, 1_000_000),
+    "timer_max_delay_sec": (1, TIMER_DELAY_SEC_MAX),
+    "timer_congest_num_each_slot": (1, CONGESTION_UNLIMITED),
+    "register_name_server_period": (10_000, 60_000),
+    "register_broker_timeout_mills": (1, 600_000),
+    "short_polling_time_mills": (0, 600_000),
+    "max_transfer_count_on_message_in_memory": (1, 65536),
+    "max_transfer_bytes_on_message_in_memory": (1, 15 * MIB),
+    "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
+    "max_held_pulls": (0, 10_000_000),
+    "channel_expired_timeout": (1000, 86_400_000),
+    "connection_idle_timeout": (1000, 86_400_000),
+    "write_buffer_max": (2 * MIB, 1 << 40),
+    "unsent_size_max": (2 * MIB, 1 << 40),
+    "slow_reader_timeout": (100, 86_400_000),
+    "unread_size_max": (MIB, 1 << 40),
+    "connections_max": (1, 1_000_000),
+}
+"""The least and the most that a number may be, by attribute."""
+
+
+class BrokerConfig(
+    msgspec.Struct,
+    rename="camel",
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
+    """What a broker's YAML file may say; there the keys are in camel case, as RocketMQ's.
+
+    Attributes:
+        broker_cluster_name, broker_name, broker_id: who it is; id 0 is the master.
+        namesrv_addr: name servers, separated by semicolons; it registers with all of them.
+        listen_port: 0 lets the system choose.
+        vip_channel_enable: listen on listen_port - 2 as well, for clients with vipChannelEnabled;
+            unset: unless the system chose the port. RocketMQ always does.
+        bind_address: the address that is listened on.
+        broker_ip1 (`brokerIP1`): the host that clients are told; bind_address, or the machine's own
+            name, when empty.
+        advertise: further addresses for some callers, see docs/deploy.md.
+        store_path_root_dir: the data directory.
+        flush_disk_type: ASYNC_FLUSH answers when the system has the data, SYNC_FLUSH when the disk
+            has it.
+        flush_interval_commit_log: how often written data is brought to the disk under ASYNC_FLUSH.
+        sync_flush_timeout: how long SYNC_FLUSH waits before it answers FLUSH_DISK_TIMEOUT.
+        broker_fast_failure_enable: refuse sends as busy (2) when the next two limits are passed.
+        wait_time_mills_in_send_queue: how long a send may wait for its turn.
+        os_page_cache_busy_time_out_mills: how long a flush of SYNC_FLUSH may be under way.
+        flush_backlog_size_max: bytes that may wait for flushes before senders are not read from.
+        flush_consumer_offset_interval: how often committed offsets are saved.
+        segment_size: bytes of one log file of one queue.
+        open_files_max: file handles kept open.
+        file_reserved_time: hours that messages are kept.
+        clean_resource_interval: how often old data is looked for.
+        disk_space_warning_level_ratio: used share of the disk, in percent, that refuses sends.
+        disk_space_clean_forcibly_ratio: used share that removes the oldest data whatever its age.
+        disk_space_free_min: free bytes with which neither share matters.
+        auto_create_topic_enable: make unknown topics on the first send.
+        default_topic_queue_nums: most queues of a topic made that way.
+        auto_create_subscription_group: make unknown groups on first use.
+        max_message_size: bytes of a message's body.
+        broker_permission: 6 read and write, 4 read only, 2 write only.
+        message_delay_level: the delays of levels 1, 2, 3, …, for messages sent from then on.
+        flush_delay_offset_interval: how often it is saved which of them were delivered.
+        reject_transaction_message: refuse transactional messages.
+        transaction_check_interval: how often producers are asked about transactions that are open.
+        transaction_time_out: how long after its birth a message is not asked about.
+        transaction_check_max: how often it is asked about before it is given up.
+        timer_wheel_enable: take timer messages; what waits is delivered anyway.
+        timer_max_delay_sec: seconds that a timer message may ask for at the most.
+        timer_precision_ms: width of the slots that the next limit and recalls count in: 100, 200,
+            500 or 1000. Delivered is to the millisecond.
+        timer_congest_num_each_slot: so many messages of one slot before some are refused, and
+            twice as many before all are.
+        recall_message_enable: let timer messages be called back; RocketMQ has it off.
+        allow_recall_when_broker_not_writeable: also while brokerPermission forbids sends.
+        register_name_server_period: how often it registers, 10 to 60 s.
+        register_broker_timeout_mills: how long one registration may take.
+        enable_single_topic_register: tell name servers changed topics one by one, as Apache's need
+            it if they run with deleteTopicWithBrokerRegistration.
+        enable_property_filter: allow SQL92 filters; RocketMQ has them off.
+        long_polling_enable: hold pulls that find nothing.
+        short_polling_time_mills: how long they are held when long polling is off.
+        max_transfer_count_on_message_in_memory: messages of one pull.
+        max_transfer_bytes_on_message_in_memory: bytes of one pull.
+        max_transfer_bytes_on_bulk: of one bulk pull.
+        max_held_pulls: pulls that may wait for messages together.
+        channel_expired_timeout: a client without a heartbeat for so long is forgotten.
+        use_server_side_reset_offset: a reset of a group's offsets is done here and told to its
+            consumers by their next pulls; otherwise they are sent the offsets, as by old brokers.
+        notify_consumer_ids_changed_enable: tell a group's members when one comes or goes.
+        region_id: goes into each message's MSG_REGION.
+        trace_on: tell clients that their traces are wanted.
+        trace_topic_enable: have the topic of traces from the start; else the first trace makes it
+            like any topic.
+        msg_trace_topic_name: of that topic.
+        store_reply_message_enable: keep the replies to requests, besides delivering them.
+        connection_idle_timeout, connections_max: limits of connections.
+        write_buffer_max: bytes that one connection may leave unread before it is closed.
+        unsent_size_max: bytes that all of them may; the one that left the most is closed then.
+        slow_reader_timeout: so long a connection may read next to nothing of what waits for it.
+        unread_size_max: bytes of large requests that may be under way; others wait their turn.
+    """
+
+    broker_cluster_name: str = "DefaultCluster"
+    broker_name: str = "broker-a"
+    broker_id: int = 0
+    namesrv_addr: str = ""
+    listen_port: int = 10911
+    vip_channel_enable: bool | None = None
+    bind_address: str = "0.0.0.0"  # noqa: S104 (as RocketMQ; the CLI's clusters use loopback)
+    broker_ip1: str = msgspec.field(default="", name="brokerIP1")
+    advertise: list[AdvertiseRule] = msgspec.field(default_factory=list)
+
+    store_path_root_dir: str = "store"
+    flush_disk_type: str = ASYNC_FLUSH
+    flush_interval_commit_log: int = 1000
+    sync_flush_timeout: int = 5000
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: int = 200
+    os_page_cache_busy_time_out_mills: int = 1000
+    flush_backlog_size_max: int = 256 * MIB
+    flush_consumer_offset_interval: int = 5000
+    segment_size: int = 64 * MIB
+    open_files_max: int = 1024
+    file_reserved_time: int = 72
+    clean_resource_interval: int = 10_000
+    disk_space_warning_level_ratio: float = 90.0
+    disk_space_clean_forcibly_ratio: float = 85.0
+    disk_space_free_min: int = 5 * 1024 * MIB
+
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    auto_create_subscription_group: bool = True
+    max_message_size: int = 4 * MIB
+    broker_permission: int = 6
+
+    message_delay_level: str = DELAY_LEVELS_DEFAULT
+    flush_delay_offset_interval: int = 1000
+
+    reject_transaction_message: bool = False
+    transaction_check_interval: int = 30_000
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 86_400
+    timer_precision_ms: int = 1000
+    timer_congest_num_each_slot: int = CONGESTION_UNLIMITED
+    recall_message_enable: bool = True
+    allow_recall_when_broker_not_writeable: bool = True
+
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 24_000
+    enable_single_topic_register: bool = False
+
+    enable_property_filter: bool = True
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1000
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_bytes_on_bulk: int = 8 * MIB
+    max_held_pulls: int = 100_000
+
+    channel_expired_timeout: int = 120_000
+    use_server_side_reset_offset: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = TRACE_TOPIC
+    store_reply_message_enable: bool = True
+
+    connection_idle_timeout: int = 120_000
+    write_buffer_max: int = 64 * MIB
+    unsent_size_max: int = UNSENT_SIZE_MAX
+    slow_reader_timeout: int = round(SLOW_READER_TIMEOUT_S * 1000)
+    unread_size_max: int = UNREAD_SIZE_MAX
+    connections_max: int = 20_000
+
+    def __post_init__(self) -> None:
+        """Checks what types cannot.
+
+        Raises:
+            ConfigError: a value is out of its range; the error names the key.
+        """
+        if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
+            raise ConfigError(
+                f"flushDiskType is {self.flush_disk_type!r}: it must be ASYNC_FLUSH or SYNC_FLUSH"
+            )
+        if not self.broker_name or not self.broker_cluster_name:
+            raise ConfigError("brokerName and brokerClusterName must not be empty")
+        for attribute, (low, high) in RANGES.items():
+            value = getattr(self, attribute)
+            if not low <= value <= high:
+                key = _KEYS[attribute]
+                raise ConfigError(f"{key} is {value}: it must be between {low} and {high}")
+        if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
+            raise ConfigError(
+                f"timerPrecisionMs is {self.timer_precision_ms}: it must be 100, 200, 500 or 1000"
+            )
+        parse_delay_levels(self.message_delay_level)
+        if self.advertise:
+            try:
+                parse_advertised(self.advertise_text)
+            except ContentError as e:
+                raise ConfigError(f"advertise: {e}") from e
+
+    @property
+    def advertise_text(self) -> str:
+        """The rules of `advertise` as name servers read them; empty without rules."""
+        return msgspec.json.encode(self.advertise).decode() if self.advertise else ""
+
+
+_KEYS = {field.name: field.encode_name for field in msgspec.structs.fields(BrokerConfig)}

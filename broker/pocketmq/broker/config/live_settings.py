@@ -1,0 +1,118 @@
+"""Settings that change while the broker runs, and are kept over its restarts (25)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.settings import changed_settings
+
+log = logging.getLogger("pocketmq.broker")
+
+FIXED_KEYS = frozenset(
+    {
+        "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId", "brokerName",
+        "connectionIdleTimeout", "connectionsMax", "listenPort", "maxHeldPulls",
+        "msgTraceTopicName", "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
+        "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
+        "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
+    }
+)  # fmt: skip
+"""Keys that are read at the start: only the configuration file can change them."""
+
+_STATE = "changed_settings"
+
+Follower = Callable[[BrokerConfig], object]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A setting that was changed: what the configuration said then, and the value since."""
+
+    configured: str
+    value: str
+
+
+class LiveSettings:
+    """The settings in force: those of the configuration, with what was changed at run time.
+
+    A change is kept in the metadata, because the configuration may be a file that others write, or
+    no file at all. It holds for as long as the configuration says what it said then: who changes
+    the key there wins with the next start (RocketMQ writes its file anew).
+
+    Args:
+        configured: what the configuration says.
+        metadata: where changes are kept.
+        clock: dates the versions.
+
+    Attributes:
+        config: the settings in force.
+        version: of them, for the tools.
+    """
+
+    def __init__(self, configured: BrokerConfig, metadata: Metadata, clock: Clock) -> None:
+        self._configured, self._metadata, self._clock = configured, metadata, clock
+        self.config = configured
+        self.version = DataVersion(timestamp=clock.now_ms())
+        self._followers: list[Follower] = []
+        self._texts = _texts(configured)
+        self._changes: dict[str, _Change] = {}
+        self._restore()
+
+    def _restore(self) -> None:
+        state = self._metadata.state(_STATE)
+        known = {} if state is None else msgspec.json.decode(state, type=dict[str, _Change])
+        for key, change in known.items():
+            if self._texts.get(key) != change.configured:
+                log.info("%s is as the configuration says now, no longer %s as it was changed to "
+                         "at run time", key, change.value)  # fmt: skip
+                continue
+            try:
+                self.config = changed_settings(self.config, {key: change.value})
+            except ConfigError as e:  # another version of the broker knew more, or allowed more
+                log.warning("a change at run time is forgotten: %s", e)
+                continue
+            self._changes[key] = change
+            log.warning("%s is %s, as it was changed to at run time; the configuration says %s",
+                        key, change.value, change.configured)  # fmt: skip
+
+    def follow(self, follower: Follower) -> None:
+        """Has somebody called with the settings whenever they have changed."""
+        self._followers.append(follower)
+
+    def change(self, changes: Mapping[str, str]) -> None:
+        """Changes settings, all of them or none; they hold at once, and after a restart.
+
+        Args:
+            changes: values as properties hold them, by key.
+
+        Raises:
+            ConfigError: a key does not exist, or a value does not fit it.
+            WriteFailedError: they cannot be kept; nothing was changed.
+        """
+        config = changed_settings(self.config, changes)
+        texts = _texts(config)
+        known = dict(self._changes)
+        for key in changes:
+            known.pop(key, None)
+            if texts[key] != self._texts[key]:
+                known[key] = _Change(self._texts[key], texts[key])
+        self._metadata.set_state(_STATE, msgspec.json.encode(known).decode())
+        self._changes, self.config = known, config
+        self.version = self.version.next(self._clock.now_ms())
+        for follower in self._followers:
+            follower(config)
+
+
+def _texts(config: BrokerConfig) -> dict[str, str]:
+    values = msgspec.to_builtins(config)
+    return {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for key, value in values.items()
+    }

@@ -1,0 +1,39 @@
+"""Whose a data directory is: a broker started on another one's would mix up what they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.broker.store.disk.errors import OwnerError
+from pocketmq.broker.store.metadata.metadata import Metadata
+
+STATE = "owner"
+"""Under this key the metadata names the broker; without it the next one takes the directory."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who a broker is."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_name} (id {self.broker_id}) of cluster {self.cluster}"
+
+
+def claim(directory: Path, metadata: Metadata, broker: Owner) -> None:
+    """Enters a broker as the owner of its data directory.
+
+    Raises:
+        OwnerError: the directory is another broker's.
+    """
+    text = metadata.state(STATE)
+    if text is None:
+        metadata.set_state(STATE, msgspec.json.encode(broker).decode())
+        return
+    owner = msgspec.json.decode(text, type=Owner)
+    if owner != broker:
+        raise OwnerError(directory, str(owner), str(broker))

@@ -1,0 +1,1 @@
+"""Counters that sends and pulls add to, and samples of them."""

@@ -1,0 +1,37 @@
+"""What the store took since its start."""
+
+from __future__ import annotations
+
+from pocketmq.broker.counters.put_times import PutTimes
+from pocketmq.broker.counters.traffic import Traffic, TrafficTable
+from pocketmq.runtime.clock import Clock
+
+
+class Puts:
+    """How much was stored, where to, how long senders waited for that, and how often it failed.
+
+    Args:
+        clock: of the histories.
+
+    Attributes:
+        topics: what was stored, by topic.
+        total: all of it.
+        times: how long senders waited.
+        failed_count: requests that were told of an error of the store.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.topics: TrafficTable[str] = TrafficTable(clock)
+        self.total = Traffic(clock.monotonic())
+        self.times = PutTimes()
+        self.failed_count = 0
+
+    def count(self, topic: str, requests: int, messages: int, size: int) -> None:
+        """Adds what one commit has written to one queue of a topic."""
+        total, of_topic = self.total, self.topics[topic]
+        total.requests += requests
+        total.messages += messages
+        total.size += size
+        of_topic.requests += requests
+        of_topic.messages += messages
+        of_topic.size += size

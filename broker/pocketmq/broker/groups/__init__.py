@@ -1,0 +1,1 @@
+"""Consumer groups: their settings, members, subscriptions, offsets and queue locks."""

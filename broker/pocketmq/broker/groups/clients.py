@@ -1,0 +1,256 @@
+"""Who is connected: producer and consumer groups by heartbeat (`broker/client/*Manager`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from pocketmq.broker.groups.subscriptions import Wish, Wishes, wish_of
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    ClientConnection,
+    ConsumerData,
+    Subscription,
+    SubscriptionSide,
+)
+from pocketmq.protocol.codes import LANGUAGE_NAMES
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.connection import Connection
+
+log = logging.getLogger("pocketmq.broker")
+
+
+class Member(msgspec.Struct, eq=False):
+    """One client of a group, by its connection.
+
+    Attributes:
+        client_id, language, version: as its frames say.
+        connection: to it.
+        seen_at: when its last heartbeat came, in seconds of the clock.
+        seen_ms: the same, since the epoch.
+        wish: what it subscribes to, if it has said so.
+        fingerprint: of its last heartbeat; 0 if it sends none.
+    """
+
+    client_id: str
+    connection: Connection
+    language: int
+    version: int
+    seen_at: float
+    seen_ms: int = 0
+    wish: Wish | None = None
+    fingerprint: int = 0
+
+    @property
+    def language_name(self) -> str:
+        """What it is written in."""
+        return LANGUAGE_NAMES.get(self.language, "OTHER")
+
+    def describe(self) -> ClientConnection:
+        """As the connection lists of mqadmin show it."""
+        return ClientConnection(
+            client_id=self.client_id,
+            client_addr=self.connection.remote_address,
+            language=self.language_name,
+            version=self.version,
+            subscription=None if self.wish is None else self.wish.text,
+        )
+
+
+class ProducerTable:
+    """The living producers by group."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Connection, Member]] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
+        self._by_client: dict[str, Connection] = {}
+        self._turns = 0
+
+    def heartbeat(self, group: str, member: Member) -> None:
+        """A producer is there."""
+        self._groups.setdefault(group, {})[member.connection] = member
+        self._of_connection.setdefault(member.connection, set()).add(group)
+        self._by_client[member.client_id] = member.connection
+
+    def leave(self, group: str, connection: Connection) -> None:
+        """A producer says goodbye."""
+        members = self._groups.get(group, {})
+        member = members.pop(connection, None)
+        if member is None:
+            return
+        if not members:
+            del self._groups[group]
+        if not _left(self._of_connection, group, connection):
+            return
+        if self._by_client.get(member.client_id) is connection:
+            del self._by_client[member.client_id]
+
+    def connection_of(self, client_id: str) -> Connection | None:
+        """How a living producer is reached, by its client's id."""
+        return self._by_client.get(client_id)
+
+    def leave_all(self, connection: Connection) -> None:
+        """A connection is gone."""
+        for group in list(self._of_connection.get(connection, ())):
+            self.leave(group, connection)
+
+    def members(self, group: str) -> list[Member]:
+        """The living producers of a group."""
+        return list(self._groups.get(group, {}).values())
+
+    def next_member(self, group: str) -> Member | None:
+        """A living producer of a group, another one each time; None if there is none."""
+        members = [m for m in self.members(group) if not m.connection.is_closing]
+        self._turns += 1
+        return members[self._turns % len(members)] if members else None
+
+    def __iter__(self) -> Iterator[tuple[str, list[Member]]]:
+        return ((group, list(members.values())) for group, members in self._groups.items())
+
+
+class ConsumerGroup:
+    """The living consumers of a group, and what the last heartbeat said of it.
+
+    Attributes:
+        data: the last heartbeat's.
+        members: by connection.
+        subscriptions: by topic, the last heartbeat's.
+        wishes: what each member subscribes to.
+        fingerprint: the last heartbeat's that had one.
+    """
+
+    def __init__(self, data: ConsumerData) -> None:
+        self.data = data
+        self.members: dict[Connection, Member] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.wishes = Wishes(data.group_name)
+        self.fingerprint = 0
+
+    def subscribe(self, subscriptions: list[Subscription]) -> bool:
+        """Takes the subscriptions of the newest heartbeat; True if the set of topics changed.
+
+        The group's table is the last heartbeat's (behaviour.md §9); a newer version replaces.
+        """
+        before = set(self.subscriptions)
+        for subscription in subscriptions:
+            known = self.subscriptions.get(subscription.topic)
+            if known is None or known.sub_version < subscription.sub_version:
+                self.subscriptions[subscription.topic] = subscription
+        now = {s.topic for s in subscriptions}
+        for topic in before - now:
+            del self.subscriptions[topic]
+        return before != now
+
+    def conflict(self) -> list[SubscriptionSide]:
+        """Who subscribes how, if the members differ."""
+        return self.wishes.sides(self._wanted())
+
+    def change_wish(self, before: Wish | None, after: Wish | None) -> None:
+        """A member subscribes otherwise, has come or has gone."""
+        if before != after:
+            self.wishes.change(before, after)
+            self.wishes.report(self._wanted())
+
+    def _wanted(self) -> Iterator[tuple[str, Wish | None]]:
+        return ((member.client_id, member.wish) for member in self.members.values())
+
+
+class ConsumerTable:
+    """The living consumers by group.
+
+    Args:
+        on_members_changed: called with a group whose members or topics changed, to tell them.
+    """
+
+    def __init__(self, on_members_changed: Callable[[str, ConsumerGroup], object]) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
+        self._on_members_changed = on_members_changed
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        """A group that has living consumers."""
+        return self._groups.get(group)
+
+    def __iter__(self) -> Iterator[tuple[str, ConsumerGroup]]:
+        return iter(self._groups.items())
+
+    def heartbeat(
+        self, data: ConsumerData, member: Member, *, fingerprint: int = 0, without_sub: bool = False
+    ) -> bool:
+        """A consumer is there, and this is what it wants.
+
+        Args:
+            data: its group and subscriptions.
+            member: who it is.
+            fingerprint: of a heartbeat of version 2 (`ClientManageProcessor#heartBeatV2`), else 0.
+            without_sub: the subscriptions were left out, as the broker knows them.
+
+        Returns:
+            Whether its next heartbeat should bring the subscriptions: others than the group's last
+            ones were announced, or, after `without_sub`, this member's are not known. RocketMQ
+            does not see the second after a restart of the broker.
+        """
+        group = self._groups.get(data.group_name)
+        if group is None:
+            group = self._groups[data.group_name] = ConsumerGroup(data)
+        known = group.members.get(member.connection)
+        before = None if known is None else known.wish
+        is_changed = group.fingerprint not in (0, fingerprint)
+        if without_sub:
+            is_changed |= known is None or known.fingerprint != fingerprint
+        member.fingerprint = group.fingerprint = fingerprint
+        topics_changed = False
+        group.members[member.connection] = member
+        self._of_connection.setdefault(member.connection, set()).add(data.group_name)
+        if without_sub:
+            member.wish = before
+            data.subscription_data_set = list(group.subscriptions.values())
+        else:
+            member.wish = wish_of(data)
+            if before == member.wish:
+                member.wish = before  # one copy is enough
+            topics_changed = group.subscribe(data.subscription_data_set)
+        group.data = data
+        group.change_wish(before, member.wish)
+        if (known is None or topics_changed) and data.message_model != BROADCASTING:
+            self._on_members_changed(data.group_name, group)
+        return is_changed
+
+    def leave(self, name: str, connection: Connection) -> None:
+        """A consumer says goodbye or is gone."""
+        group = self._groups.get(name)
+        member = None if group is None else group.members.pop(connection, None)
+        if group is None or member is None:
+            return
+        _left(self._of_connection, name, connection)
+        group.change_wish(member.wish, None)
+        if not group.members:
+            del self._groups[name]
+        elif group.data.message_model != BROADCASTING:
+            self._on_members_changed(name, group)
+
+    def leave_all(self, connection: Connection) -> None:
+        """A connection is gone."""
+        for name in list(self._of_connection.get(connection, ())):
+            self.leave(name, connection)
+
+
+def _left(groups: dict[Connection, set[str]], group: str, connection: Connection) -> bool:
+    """A connection is in a group no more; whether that was its last one."""
+    groups[connection].discard(group)
+    if groups[connection]:
+        return False
+    del groups[connection]
+    return True
+
+
+def expired_connections(
+    clock: Clock, expired_s: float, producers: ProducerTable, consumers: ConsumerTable
+) -> set[Connection]:
+    """Connections whose members have sent no heartbeat for so many seconds."""
+    limit = clock.monotonic() - expired_s
+    members = [m for _, group in producers for m in group]
+    members += [m for _, group in consumers for m in group.members.values()]
+    return {m.connection for m in members if m.seen_at < limit}

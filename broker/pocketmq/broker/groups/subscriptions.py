@@ -1,0 +1,147 @@
+"""Whether the members of a group subscribe alike.
+
+RocketMQ keeps one subscription a group, the last heartbeat's. Members that differ take turns in
+overwriting it, and what the other one wants is lost meanwhile, in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    CONSUME_ACTIVELY,
+    TAG,
+    ConsumerData,
+    Subscription,
+    SubscriptionSide,
+)
+from pocketmq.protocol.names.names import RETRY_PREFIX
+
+log = logging.getLogger("pocketmq.broker")
+
+TEXT_MAX = 1000
+"""Characters that are kept of what a member wants, for people to read."""
+
+NAMED_MAX = 10
+"""Members of each side that are named."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a member subscribes to: equal for members that subscribe alike.
+
+    Attributes:
+        digest: of the whole.
+        text: of the whole or its beginning, for people.
+    """
+
+    digest: bytes
+    text: str
+
+
+def wish_of(data: ConsumerData) -> Wish:
+    """What a heartbeat asks for; versions, order, and the group's own retry topic do not matter.
+
+    Members that poll read no retry topic: a queue of it that is given to one of them is read by
+    nobody, and with it what failed in the members that have listeners.
+    """
+    parts = sorted(
+        f"{s.topic} {_expression(s)}"
+        for s in data.subscription_data_set
+        if not s.topic.startswith(RETRY_PREFIX)
+    )
+    if data.message_model == BROADCASTING:
+        parts.append("by broadcasting")
+    if data.consume_type == CONSUME_ACTIVELY:
+        parts.append("by polling")
+    text = ", ".join(parts) or "nothing"
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return Wish(digest, text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")
+
+
+def _expression(subscription: Subscription) -> str:
+    if subscription.takes_all:
+        return "*"
+    if subscription.expression_type in (None, TAG):
+        tags = {tag.strip() for tag in subscription.sub_string.split("||")}
+        return " || ".join(sorted(tag for tag in tags if tag))
+    return f"{subscription.expression_type} {subscription.sub_string}"
+
+
+class Wishes:
+    """What the members of one group subscribe to.
+
+    Args:
+        group: whose members they are.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._counts: Counter[Wish] = Counter()
+        self._warned: frozenset[Wish] = frozenset()
+
+    @property
+    def differ(self) -> bool:
+        """Whether the members subscribe differently."""
+        return len(self._counts) > 1
+
+    def change(self, before: Wish | None, after: Wish | None) -> None:
+        """A member wants something else, has come (`before` None) or has gone (`after` None)."""
+        if after is not None:
+            self._counts[after] += 1
+        if before is not None:
+            self._counts[before] -= 1
+            if not self._counts[before]:
+                del self._counts[before]
+
+    def report(self, members: Iterable[tuple[str, Wish | None]]) -> None:
+        """Logs once that the members differ, and once that they agree again.
+
+        Args:
+            members: client ids and what they want.
+        """
+        now = frozenset(self._counts)
+        if len(now) < 2:
+            if self._warned and now:
+                log.info("the members of group %s subscribe alike again", self._group)
+            self._warned = frozenset()
+            return
+        if now <= self._warned:
+            return  # nothing that was not told yet
+        self._warned = now
+        first, second = self.sides(members)[:2]
+        log.warning(
+            "the members of group %s subscribe differently: %s to %s, but %s to %s. Each gets only "
+            "a part of its messages, the rest is lost to the group: give all members the same "
+            "subscriptions, or each kind of member a group of its own",
+            self._group,
+            " and ".join(first.client_ids[:1]),
+            first.subscription,
+            " and ".join(second.client_ids[:1]),
+            second.subscription,
+        )
+
+    def sides(self, members: Iterable[tuple[str, Wish | None]]) -> list[SubscriptionSide]:
+        """Who wants what, the many first; empty while all want the same.
+
+        Args:
+            members: client ids and what they want.
+        """
+        if not self.differ:
+            return []
+        by_wish: dict[Wish, SubscriptionSide] = {}
+        for client_id, wish in members:
+            if wish is None:
+                continue
+            side = by_wish.setdefault(
+                wish, SubscriptionSide(subscription=wish.text, member_count=0)
+            )
+            side.member_count += 1
+            if len(side.client_ids) < NAMED_MAX:
+                side.client_ids.append(client_id)
+        return sorted(by_wish.values(), key=lambda side: -side.member_count)

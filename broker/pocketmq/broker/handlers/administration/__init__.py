@@ -1,0 +1,1 @@
+"""Handlers of requests that operators send."""

@@ -1,0 +1,65 @@
+"""The broker's settings: 25, 26 (`AdminBrokerProcessor#updateBrokerConfig`)."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from pocketmq.broker.config.live_settings import FIXED_KEYS, LiveSettings
+from pocketmq.broker.store.disk.errors import WriteFailedError
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import ConfigError, response_error
+from pocketmq.protocol.requests.topics import BrokerConfigResponse
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.settings import properties_from_text, settings_text
+from pocketmq.transport.connection import Connection, Handler
+
+log = logging.getLogger("pocketmq.broker")
+
+BLACK_LIST = frozenset({"brokerConfigPath", "configBlackList"})
+"""What RocketMQ lets nobody change remotely, whether it exists here or not."""
+
+
+class SettingHandlers:
+    """Shows and changes the settings in force."""
+
+    def __init__(self, settings: LiveSettings) -> None:
+        self._settings = settings
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.UPDATE_BROKER_CONFIG: self.update,
+            RequestCode.GET_BROKER_CONFIG: self.show,
+        }
+
+    def show(self, _: Command, __: Connection) -> Command:
+        """26: the settings as properties text."""
+        version = msgspec.json.encode(self._settings.version).decode()
+        return Command(
+            ResponseCode.SUCCESS,
+            header=BrokerConfigResponse(version=version),
+            body=settings_text(self._settings.config).encode(),
+        )
+
+    def update(self, command: Command, connection: Connection) -> Command:
+        """25: all of them or none. RocketMQ passes over keys and values that make no sense."""
+        try:
+            changes = properties_from_text(command.body.decode())
+        except (UnicodeDecodeError, ConfigError) as e:
+            raise response_error(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {e}") from e
+        for key in changes:
+            if key in FIXED_KEYS or key in BLACK_LIST:
+                raise response_error(
+                    ResponseCode.NO_PERMISSION,
+                    f"Can not update config in black list. {key} is read at the start: change it "
+                    f"in the broker's configuration file and restart the broker",
+                )
+        if changes:
+            try:
+                self._settings.change(changes)
+            except (ConfigError, WriteFailedError) as e:
+                raise response_error(ResponseCode.SYSTEM_ERROR, str(e)) from e
+            log.info("%s changed settings: %s", connection.remote_address, changes)
+        return Command(ResponseCode.SUCCESS)

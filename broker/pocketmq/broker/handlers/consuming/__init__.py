@@ -1,0 +1,1 @@
+"""Handlers of requests that consumers send: pulls, offsets, locks, heartbeats, searches."""

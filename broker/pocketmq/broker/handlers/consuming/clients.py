@@ -1,0 +1,221 @@
+"""Heartbeats and membership (`broker/processor/ClientManageProcessor`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from pocketmq.broker.groups.clients import ConsumerTable, Member, ProducerTable
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.reading.filters import selection_of
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.bodies.clients import (
+    CheckClientConfigBody,
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerIdList,
+    Heartbeat,
+    ProducerConnection,
+)
+from pocketmq.protocol.bodies.groups import ProducerInfo, ProducerTableInfo
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.names.names import retry_topic
+from pocketmq.protocol.requests.clients import (
+    ConsumerConnectionsRequest,
+    ConsumerListRequest,
+    HeartbeatResponse,
+    ProducerConnectionsRequest,
+    UnregisterClientRequest,
+)
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import NoFields
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.connection import CLIENT_ID, Connection, Handler
+
+GROUPS_PER_TURN = 250
+"""Groups of one heartbeat that are taken between two turns of the loop, a few milliseconds."""
+
+
+class ClientHandlers:
+    """Keeps the tables of living clients."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        producers: ProducerTable,
+        consumers: ConsumerTable,
+        clock: Clock,
+        *,
+        sql_enabled: bool,
+    ) -> None:
+        self._topics, self._groups = topics, groups
+        self._producers, self._consumers = producers, consumers
+        self._clock, self.sql_enabled = clock, sql_enabled
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check_client_config,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+        }
+
+    def heartbeat(
+        self, command: Command, connection: Connection
+    ) -> Command | Awaitable[Command | None]:
+        """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out.
+
+        One that names very many groups is taken a part in each turn of the loop.
+        """
+        data = Heartbeat.decode(command.body)
+        connection.attributes[CLIENT_ID] = data.client_id
+        if len(data.consumer_data_set) > GROUPS_PER_TURN:
+            return self._heartbeat_by_turns(command, connection, data)
+        is_changed = self._take_consumers(command, connection, data, data.consumer_data_set)
+        return self._take_producers(command, connection, data, is_changed=is_changed)
+
+    async def _heartbeat_by_turns(
+        self, command: Command, connection: Connection, data: Heartbeat
+    ) -> Command | None:
+        is_changed = False
+        for start in range(0, len(data.consumer_data_set), GROUPS_PER_TURN):
+            consumers = data.consumer_data_set[start : start + GROUPS_PER_TURN]
+            is_changed |= self._take_consumers(command, connection, data, consumers)
+            await self._clock.sleep(0)
+            if connection.is_closing:  # all that was known of it is forgotten
+                return None
+        return self._take_producers(command, connection, data, is_changed=is_changed)
+
+    def _take_consumers(
+        self,
+        command: Command,
+        connection: Connection,
+        data: Heartbeat,
+        consumers: list[ConsumerData],
+    ) -> bool:
+        """Notes who consumes; whether the subscriptions have changed."""
+        fingerprint = data.heartbeat_fingerprint
+        # Groups that cannot be made are told by their pulls; the client's others must go on.
+        groups = {g.group_name: g for g in self._groups.find_all(c.group_name for c in consumers)}
+        retried = [g for g in groups.values() if g.retry_queue_nums > 0]
+        self._topics.create_for_groups(
+            {retry_topic(g.group_name): g.retry_queue_nums for g in retried}
+        )
+        is_changed = not fingerprint
+        for consumer in consumers:
+            if consumer.group_name in groups:
+                is_changed |= self._consumers.heartbeat(
+                    consumer,
+                    self._member(command, connection, data),
+                    fingerprint=fingerprint,
+                    without_sub=bool(fingerprint) and data.without_sub,
+                )
+        return is_changed
+
+    def _take_producers(
+        self, command: Command, connection: Connection, data: Heartbeat, *, is_changed: bool
+    ) -> Command:
+        """Notes who produces; the answer."""
+        for producer in data.producer_data_set:
+            member = self._member(command, connection, data)
+            self._producers.heartbeat(producer.group_name, member)
+        is_changed |= not data.heartbeat_fingerprint
+        return Command(
+            ResponseCode.SUCCESS,
+            header=HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed),
+        )
+
+    def _member(self, command: Command, connection: Connection, data: Heartbeat) -> Member:
+        return Member(
+            data.client_id,
+            connection,
+            command.language,
+            command.version,
+            self._clock.machine.monotonic(),
+            self._clock.now_ms(),
+        )
+
+    def unregister(self, command: Command, connection: Connection) -> Command:
+        """35."""
+        request = command.read(UnregisterClientRequest)
+        if request.producer_group:
+            self._producers.leave(request.producer_group, connection)
+        if request.consumer_group:
+            self._consumers.leave(request.consumer_group, connection)
+        return Command(ResponseCode.SUCCESS, header=NoFields())
+
+    def consumer_list(self, command: Command, _: Connection) -> Command:
+        """38."""
+        request = command.read(ConsumerListRequest)
+        group = self._consumers.get(request.consumer_group)
+        if group is None:
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {request.consumer_group}"
+            )
+        ids = [member.client_id for member in group.members.values()]
+        return Command(
+            ResponseCode.SUCCESS,
+            header=NoFields(),
+            body=ConsumerIdList(consumer_id_list=ids).encode(),
+        )
+
+    def check_client_config(self, command: Command, _: Connection) -> Command:
+        """46: whether the subscription in the body can be served."""
+        subscription = CheckClientConfigBody.decode(command.body).subscription_data
+        selection_of(
+            subscription.expression_type, subscription.sub_string, sql_enabled=self.sql_enabled
+        )
+        return Command(ResponseCode.SUCCESS)
+
+    def consumer_connections(self, command: Command, _: Connection) -> Command:
+        """203."""
+        request = command.read(ConsumerConnectionsRequest)
+        group = self._consumers.get(request.consumer_group)
+        if group is None:
+            raise response_error(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"the consumer group[{request.consumer_group}] not online",
+            )
+        body = ConsumerConnection(
+            connection_set=[member.describe() for member in group.members.values()],
+            subscription_table=dict(group.subscriptions),
+            consume_type=group.data.consume_type,
+            message_model=group.data.message_model,
+            consume_from_where=group.data.consume_from_where,
+            subscription_conflict=group.conflict() or None,
+        )
+        return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def producer_connections(self, command: Command, _: Connection) -> Command:
+        """204."""
+        request = command.read(ProducerConnectionsRequest)
+        members = self._producers.members(request.producer_group)
+        if not members:
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"the producer group[{request.producer_group}] not exist",
+            )
+        body = ProducerConnection(connection_set=[member.describe() for member in members])
+        return Command(ResponseCode.SUCCESS, body=body.encode())
+
+    def all_producers(self, _: Command, __: Connection) -> Command:
+        """328."""
+        table = {
+            group: [
+                ProducerInfo(
+                    client_id=member.client_id,
+                    remote_ip=f"/{member.connection.remote_address}",  # as Java writes addresses
+                    language=member.language_name,
+                    version=member.version,
+                    last_update_timestamp=member.seen_ms,
+                )
+                for member in members
+            ]
+            for group, members in self._producers
+        }
+        return Command(ResponseCode.SUCCESS, body=ProducerTableInfo(data=table).encode())

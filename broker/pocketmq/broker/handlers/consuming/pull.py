@@ -1,0 +1,358 @@
+"""Pulls: 11, 361 and PocketMQ's bulk pull (`broker/processor/PullMessageProcessor`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.broker.groups.clients import ConsumerTable
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
+from pocketmq.broker.reading.filters import EVERYTHING, Selection, selection_of
+from pocketmq.broker.reading.long_polling import LongPolling
+from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.bodies.clients import BROADCASTING, GroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import response_error
+from pocketmq.protocol.flags import PERM_READ, is_readable
+from pocketmq.protocol.messages.records import RECORD_SIZE_MIN
+from pocketmq.protocol.requests.pulling import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    BulkPullRequest,
+    BulkPullResponse,
+    LitePullMessageRequest,
+    PullMessageRequest,
+    PullMessageResponse,
+)
+from pocketmq.protocol.wire.command import Command
+from pocketmq.transport.connection import Connection, Handler
+
+
+class PullSettings(msgspec.Struct, frozen=True):
+    """Limits of pulls.
+
+    Attributes:
+        permission: of the whole broker, bits of `pocketmq.protocol.flags`.
+        count_max, size_max: messages and bytes of one pull.
+        bulk_size_max: bytes of one bulk pull.
+        long_polling: hold pulls as long as their clients ask for.
+        short_polling_ms: how long they are held otherwise.
+        sql_enabled: whether SQL92 filters are allowed.
+    """
+
+    permission: int
+    count_max: int
+    size_max: int
+    bulk_size_max: int
+    long_polling: bool
+    short_polling_ms: int
+    sql_enabled: bool
+
+
+class Found(NamedTuple):
+    """What a pull came to: the response code, the status as RocketMQ names it, and the data.
+
+    Attributes:
+        sizes: of the records, if they were asked for and are known.
+    """
+
+    code: int
+    status: str
+    next_offset: int
+    data: bytes = b""
+    sizes: bytes = b""
+
+
+class _Pull(msgspec.Struct, eq=False):
+    """A pull that passed the checks, with all that it needs to be tried again (a `HeldPull`)."""
+
+    handlers: PullHandlers
+    command: Command
+    connection: Connection
+    group: GroupConfig
+    topic: TopicConfig
+    queue_id: int
+    offset: int
+    count_max: int
+    size_max: int
+    selection: Selection
+    with_sizes: bool = False
+    end_tick: int = 0
+
+    @property
+    def topic_name(self) -> str:
+        return self.topic.topic_name
+
+    def wake(self) -> bool:
+        connection, find = self.connection, self.handlers.find
+        if connection.is_closing:
+            return True
+        try:
+            found = find(self)
+            while found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                # What came does not match: go on waiting behind it.
+                self.offset = found.next_offset
+                found = find(self)
+        except (OSError, StoreError) as e:
+            # It must not reach the sender, whose message has woken this pull.
+            connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
+            return True
+        if found.code == ResponseCode.PULL_NOT_FOUND:
+            return False
+        connection.respond(self.command, self.handlers.answer(self, found))
+        return True
+
+    def expire(self) -> None:
+        status = "OFFSET_OVERFLOW_ONE" if self.offset else "NO_MESSAGE_IN_QUEUE"
+        found = Found(ResponseCode.PULL_NOT_FOUND, status, self.offset)
+        self.connection.respond(self.command, self.handlers.answer(self, found))
+
+
+class PullHandlers:
+    """Reads messages, and holds pulls that find none.
+
+    Args:
+        topics, groups, offsets, consumers, store: of the broker.
+        progress: is told what was pulled.
+        polling: where pulls are held.
+        settings: their limits.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        consumers: ConsumerTable,
+        store: MessageStore,
+        progress: PullProgress,
+        polling: LongPolling,
+        settings: PullSettings,
+    ) -> None:
+        self._topics, self._groups, self._offsets = topics, groups, offsets
+        self._consumers, self._store, self._polling = consumers, store, polling
+        self._progress, self.settings = progress, settings
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.lite_pull,
+            RequestCode.BULK_PULL: self.bulk_pull,
+        }
+
+    def pull(self, command: Command, connection: Connection) -> Command | None:
+        """11."""
+        settings = self.settings
+        request = command.read(PullMessageRequest)
+        return self._pull(command, request, connection, settings.count_max, settings.size_max)
+
+    def lite_pull(self, command: Command, connection: Connection) -> Command | None:
+        """361."""
+        settings = self.settings
+        request = command.read(LitePullMessageRequest)
+        return self._pull(command, request, connection, settings.count_max, settings.size_max)
+
+    def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
+        """31002: as many messages as fit into the bytes that the client names."""
+        request = command.read(BulkPullRequest)
+        self._store.bulk_reads += 1
+        limit = self.settings.bulk_size_max
+        size_max = max(0, min(request.max_msg_bytes or limit, limit))
+        # No more index entries are read than records could fit.
+        count_max = size_max // RECORD_SIZE_MIN + 1
+        return self._pull(
+            command, request, connection, count_max, size_max, with_sizes=request.with_sizes
+        )
+
+    def _pull(
+        self,
+        command: Command,
+        request: PullMessageRequest,
+        connection: Connection,
+        count_max: int,
+        size_max: int,
+        *,
+        with_sizes: bool = False,
+    ) -> Command | None:
+        group, topic = self._check(request, connection.remote_address)
+        pull = _Pull(
+            self,
+            command,
+            connection,
+            group,
+            topic,
+            request.queue_id,
+            request.queue_offset,
+            min(max(request.max_msg_nums, 1), count_max),
+            size_max,
+            self._selection_of(request),
+            with_sizes,
+        )
+        if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
+            self._offsets.commit(
+                request.consumer_group, request.topic, request.queue_id, request.commit_offset
+            )
+        found = self.find(pull)
+        if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
+            timeout_ms = (
+                request.suspend_timeout_millis
+                if self.settings.long_polling
+                else self.settings.short_polling_ms
+            )
+            pull.offset = found.next_offset
+            if self._polling.hold(pull, timeout_ms):
+                # Ten thousands of them may wait: what was read of the request is not kept.
+                command.raw = None
+                return None
+        return self.answer(pull, found)
+
+    # -- checks, in RocketMQ's order ----------------------------------------------------------
+
+    def _check(self, request: PullMessageRequest, peer: str) -> tuple[GroupConfig, TopicConfig]:
+        if not self.settings.permission & PERM_READ:
+            raise no_permission(
+                f"the broker gives no messages: its brokerPermission is {self.settings.permission}"
+            )
+        group = self._groups.find(request.consumer_group)
+        if not group.consume_enable:
+            raise no_permission(
+                f"subscription group no permission, {group.group_name}: its consumeEnable is off"
+            )
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise topic_missing(request.topic)
+        if not is_readable(topic.perm):
+            raise no_permission(f"the topic[{request.topic}] pulling message is forbidden")
+        if not 0 <= request.queue_id < topic.read_queue_nums:
+            raise queue_illegal(request.queue_id, topic, "read", peer)
+        if self._groups.forbidden and not self._groups.may_read(
+            request.consumer_group, request.topic
+        ):
+            raise no_permission(
+                f"the consumer group[{request.consumer_group}] is forbidden for topic"
+                f"[{request.topic}]: an administrator has forbidden it (updateGroupForbidden)"
+            )
+        if not request.sys_flag & PULL_SUBSCRIPTION:
+            self._check_membership(request, group)
+        return group, topic
+
+    def _check_membership(self, request: PullMessageRequest, group: GroupConfig) -> None:
+        members = self._consumers.get(group.group_name)
+        if members is None:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: no member of {group.group_name} has sent a "
+                f"heartbeat to this broker",
+            )
+        if members.data.message_model == BROADCASTING and not group.consume_broadcast_enable:
+            raise no_permission(
+                f"the consumer group[{group.group_name}] can not consume by broadcast way"
+            )
+        subscription = members.subscriptions.get(request.topic)
+        if subscription is None:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: group {group.group_name} has not "
+                f"subscribed to {request.topic}",
+            )
+        if subscription.sub_version < request.sub_version:
+            raise response_error(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+
+    def _selection_of(self, request: PullMessageRequest) -> Selection:
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            kind, text = request.expression_type, request.subscription or ""
+        else:
+            members = self._consumers.get(request.consumer_group)
+            subscription = None if members is None else members.subscriptions.get(request.topic)
+            if subscription is None:
+                return EVERYTHING
+            kind, text = subscription.expression_type, subscription.sub_string
+        return selection_of(kind, text, sql_enabled=self.settings.sql_enabled)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def find(self, pull: _Pull) -> Found:
+        """What there is for a pull now."""
+        if self._offsets.resets:
+            reset = self._offsets.take_reset(pull.group.group_name, pull.topic_name, pull.queue_id)
+            if reset is not None:
+                return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset)
+        offset = pull.offset
+        queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
+        if queue_log is None or queue_log.max_offset == 0:
+            if offset == 0:
+                return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0)
+        low, high = queue_log.min_offset, queue_log.max_offset
+        if offset < low:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low)
+        if offset == high:
+            return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
+        if offset > high:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
+        progress, monotonic = self._progress, self._store.clock.monotonic
+        begin_s = monotonic()
+        part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
+        if offset < queue_log.unverified_end:
+            part = self._store.verified(queue_log, offset, part)
+        elapsed_s = monotonic() - begin_s
+        if elapsed_s > progress.read_max_s:
+            progress.read_max_s = elapsed_s
+        progress.note(
+            pull.group.group_name,
+            pull.topic_name,
+            pull.queue_id,
+            part.next_offset,
+            part.records,
+            len(part.data),
+            elapsed_s,
+        )
+        if not part.records:
+            return Found(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
+            )
+        sizes = b""
+        if pull.with_sizes and part.records == part.next_offset - offset:
+            sizes = _sizes_in(queue_log.entries(offset, part.records))
+        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
+
+    def answer(self, pull: _Pull, found: Found) -> Command:
+        """The answer that says what was found, and where the queue begins and ends."""
+        if found.code != ResponseCode.SUCCESS:
+            self._progress.missed += 1
+        queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
+        header = PullMessageResponse(
+            suggest_which_broker_id=0,
+            next_begin_offset=found.next_offset,
+            min_offset=0 if queue_log is None else queue_log.min_offset,
+            max_offset=0 if queue_log is None else queue_log.max_offset,
+            topic_sys_flag=pull.topic.topic_sys_flag,
+            group_sys_flag=pull.group.group_sys_flag,
+        )
+        body = found.data
+        if found.sizes:
+            body += found.sizes
+            header = BulkPullResponse(
+                **msgspec.structs.asdict(header), size_count=len(found.sizes) // 4
+            )
+        return Command(found.code, remark=found.status, body=body, header=header)
+
+
+def _sizes_in(entries: bytes) -> bytes:
+    """The sizes of records, as they stand in their index entries."""
+    sizes = bytearray(len(entries) // ENTRY_SIZE * 4)
+    for i in range(4):  # each octet of all of them at once
+        sizes[i::4] = entries[ENTRY_RECORD_SIZE.start + i :: ENTRY_SIZE]
+    return bytes(sizes)

@@ -1,0 +1,179 @@
+"""Recalls of timer messages: 370 (`broker/processor/RecallMessageProcessor`)."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.refusals import no_permission, store_failure, topic_missing
+from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.writing.flusher import FlushTimeoutError
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError, response_error
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_handle
+from pocketmq.protocol.messages.records import encode_record
+from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
+from pocketmq.protocol.wire.command import Command
+from pocketmq.transport.connection import Connection, Handler
+
+RECALL_TAG = "_RECALL_TAG_"
+RECALL_BODY = b"0"
+
+
+class RecallSettings(msgspec.Struct, frozen=True):
+    """What recalls need to know of their broker.
+
+    Attributes:
+        broker_name: that handles must name.
+        region: goes into answers.
+        is_enabled: recallMessageEnable.
+        is_writable: whether brokerPermission allows recalls.
+        delay_max_ms: how far away a timer can be.
+    """
+
+    broker_name: str
+    region: str
+    is_enabled: bool
+    is_writable: bool
+    delay_max_ms: int
+
+
+class RecallHandlers:
+    """Stores, behind the timer messages, which of them are not to be delivered.
+
+    As in RocketMQ the answer says that a recall is stored in time, not that its message exists.
+
+    Args:
+        topics, store, schedule: of the broker.
+        store_host: the broker's encoded address.
+        settings: what is checked.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        store: MessageStore,
+        schedule: Schedule,
+        store_host: bytes,
+        settings: RecallSettings,
+    ) -> None:
+        self._topics, self._store, self._schedule = topics, store, schedule
+        self._store_host, self.settings = store_host, settings
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {RequestCode.RECALL_MESSAGE: self.recall}
+
+    def recall(self, command: Command, connection: Connection) -> None:
+        """370: answered when the recall is stored, as durably as the broker's sends are."""
+        request = command.read(RecallMessageRequest)
+        handle = self._checked(request)
+        try:
+            self._append(command, connection, request, handle)
+        except (StoreError, struct.error) as e:
+            raise _failed(str(e)) from e
+
+    def _checked(self, request: RecallMessageRequest) -> RecallHandle:
+        """The handle of a request, if everything holds that must."""
+        settings = self.settings
+        if not settings.is_enabled:
+            raise no_permission(
+                "recall failed, operation is forbidden: recallMessageEnable is false"
+            )
+        if not settings.is_writable:
+            raise response_error(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "recall failed, broker service not available: its brokerPermission forbids writes",
+            )
+        if request.topic not in self._topics:
+            raise topic_missing(request.topic)
+        try:
+            handle = parse_recall_handle(request.recall_handle)
+        except UsageError as e:
+            raise _illegal(str(e)) from e
+        if handle.topic != request.topic:
+            raise _illegal(
+                f"recall failed, topic not match: the message was sent to {handle.topic}"
+            )
+        if handle.broker_name != settings.broker_name:
+            raise _illegal(
+                f"recall failed, broker service not available: {handle.broker_name} has the "
+                f"message, this is {settings.broker_name}"
+            )
+        left_ms = handle.timestamp_ms - self._store.clock.now_ms()
+        if not 0 < left_ms < settings.delay_max_ms:
+            raise _illegal(
+                "recall failed, timestamp invalid: the message is delivered already or about to be"
+            )
+        if self._store.refusal is not None:
+            raise _failed(self._store.refusal)
+        return handle
+
+    def _append(
+        self,
+        command: Command,
+        connection: Connection,
+        request: RecallMessageRequest,
+        handle: RecallHandle,
+    ) -> None:
+        now = self._store.clock.now_ms()
+        given = {
+            props.TIMER_DELETE_KEY: handle.unique_key,
+            props.UNIQ_KEY: handle.unique_key,
+            props.TIMER_DELIVER_MS: str(handle.timestamp_ms),
+            props.BORN_TIMESTAMP: str(now),
+            props.PRODUCER_GROUP: request.producer_group or "",
+            props.TAGS: RECALL_TAG,
+        }
+        try:
+            properties = props.encode(given)
+        except UsageError as e:
+            raise _illegal(f"recall handle is invalid: {e}") from e
+        diversion = self._schedule.timers.divert(handle.topic, 0, properties)
+        if diversion is None:
+            raise _illegal("recall failed, timestamp invalid")
+        queue_log, store_ms, deliver_ms, text = diversion
+        record = encode_record(
+            topic=queue_log.topic.encode(),
+            queue_id=queue_log.queue_id,
+            flag=0,
+            queue_offset=queue_log.next_offset,
+            physical_offset=queue_log.next_physical_offset,
+            sys_flag=0,
+            born_timestamp=now,
+            born_host=connection.remote_host,
+            store_timestamp=store_ms,
+            store_host=self._store_host,
+            reconsume_times=0,
+            prepared_transaction_offset=deliver_ms,
+            body=RECALL_BODY,
+            properties=text.encode(),
+        )
+
+        def stored(error: OperatingError | None) -> None:
+            self._schedule.wake(queue_log)
+            if error is None or isinstance(error, FlushTimeoutError):
+                header = RecallMessageResponse(
+                    msg_id=handle.unique_key, region=self.settings.region
+                )
+                connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
+            else:
+                _, remark = store_failure(error)
+                connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"recall failed, {remark}")
+
+        queue_log.append(record, deliver_ms, Waiter(stored, True))
+        self._store.touch(queue_log)
+
+
+def _illegal(remark: str) -> ResponseError:
+    return response_error(ResponseCode.ILLEGAL_OPERATION, remark)
+
+
+def _failed(reason: str) -> ResponseError:
+    return response_error(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {reason}")

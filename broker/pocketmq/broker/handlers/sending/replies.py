@@ -1,0 +1,211 @@
+"""Replies to requests: 324, 325, pushed as 326 (`broker/processor/ReplyMessageProcessor`).
+
+A request is an ordinary message that says who sent it. Its reply names that client, and this broker
+hands it over if the client has a producer here.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from pocketmq.broker.appending.stored_message import with_properties
+from pocketmq.broker.groups.clients import ProducerTable
+from pocketmq.broker.handlers.sending.send_checks import SendChecks
+from pocketmq.broker.handlers.sending.sent_record import sent_record
+from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.errors import OperatingError, ResponseError
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.hosts import encode_host, split_address
+from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.requests.sending import (
+    PushReplyRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    SendReplyLongRequest,
+    SendReplyRequest,
+)
+from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.connection import Connection, Handler
+
+log = logging.getLogger("pocketmq.broker")
+
+PUSH_TIMEOUT_MS = 10_000
+"""How long the requester may take to acknowledge the reply (`Broker2Client#callClient`)."""
+
+NOT_STORED_ID = "0"
+"""In the answer when the reply was only handed over: clients cannot do without an id."""
+
+
+class ReplySettings(msgspec.Struct, frozen=True):
+    """What replies need to know of their broker.
+
+    Attributes:
+        address: the broker's, ``host:port``.
+        region, trace_on: go into the replies and the answers.
+        body_size_max: bytes of a reply that is kept.
+        are_stored: whether replies are kept, too (storeReplyMessageEnable).
+    """
+
+    address: str
+    region: str
+    trace_on: bool
+    body_size_max: int
+    are_stored: bool
+
+
+class ReplyHandlers:
+    """Hands replies over, and keeps them.
+
+    The answer says whether the requester has the reply; what becomes of the stored one does not
+    change it.
+
+    Args:
+        checks: of topics and queues.
+        producers: where requesters are.
+        store, clock: of the broker.
+        settings: of replies.
+    """
+
+    def __init__(
+        self,
+        checks: SendChecks,
+        producers: ProducerTable,
+        store: MessageStore,
+        clock: Clock,
+        settings: ReplySettings,
+    ) -> None:
+        self._checks, self._producers, self._store = checks, producers, store
+        self._clock, self.settings = clock, settings
+        self._store_host = encode_host(*split_address(settings.address))
+        self._trace = "true" if settings.trace_on else "false"
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.SEND_REPLY_MESSAGE: self.reply_long,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
+        }
+
+    async def reply(self, command: Command, connection: Connection) -> Command | None:
+        """325."""
+        return await self._reply(command, command.read(SendReplyRequest), connection)
+
+    async def reply_long(self, command: Command, connection: Connection) -> Command | None:
+        """324: the same with long names."""
+        return await self._reply(command, command.read(SendReplyLongRequest), connection)
+
+    async def _reply(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> Command | None:
+        request.queue_id = self._checks.log_for(request, connection.remote_address).queue_id
+        # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
+        spoken = {props.MSG_REGION: self.settings.region, props.TRACE_ON: self._trace}
+        request.properties = with_properties(request.properties or "", spoken)
+        refusal = await self._push(command, request, connection)
+        if refusal is not None:
+            log.warning("%s", refusal)
+        if self.settings.are_stored:
+            try:
+                self._keep(command, request, connection, refusal)
+            except OperatingError as e:
+                log.warning("a reply to topic %s is not stored: %s", request.topic, e)
+            else:
+                return None
+        return self._answer(refusal, NOT_STORED_ID, request.queue_id, 0)
+
+    # -- handing over -------------------------------------------------------------------------
+
+    async def _push(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> str | None:
+        """Hands the reply to the requester; returns why that was not possible."""
+        given = request.properties or ""
+        client_id = props.value_of(given, props.REPLY_TO_CLIENT)
+        if client_id is None:
+            return f"reply message properties[{props.REPLY_TO_CLIENT}] is null"
+        requester = self._producers.connection_of(client_id)
+        if requester is None:
+            return f"push reply message fail, channel of <{client_id}> not found."
+        now_ms = self._clock.now_ms()
+        push = PushReplyRequest(
+            producer_group=request.producer_group,
+            topic=request.topic,
+            default_topic=request.default_topic,
+            default_topic_queue_nums=request.default_topic_queue_nums,
+            queue_id=request.queue_id,
+            sys_flag=request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            flag=request.flag,
+            properties=with_properties(given, {props.PUSH_REPLY_TIME: str(now_ms)}),
+            reconsume_times=request.reconsume_times,
+            unit_mode=bool(request.unit_mode),
+            born_host=connection.remote_address,
+            store_host=self.settings.address,
+            store_timestamp=now_ms,
+        )
+        try:
+            answer = await requester.call(
+                Command(push.code, header=push, body=command.body), PUSH_TIMEOUT_MS
+            )
+        except OperatingError as e:
+            log.info("client %s does not take a reply: %s", client_id, e)
+            return f"push reply message to {client_id}fail."
+        if answer.code != ResponseCode.SUCCESS:
+            log.info("client %s refuses a reply: %s", client_id, answer.remark)
+            return f"push reply message to {client_id}fail."
+        return None
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def _keep(
+        self,
+        command: Command,
+        request: SendMessageRequest,
+        connection: Connection,
+        refusal: str | None,
+    ) -> None:
+        """Stores the reply; the answer is given when that is done."""
+        queue_log = self._checks.log_for(request, connection.remote_address)
+        text = request.properties or ""
+        properties = text.encode("utf-8", "surrogateescape")
+        limits = (props.PROPERTIES_SIZE_MAX, self.settings.body_size_max)
+        if len(properties) > limits[0] or len(command.body) > limits[1]:
+            raise ResponseError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"it has {len(properties)} bytes of properties and {len(command.body)} of body, "
+                f"the limits are {limits[0]} and {limits[1]}",
+            )
+        place, offset = queue_log.next_physical_offset, queue_log.next_offset
+        record = sent_record(
+            command, request, connection, queue_log, place, request.sys_flag, properties,
+            self._store.store_time(queue_log), self._store_host,
+        )  # fmt: skip
+
+        def stored(error: OperatingError | None) -> None:
+            msg_id = offset_msg_id(self._store_host, place)
+            if error is not None:
+                log.warning("a reply to topic %s is not stored: %s", request.topic, error)
+                msg_id = NOT_STORED_ID
+            connection.respond(command, self._answer(refusal, msg_id, queue_log.queue_id, offset))
+
+        code = props.tags_code(props.value_of(text, props.TAGS))
+        queue_log.append(record, code, Waiter(stored, False))
+        self._store.touch(queue_log)
+
+    def _answer(self, refusal: str | None, msg_id: str, queue_id: int, offset: int) -> Command:
+        return Command(
+            ResponseCode.SUCCESS if refusal is None else ResponseCode.SYSTEM_ERROR,
+            remark=refusal,
+            header=SendMessageResponse(
+                msg_id=msg_id,
+                queue_id=queue_id,
+                queue_offset=offset,
+                region=self.settings.region,
+                trace_on=self.settings.trace_on,
+            ),
+        )

@@ -1,0 +1,68 @@
+"""The properties of a message as it is stored: what the broker adds to what was sent."""
+
+from __future__ import annotations
+
+import random
+
+from pocketmq.broker.handlers.sending.send_checks import SendSettings
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.ids import unique_key
+from pocketmq.runtime.clock import Clock
+
+_BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
+_KEY_FIRST = f"{props.UNIQ_KEY}{props.NAME_END}"
+
+
+class SendProperties:
+    """Completes the properties of messages.
+
+    Args:
+        settings: what is added.
+        clock, chance: make keys of messages that came without one.
+    """
+
+    def __init__(self, settings: SendSettings, clock: Clock, chance: random.Random) -> None:
+        self._clock = clock
+        self._key_prefix = settings.store_host[:-4] + chance.randbytes(6)
+        self._key_counter = 0
+        self.use(settings)
+
+    def use(self, settings: SendSettings) -> None:
+        """Goes on with other settings."""
+        self._added = props.encode(
+            {
+                props.MSG_REGION: settings.region,
+                props.TRACE_ON: "true" if settings.trace_on else "false",
+                props.CLUSTER: settings.cluster,
+            }
+        )
+
+    def complete(self, given: str) -> tuple[str, str]:
+        """A message's unique key, and its properties with what the broker adds."""
+        if given.startswith(_KEY_FIRST) and given[-1] == props.VALUE_END:  # as most clients send it
+            unique = given[len(_KEY_FIRST) : given.index(props.VALUE_END)]
+            if unique:
+                return unique, given + self._added
+        found = props.value_of(given, props.UNIQ_KEY)
+        if given and given[-1] != props.VALUE_END:
+            given += props.VALUE_END
+        if found is None:
+            found = self._new_key()
+            given += f"{props.UNIQ_KEY}\x01{found}\x02"
+        return found, given + self._added
+
+    def renew(self, given: str) -> tuple[str, str]:
+        """The same of a message that came back (a retry, a copy): what is added is added anew."""
+        known = props.decode(given)
+        unique = props.value_of(given, props.UNIQ_KEY)
+        for name in _BROKER_PROPERTIES:
+            known.pop(name, None)
+        given = "".join([f"{name}\x01{value}\x02" for name, value in known.items()])
+        if unique is None:
+            unique = self._new_key()
+            given += f"{props.UNIQ_KEY}\x01{unique}\x02"
+        return unique, given + self._added
+
+    def _new_key(self) -> str:
+        self._key_counter += 1
+        return unique_key(self._key_prefix, self._clock.now_ms(), self._key_counter)

@@ -1,0 +1,1 @@
+"""What pulls need beside the store: held pulls, filters, progress of groups."""

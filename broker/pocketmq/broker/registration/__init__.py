@@ -1,0 +1,1 @@
+"""How a broker becomes reachable: registration with name servers, the VIP channel."""

@@ -1,0 +1,324 @@
+"""Keeps all name servers informed: every 30 s, at once when topics change, and at the stop.
+
+On each connection a name server is told all topics once, and after that only those that change
+(`BrokerController#registerIncrementBrokerData`). Every 30 s it is asked which version it has; if
+that is another one than ours, it is told all of them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.broker.turns import encoded_by_turns
+from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
+from pocketmq.protocol.bodies.topics import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+)
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import PocketMQError, ResponseError, response_error
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.requests.nameserver import (
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    RegisterTopicRequest,
+    UnregisterBrokerRequest,
+)
+from pocketmq.protocol.wire import loose_json
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import Clock, within
+from pocketmq.runtime.tasks import Tasks
+from pocketmq.transport.connection import Connection
+from pocketmq.transport.errors import CallTimeoutError
+from pocketmq.transport.pool import ConnectionPool
+
+log = logging.getLogger("pocketmq.broker")
+
+_RW = PERM_READ | PERM_WRITE
+
+UNREGISTER_TIMEOUT_MS = 3000
+
+RECONNECT_DELAY_S = 0.5
+"""How soon a name server that went away is looked for; the pause doubles up to the period."""
+
+
+def name_server_list(text: str) -> list[str]:
+    """The addresses of a list such as ``host1:9876;host2:9876``."""
+    return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+
+
+class _Known(NamedTuple):
+    """Which version of the topics a name server has, as long as the connection is open.
+
+    Another connection may lead to a name server that was started anew and knows nothing.
+    """
+
+    connection: Connection
+    version: DataVersion
+
+
+class Registration:
+    """Registers one broker with every name server; one that does not answer holds up no other.
+
+    Args:
+        config: the broker's settings; may be changed, but not who and where the broker is.
+        address: what clients are told, ``host:port``.
+        topics: what is registered.
+        clock: for time limits.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, address: str, topics: TopicTable, clock: Clock
+    ) -> None:
+        self.config, self._address = config, address
+        self._topics, self._clock = topics, clock
+        self._servers = name_server_list(config.namesrv_addr)
+        self._pool = ConnectionPool(clock, on_close=self._disconnected)
+        self._reachable: dict[str, bool] = {}
+        self._known: dict[str, _Known] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._wanted = asyncio.Event()
+        self._advertise = config.advertise_text or None
+        self._is_leaving = False
+        self._reconnecting: set[str] = set()
+        self._tasks = Tasks()
+
+    @property
+    def servers(self) -> list[str]:
+        """The name servers."""
+        return self._servers
+
+    def want(self) -> None:
+        """Has the broker registered as soon as this turn is over: its topics changed."""
+        self._wanted.set()
+
+    async def run_wanted(self) -> None:
+        """Registers whenever it is wanted, forever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self.register()
+
+    async def register(self) -> int:
+        """Tells all name servers what they lack; returns how many know all topics now."""
+        return sum(await asyncio.gather(*map(self._register_with, self._servers)))
+
+    async def advertise(self, rules: str) -> None:
+        """Has the name servers tell callers other addresses from now on.
+
+        Args:
+            rules: as `BrokerConfig.advertise_text`; empty for the registered address.
+        """
+        self._advertise = rules or None
+        self._known.clear()
+        await self.register()
+
+    def _request(self, *, is_partial: bool) -> RegisterBrokerRequest:
+        return RegisterBrokerRequest(
+            broker_name=self.config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
+            advertise=self._advertise,
+            partial=is_partial or None,
+        )
+
+    async def _body(self, topics: Iterable[TopicConfig]) -> bytes:
+        body = RegisterBrokerBody(
+            topic_config_serialize_wrapper=TopicConfigTable(
+                topic_config_table={t.topic_name: self._registered(t) for t in topics},
+                data_version=self._topics.version,
+            )
+        )
+        return await encoded_by_turns(self._clock, body)
+
+    def _registered(self, topic: TopicConfig) -> TopicConfig:
+        """The topic with no more permission than the broker has (brokerPermission)."""
+        permission = self.config.broker_permission
+        if permission & _RW == _RW:
+            return topic
+        return msgspec.structs.replace(topic, perm=topic.perm & permission)
+
+    async def register_if_changed(self) -> None:
+        """The periodic round: name servers that know this version get a short message only."""
+        version = loose_json.encode(self._topics.version)
+        request = QueryDataVersionRequest(
+            broker_name=self.config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
+        )
+        await asyncio.gather(
+            *(self._register_unless_known(server, request, version) for server in self._servers)
+        )
+
+    async def _register_unless_known(
+        self, server: str, request: QueryDataVersionRequest, version: bytes
+    ) -> None:
+        if not await self._knows(server, request, version):
+            self._known.pop(server, None)
+            await self._register_with(server)
+
+    async def _knows(self, server: str, request: QueryDataVersionRequest, version: bytes) -> bool:
+        try:
+            answer = await self._pool.ask_for(
+                server,
+                request,
+                QueryDataVersionResponse,
+                self.config.register_broker_timeout_mills,
+                version,
+            )
+        except PocketMQError as e:
+            log.debug("name server %s does not tell what it knows: %s", server, e)
+            return False
+        return not answer.changed
+
+    async def _register_with(self, server: str) -> bool:
+        try:
+            async with self._turns[server]:  # in order, or an older change would come last
+                await self._tell(server)
+        except PocketMQError as e:
+            if self._reachable.get(server, True):
+                log.warning("cannot register with name server %s: %s", server, e)
+            self._reachable[server] = False
+            return False
+        if not self._reachable.get(server, False):
+            log.info("registered with name server %s as %s", server, self._address)
+        self._reachable[server] = True
+        return True
+
+    async def _tell(self, server: str) -> None:
+        """Tells a name server the topics that it lacks.
+
+        Raises:
+            PocketMQError: it did not take them.
+        """
+        timeout_ms = self.config.register_broker_timeout_mills
+        try:
+            connection = await within(self._clock, timeout_ms / 1000, self._pool.get(server))
+        except TimeoutError:
+            raise CallTimeoutError(server, timeout_ms) from None
+        changed = self._lacking(server, connection)
+        if changed is not None:
+            try:
+                await self._send_changes(server, connection, changed)
+                return
+            except ResponseError as e:
+                log.info("name server %s wants all topics: %s", server, e)
+        await self._send(server, connection, self._topics, is_partial=False)
+
+    def _lacking(self, server: str, connection: Connection) -> list[TopicConfig] | None:
+        """The topics that a name server lacks; None if it has to be told all of them."""
+        known = self._known.get(server)
+        if known is None or known.connection is not connection:
+            return None
+        return self._topics.changed_since(known.version)
+
+    async def _send_changes(
+        self, server: str, connection: Connection, changed: list[TopicConfig]
+    ) -> None:
+        if changed and self.config.enable_single_topic_register:
+            await self._send_singly(server, connection, changed)
+        elif changed:
+            await self._send(server, connection, changed, is_partial=True)
+
+    async def _send_singly(
+        self, server: str, connection: Connection, changed: list[TopicConfig]
+    ) -> None:
+        """Adds topics one by one, which leaves the version: it is asked for in the next round."""
+        self._known.pop(server, None)
+        version = self._topics.version
+        for topic in map(self._registered, changed):
+            queues = QueueData(
+                broker_name=self.config.broker_name,
+                read_queue_nums=topic.read_queue_nums,
+                write_queue_nums=topic.write_queue_nums,
+                perm=topic.perm,
+                topic_sys_flag=topic.topic_sys_flag,
+            )
+            request = RegisterTopicRequest(topic=topic.topic_name)
+            await self._ask(server, connection, request, TopicRoute(queue_datas=[queues]).encode())
+        self._known[server] = _Known(connection, version)
+
+    async def _send(
+        self,
+        server: str,
+        connection: Connection,
+        topics: Iterable[TopicConfig],
+        *,
+        is_partial: bool,
+    ) -> None:
+        self._known.pop(server, None)
+        request, version = self._request(is_partial=is_partial), self._topics.version
+        await self._ask(server, connection, request, await self._body(topics))
+        self._known[server] = _Known(connection, version)
+
+    async def _ask(
+        self, server: str, connection: Connection, request: RequestHeader, body: bytes
+    ) -> None:
+        command = Command(request.code, header=request, body=body)
+        answer = await connection.call(command, self.config.register_broker_timeout_mills)
+        if answer.code != ResponseCode.SUCCESS:
+            raise response_error(answer.code, answer.remark, server)
+
+    def _disconnected(self, connection: Connection) -> None:
+        """Looks for a name server that went away: when it is back it knows nothing of us."""
+        server = connection.attributes.get("address")
+        self._known.pop(server or "", None)
+        if server is None or self._is_leaving or server in self._reconnecting:
+            return
+        self._reconnecting.add(server)
+        self._tasks.spawn(self._reconnect(server), f"reconnect to {server}")
+
+    async def _reconnect(self, server: str) -> None:
+        period_s = self.config.register_name_server_period / 1000
+        pause_s = RECONNECT_DELAY_S
+        try:
+            await self._clock.sleep(pause_s)
+            while not await self._register_with(server):
+                pause_s = min(2 * pause_s, period_s)
+                await self._clock.sleep(pause_s)
+        finally:
+            self._reconnecting.discard(server)
+
+    async def unregister(self) -> None:
+        """Says goodbye to all name servers; those that do not answer will notice by themselves."""
+        self._is_leaving = True
+        await self._tasks.close()
+        request = UnregisterBrokerRequest(
+            broker_name=self.config.broker_name,
+            broker_addr=self._address,
+            cluster_name=self.config.broker_cluster_name,
+            broker_id=self.config.broker_id,
+        )
+        reachable = [server for server in self._servers if self._reachable.get(server)]
+        results = await asyncio.gather(
+            *(self._pool.ask(server, request, UNREGISTER_TIMEOUT_MS) for server in reachable),
+            return_exceptions=True,
+        )
+        for server, result in zip(reachable, results, strict=True):
+            if isinstance(result, BaseException):
+                log.info("cannot unregister from name server %s: %s", server, result)
+
+    def disconnect(self, reason: str) -> None:
+        """Hangs up on all name servers; they are looked for again as when they had gone."""
+        for server in self._servers:
+            self._pool.drop(server, reason)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        self._is_leaving = True
+        await self._tasks.close()
+        await self._pool.close()

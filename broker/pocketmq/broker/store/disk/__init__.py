@@ -1,0 +1,1 @@
+"""The seam to the disk: files, locks, directory flushes, free space, errors."""

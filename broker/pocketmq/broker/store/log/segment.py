@@ -1,0 +1,145 @@
+"""Segments: a queue log is cut into pairs of files, records (`.log`) and their index (`.idx`).
+
+Later a third one finds messages by their keys (`.keys`, see `key_file`). All begin with the same
+kind of header; a record's place is its position in the whole queue log, and ``position -
+base_position + HEADER_SIZE`` in the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from pocketmq.broker.store.disk.errors import FormatError, VersionError
+
+FORMAT_VERSION = 1
+LOG_MAGIC = b"PMQLOG\r\n"
+INDEX_MAGIC = b"PMQIDX\r\n"
+KEYS_MAGIC = b"PMQKEY\r\n"
+
+_HEADER = struct.Struct(">8sHxxIqqqq")
+_CRC = struct.Struct(">I")
+HEADER_SIZE = 64
+assert _HEADER.size + _CRC.size <= HEADER_SIZE
+
+ENTRY = struct.Struct(">qiq")
+"""One index entry: physical offset, record size, tags code (RocketMQ's consume queue unit)."""
+
+ENTRY_SIZE = ENTRY.size
+assert ENTRY_SIZE == 20
+
+ENTRY_RECORD_SIZE = slice(8, 12)
+"""Where in an entry the record's size stands."""
+
+POSITION_BITS = 40
+POSITION_MASK = (1 << POSITION_BITS) - 1
+LOG_SIZE_MAX = 1 << POSITION_BITS - 1
+"""Bytes of records that one queue may hold at a time; over its life it may take any amount.
+
+Physical offsets count positions modulo twice this, so that they are unambiguous among the records
+that retention has left.
+"""
+LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
+
+
+def physical_offset(log_number: int, position: int) -> int:
+    """The protocol's 64-bit physical offset: the queue log's number, then the place in it.
+
+    The place is counted modulo 2^40, which is unambiguous among the records that there are.
+    """
+    return log_number << POSITION_BITS | position & POSITION_MASK
+
+
+def log_number_of(offset: int) -> int:
+    """Which queue log a physical offset points into."""
+    return offset >> POSITION_BITS
+
+
+class Segment(NamedTuple):
+    """One pair of files.
+
+    Attributes:
+        stem: the files' path without its ending.
+        log_number: of the queue log.
+        base_position: place of the first record in the queue log, bytes.
+        base_offset: queue offset of the first record.
+        created_ms: when the segment was begun.
+    """
+
+    stem: Path
+    log_number: int
+    base_position: int
+    base_offset: int
+    created_ms: int
+
+    @property
+    def log_path(self) -> Path:
+        """The file of records."""
+        return self.stem.with_suffix(".log")
+
+    @property
+    def index_path(self) -> Path:
+        """The file of index entries."""
+        return self.stem.with_suffix(".idx")
+
+    @property
+    def keys_path(self) -> Path:
+        """The file by which messages are found by their keys; made later, or not at all."""
+        return self.stem.with_suffix(".keys")
+
+    def header(self, magic: bytes) -> bytes:
+        """What each of the files begins with."""
+        fixed = _HEADER.pack(
+            magic,
+            FORMAT_VERSION,
+            0,
+            self.log_number,
+            self.base_position,
+            self.base_offset,
+            self.created_ms,
+        )
+        return (fixed + _CRC.pack(crc32(fixed))).ljust(HEADER_SIZE, b"\0")
+
+    def position_of(self, physical: int) -> int:
+        """The position in the queue log of a record of this segment, from its physical offset."""
+        return self.base_position + ((physical - self.base_position) & POSITION_MASK)
+
+
+def segment_stem(directory: Path, base_position: int) -> Path:
+    """The path, without its ending, of the segment that begins at a position."""
+    return directory / f"{base_position:020d}"
+
+
+def is_unfinished(header: bytes) -> bool:
+    """Whether a crash came before a segment's header was on the disk, so that it holds nothing."""
+    return len(header) < HEADER_SIZE or not header.strip(b"\0")
+
+
+def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment:
+    """A segment from the header of its `.log` file, or of one with another magic.
+
+    Raises:
+        FormatError: magic, then version (a VersionError), then checksum, each with its own words.
+    """
+    if len(header) < HEADER_SIZE or header[:8] != magic:
+        kind = "log" if magic == LOG_MAGIC else "index"
+        raise FormatError(path, f"it does not begin with the mark of a PocketMQ queue {kind}")
+    _, version, _, number, base_position, base_offset, created_ms = _HEADER.unpack_from(header)
+    if version != FORMAT_VERSION:
+        raise VersionError(
+            path,
+            f"it is of format version {version}, this broker knows {FORMAT_VERSION}: "
+            f"run the version of PocketMQ that wrote it",
+        )
+    (crc,) = _CRC.unpack_from(header, _HEADER.size)
+    if crc != crc32(header[: _HEADER.size]):
+        raise FormatError(path, "the checksum of its header is wrong: the file is damaged")
+    if path.stem != segment_stem(path.parent, base_position).name:
+        raise FormatError(
+            path,
+            f"its header says that it begins at position {base_position}: it was renamed, give it "
+            f"its name back",
+        )
+    return Segment(path.with_suffix(""), number, base_position, base_offset, created_ms)

@@ -1,0 +1,141 @@
+"""Reads a data directory's meta.db as far as it can be read, and changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from pocketmq.broker.store.metadata.metadata import SCHEMA_VERSION
+from pocketmq.protocol.bodies.clients import GroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+
+PROBLEMS_MAX = 10
+"""Of each kind, those that SQLite is asked for."""
+
+TABLES = {
+    "queue_logs": ("number", "topic", "queue_id", "position", "offset", "timestamp"),
+    "topics": ("name", "config"),
+    "groups": ("name", "config"),
+    "consumer_offsets": ("group_name", "topic", "queue_id", "offset"),
+    "order_locks": ("group_name", "topic", "broker_name", "queue_id", "client_id"),
+    "timer_pages": ("page", "bits"),
+    "state": ("key", "value"),
+}
+"""The columns of each table that a copy needs."""
+
+CLEAN_STATE = "clean_stop"
+"""The one value of the broker's own that is no JSON."""
+
+_TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state": Any}
+"""What the second column of these tables holds as JSON."""
+
+_KINDS: dict[str, type] = {
+    "number": int, "queue_id": int, "position": int, "offset": int, "timestamp": int, "page": int,
+    "bits": bytes,
+}  # fmt: skip
+
+
+@dataclass
+class MetadataSurvey:
+    """What meta.db holds.
+
+    Attributes:
+        is_there: whether there is one.
+        is_newer: whether it is of a version that this one does not know.
+        problems: what is wrong with it, in words.
+        rows: what could be read, by table.
+    """
+
+    is_there: bool = False
+    is_newer: bool = False
+    problems: list[str] = field(default_factory=list)
+    rows: dict[str, list[tuple[Any, ...]]] = field(
+        default_factory=lambda: {table: [] for table in TABLES}
+    )
+
+    def state(self, key: str) -> str | None:
+        """One value of the broker's own."""
+        return next((value for k, value in self.rows["state"] if k == key), None)
+
+    def topics(self) -> dict[str, TopicConfig]:
+        """Topic settings by name."""
+        return {
+            name: msgspec.json.decode(text, type=TopicConfig) for name, text in self.rows["topics"]
+        }
+
+
+def survey_metadata(directory: Path) -> MetadataSurvey:
+    """Reads all that can be read of a directory's meta.db."""
+    path = directory / "meta.db"
+    survey = MetadataSurvey(path.exists())
+    if not survey.is_there:
+        return survey
+    if not path.stat().st_size:
+        survey.problems.append("it is empty")
+        return survey
+    try:
+        with closing(_open(path)) as database:
+            _read(database, survey)
+    except sqlite3.Error as e:
+        survey.problems.append(f"SQLite cannot read it ({e})")
+    return survey
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    place = f"file:{quote(str(path))}?mode=ro"
+    if path.with_name(f"{path.name}-wal").exists():
+        database = sqlite3.connect(place, uri=True)
+        try:
+            database.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.OperationalError:
+            database.close()  # to read a write-ahead log, SQLite must be able to write beside it
+        else:
+            return database
+    return sqlite3.connect(f"{place}&immutable=1", uri=True)
+
+
+def _read(database: sqlite3.Connection, survey: MetadataSurvey) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        survey.is_newer = True
+        survey.problems.append(f"it is of schema version {version}, known is {SCHEMA_VERSION}")
+        return
+    if version < SCHEMA_VERSION:
+        survey.problems.append("it is not PocketMQ's, or was never finished")
+    for table, columns in TABLES.items():
+        found = survey.rows[table]
+        try:
+            for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608
+                if _is_sound(table, columns, row):
+                    found.append(row)
+                else:
+                    survey.problems.append(
+                        f"the row {str(row[0])!r} of {table} holds what does not belong there"
+                    )
+        except sqlite3.Error as e:
+            survey.problems.append(f"the table {table} cannot be read whole ({e})")
+    for (text,) in database.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})"):
+        if text != "ok":
+            survey.problems.append(f"SQLite says: {text.strip()}")
+
+
+def _is_sound(table: str, columns: tuple[str, ...], row: tuple[Any, ...]) -> bool:
+    """Whether a row holds values of the right kinds, and text that can be read."""
+    if not all(
+        isinstance(value, _KINDS.get(name, str)) for name, value in zip(columns, row, strict=True)
+    ):
+        return False
+    kind = _TEXTS.get(table)
+    if kind is None or row[0] == CLEAN_STATE:
+        return True
+    try:
+        msgspec.json.decode(row[1], type=kind)
+    except msgspec.DecodeError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""Mends a data directory that no broker has open, by `pocketmq store repair`.
+
+What is sound stays in service; everything else is moved into a folder, never deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.mending.aside import Aside
+from pocketmq.broker.store.mending.check import OPEN_FILES_MAX, Place, queue_places
+from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
+from pocketmq.broker.store.mending.repair_metadata import MetadataRepair
+from pocketmq.broker.store.mending.repair_queue import QueuePlan, QueueRepair, Step
+from pocketmq.broker.store.mending.survey import OnProgress, survey_queue
+
+
+class RepairReport(NamedTuple):
+    """What was done, or would be.
+
+    Attributes:
+        steps: in words, in order.
+        refusals: what cannot be repaired, and what helps.
+        folder: where things were moved; it exists only if something was.
+    """
+
+    steps: list[str]
+    refusals: list[str]
+    folder: Path
+
+
+def repair_directory(
+    directory: Path, folder: Path, *, dry_run: bool, on_progress: OnProgress = lambda _: None
+) -> RepairReport:
+    """Looks at everything as a check does, then mends what is wrong.
+
+    All is planned before anything is changed. A repair that was interrupted may be run again.
+
+    Args:
+        directory: the data directory; the caller holds its lock.
+        folder: where to put what is taken out of service; below the directory.
+        dry_run: only say what would be done.
+        on_progress: see `survey.OnProgress`.
+
+    Raises:
+        OSError, sqlite3.Error: a step failed; what was moved is in the folder.
+    """
+    files = Files(OPEN_FILES_MAX)
+    aside = Aside(directory, folder)
+    try:
+        metadata = survey_metadata(directory)
+        if metadata.is_newer:
+            text = "; ".join(metadata.problems)
+            remedy = "run the version of PocketMQ that wrote it"
+            return RepairReport([], [f"{directory / 'meta.db'}: {text}; {remedy}"], folder)
+        plans = _plan_queues(files, aside, directory, metadata, on_progress)
+        steps = [step for plan in plans.values() for step in plan.steps]
+        refusals = [plan.refusal for plan in plans.values() if plan.refusal]
+        if metadata.is_there:
+            sound = {place: plan for place, plan in plans.items() if not plan.refusal}
+            if not refusals or not metadata.problems:
+                steps += MetadataRepair(files, aside, directory, metadata, sound).plan()
+        if not dry_run and steps:
+            _apply(steps, aside)
+        return RepairReport([str(step) for step in steps], refusals, folder)
+    finally:
+        files.close()
+
+
+def _apply(steps: list[Step], aside: Aside) -> None:
+    aside.write_report([f"planned: {step}" for step in steps])
+    for step in steps:
+        step.apply()
+        aside.write_report([f"done: {step}"])
+
+
+def _plan_queues(
+    files: Files,
+    aside: Aside,
+    directory: Path,
+    metadata: MetadataSurvey,
+    on_progress: OnProgress,
+) -> dict[Place, QueuePlan]:
+    rows = {(row[1], row[2]): row for row in metadata.rows["queue_logs"]}
+    topics = metadata.topics()
+    plans: dict[Place, QueuePlan] = {}
+    places = queue_places(directory)
+    for (topic, queue_id), row in rows.items():
+        if row[3] and topic in topics:  # its directory may be gone
+            places.setdefault((topic, queue_id), directory / "queues" / topic / str(queue_id))
+    for place, path in places.items():
+        known = rows.get(place)
+        number = None if known is None else known[0]
+        checkpoint = None if known is None else Checkpoint(*known[3:])
+        repair = QueueRepair(files, aside, path, number, checkpoint)
+        plans[place] = repair.plan(survey_queue(files, path, on_progress))
+        files.close()
+    _refuse_copies(directory, aside, files, rows, plans)
+    return plans
+
+
+def _refuse_copies(
+    directory: Path,
+    aside: Aside,
+    files: Files,
+    rows: dict[Place, tuple[object, ...]],
+    plans: dict[Place, QueuePlan],
+) -> None:
+    """Of several queues with the same log number, only the one that the metadata knows stays."""
+    counts = Counter(plan.number for plan in plans.values() if plan.number is not None)
+    for place, plan in list(plans.items()):
+        if plan.number is None or counts[plan.number] == 1:
+            continue
+        row = rows.get(place)
+        if row is not None and row[0] == plan.number:
+            continue
+        path = directory / "queues" / place[0] / str(place[1])
+        text = f"move it aside: its files carry the number {plan.number} of another queue"
+        step = Step(path, text, partial(aside.move, files, path))
+        plans[place] = QueuePlan([step])
+        counts[plan.number] -= 1

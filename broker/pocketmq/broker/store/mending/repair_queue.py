@@ -1,0 +1,259 @@
+"""What has to be done to one queue's files so that they are a sound log again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.recovery import Checkpoint, remake_index
+from pocketmq.broker.store.log.segment import (
+    HEADER_SIZE,
+    INDEX_MAGIC,
+    LOG_MAGIC,
+    Segment,
+    segment_stem,
+)
+from pocketmq.broker.store.mending.aside import Aside, copy_bytes
+from pocketmq.broker.store.mending.survey import Run, SegmentSurvey
+
+
+class Step(NamedTuple):
+    """One thing that a repair does: to which file, in words, and how."""
+
+    path: Path
+    text: str
+    apply: Callable[[], object]
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class QueuePlan(NamedTuple):
+    """How a queue's files are mended.
+
+    Attributes:
+        steps: in order; empty if nothing is wrong.
+        refusal: why nothing can be done.
+        number: of the log that is left; None if there is none.
+        min_offset: the oldest offset that is left.
+        end: where it ends then.
+    """
+
+    steps: list[Step]
+    refusal: str = ""
+    number: int | None = None
+    min_offset: int = 0
+    end: Checkpoint = Checkpoint()
+
+
+class _Piece(NamedTuple):
+    """Sound records of one segment that stay; none at all for an empty segment."""
+
+    survey: SegmentSurvey
+    segment: Segment
+    run: Run
+
+
+class QueueRepair:
+    """Plans the repair of one queue.
+
+    A log must be without gaps, so of records with damage between them one stretch stays in
+    service: the one that the last checkpoint reached into, else the newest, so that offsets go on
+    and are not given out twice. All else is moved aside, where it can be looked at.
+
+    Args:
+        files: the disk.
+        aside: where things are moved.
+        directory: of the queue.
+        number: of its log as the metadata has it; None if that does not know it.
+        checkpoint: the last one; None if it was lost.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        aside: Aside,
+        directory: Path,
+        number: int | None,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._files, self._aside, self._directory = files, aside, directory
+        self._number, self._checkpoint = number, checkpoint
+        self._steps: list[Step] = []
+
+    def plan(self, surveys: list[SegmentSurvey]) -> QueuePlan:
+        """What to do, going by what the files hold."""
+        for survey in surveys:
+            if survey.remedy:
+                text = f"{survey.log_path}: {survey.header_error}; {survey.remedy}"
+                return QueuePlan([], text)
+        number = self._number_of(surveys)
+        usable = []
+        for survey in surveys:
+            if survey.segment is None:
+                self._move(survey.log_path, survey.header_error)
+            elif survey.segment.log_number != number:
+                self._move(survey.log_path, f"it is of queue log {survey.segment.log_number}")
+            else:
+                usable.append(survey)
+        self._move_strays()
+        kept = self._choose([_pieces(survey) for survey in usable])
+        staying = {id(piece.survey) for piece in kept}
+        for survey in usable:
+            if id(survey) not in staying:
+                self._move(survey.log_path, "its records cannot be joined to those that stay")
+        if not kept:
+            return self._empty(number)
+        for index, piece in enumerate(kept):
+            self._mend(piece, is_first=not index)
+        last = kept[-1].run
+        end = Checkpoint(last.end_position, last.end_offset, last.timestamp)
+        return QueuePlan(self._steps, "", number, kept[0].run.offset, end)
+
+    def _number_of(self, surveys: list[SegmentSurvey]) -> int | None:
+        numbers = Counter(s.segment.log_number for s in surveys if s.segment is not None)
+        if self._number in numbers or not numbers:
+            return self._number
+        return numbers.most_common(1)[0][0]
+
+    def _choose(self, pieces: list[list[_Piece]]) -> list[_Piece]:
+        """The stretch of records that stays."""
+        stretches: list[list[_Piece]] = []
+        for piece in (piece for of_segment in pieces for piece in of_segment):
+            before = stretches[-1][-1].run if stretches else None
+            if before is not None and before[2:4] == piece.run[:2]:
+                stretches[-1].append(piece)
+            else:
+                stretches.append([piece])
+        full = [s for s in stretches if s[-1].run.end_position > s[0].run.position]
+        if self._checkpoint is not None:
+            position = self._checkpoint.position
+            for stretch in full:
+                if stretch[0].run.position <= position <= stretch[-1].run.end_position:
+                    return stretch
+        return (full or stretches or [[]])[-1]
+
+    def _mend(self, piece: _Piece, *, is_first: bool) -> None:
+        survey, segment, run = piece
+        is_changed = False
+        if run.position > segment.base_position:
+            assert is_first, "only the first segment of a stretch begins behind damage"
+            self._begin_anew(segment, run)
+            return
+        if survey.header_error:
+            text = f"write its header anew: {survey.header_error}"
+            self._do(segment.log_path, text, partial(self._write_header, segment))
+            is_changed = True
+        rest = segment.base_position + survey.size - run.end_position
+        if rest:
+            text = f"cut off {rest} bytes from position {run.end_position} on, which are kept aside"
+            self._do(segment.log_path, text, partial(self._cut, segment, run))
+            is_changed = True
+        if survey.index_error or is_changed:
+            reason = survey.index_error or "its log has changed"
+            text = f"make the index again from the log: {reason}"
+            self._do(segment.index_path, text, partial(self._make_index, segment))
+        if survey.keys_error or (is_changed and segment.keys_path.exists()):
+            reason = survey.keys_error or "its log has changed"
+            self._move_file(segment.keys_path, f"{reason}; the broker makes it again")
+
+    def _begin_anew(self, segment: Segment, run: Run) -> None:
+        begun = segment._replace(
+            stem=segment_stem(self._directory, run.position),
+            base_position=run.position,
+            base_offset=run.offset,
+        )
+        text = (
+            f"move it aside, and begin the log with the sound records behind the damage, from "
+            f"offset {run.offset} on, in {begun.log_path.name}"
+        )
+        self._do(segment.log_path, text, partial(self._split, segment, begun, run))
+
+    def _empty(self, number: int | None) -> QueuePlan:
+        """Has a queue without any record left go on where the metadata says that it ended."""
+        checkpoint = self._checkpoint
+        if number is None or number != self._number or not checkpoint or not checkpoint.position:
+            return QueuePlan(self._steps)
+        segment = Segment(
+            segment_stem(self._directory, checkpoint.position),
+            number,
+            checkpoint.position,
+            checkpoint.offset,
+            checkpoint.timestamp,
+        )
+        text = f"begin an empty log that goes on at offset {checkpoint.offset}"
+        self._do(segment.log_path, text, partial(self._create, segment))
+        return QueuePlan(self._steps, "", number, checkpoint.offset, checkpoint)
+
+    # -- what the steps do ---------------------------------------------------------------------
+
+    def _do(self, path: Path, text: str, apply: Callable[[], object]) -> None:
+        self._steps.append(Step(path, text, apply))
+
+    def _move(self, log_path: Path, reason: str) -> None:
+        """Moves a segment aside: its log and the files beside it."""
+        self._do(log_path, f"move it aside: {reason}", partial(self._move_segment, log_path))
+
+    def _move_segment(self, log_path: Path) -> None:
+        for suffix in (".log", ".idx", ".keys"):
+            self._aside.move(self._files, log_path.with_suffix(suffix))
+
+    def _move_file(self, path: Path, reason: str) -> None:
+        self._do(path, f"move it aside: {reason}", partial(self._aside.move, self._files, path))
+
+    def _move_strays(self) -> None:
+        for suffix in ("idx", "keys"):
+            for path in sorted(self._directory.glob(f"*.{suffix}")):
+                if not path.with_suffix(".log").exists():
+                    self._move_file(path, "there is no log to it")
+
+    def _write_header(self, segment: Segment) -> None:
+        header = self._files.read(segment.log_path, 0, HEADER_SIZE)
+        kept = self._aside.place_of(segment.log_path, ".header")
+        self._files.create(kept, header)
+        self._files.write(segment.log_path, 0, segment.header(LOG_MAGIC))
+        self._files.sync(segment.log_path)
+
+    def _cut(self, segment: Segment, run: Run) -> None:
+        size = run.end_position - segment.base_position + HEADER_SIZE
+        ending = f".from-{run.end_position}"
+        self._aside.copy_part(self._files, segment.log_path, size, ending)
+        self._files.truncate(segment.log_path, size)
+        self._files.sync(segment.log_path)
+
+    def _make_index(self, segment: Segment) -> None:
+        self._aside.move(self._files, segment.index_path)
+        remake_index(self._files, segment)
+
+    def _split(self, segment: Segment, begun: Segment, run: Run) -> None:
+        base = segment.base_position - HEADER_SIZE
+        fresh = begun.log_path.with_suffix(".new")
+        copy_bytes(
+            self._files, segment.log_path, run.position - base, run.end_position - base, fresh,
+            begun.header(LOG_MAGIC),
+        )  # fmt: skip
+        self._move_segment(segment.log_path)
+        self._files.replace(fresh, begun.log_path)
+        self._make_index(begun)
+
+    def _create(self, segment: Segment) -> None:
+        self._files.create(segment.index_path, segment.header(INDEX_MAGIC))
+        self._files.create(segment.log_path, segment.header(LOG_MAGIC))
+        for path in (segment.index_path, segment.log_path):
+            self._files.sync(path)
+        for parent in (self._directory, *list(self._directory.parents)[:3]):
+            self._files.sync_directory(parent)
+
+
+def _pieces(survey: SegmentSurvey) -> list[_Piece]:
+    segment = survey.segment
+    assert segment is not None
+    start = (segment.base_position, segment.base_offset)
+    runs = list(survey.runs)
+    if not runs or runs[0].position > segment.base_position:
+        runs.insert(0, Run(*start, *start, segment.created_ms))
+    return [_Piece(survey, segment, run) for run in runs]

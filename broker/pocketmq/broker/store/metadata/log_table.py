@@ -1,0 +1,94 @@
+"""The queue logs that a store knows: names, numbers and checkpoints, whether they are open or not.
+
+Tens of thousands of queues may rest: each costs a row here and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pocketmq.broker.store.log.recovery import Checkpoint
+
+
+class KnownLog(NamedTuple):
+    """A queue log: its number is never given to another one.
+
+    Attributes:
+        checkpoint: the last one; None while there is none since it was lost with the metadata.
+    """
+
+    topic: str
+    queue_id: int
+    number: int
+    checkpoint: Checkpoint | None
+
+
+class LogTable:
+    """Known logs by queue and by number."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, KnownLog]] = {}
+        self._numbers: dict[int, KnownLog] = {}
+        self._new: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[KnownLog]:
+        return iter(list(self._numbers.values()))
+
+    def enter(
+        self, topic: str, queue_id: int, number: int, checkpoint: Checkpoint | None
+    ) -> KnownLog:
+        """Takes a log."""
+        queues = self._topics.get(topic)
+        if queues is None:
+            queues = self._topics[topic] = {}
+        elif queues:
+            topic = next(iter(queues.values())).topic  # one text for all queues of a topic
+        known = queues[queue_id] = self._numbers[number] = KnownLog(
+            topic, queue_id, number, checkpoint
+        )
+        self._new.append(number)
+        return known
+
+    def get(self, topic: str, queue_id: int) -> KnownLog | None:
+        """The log of a queue; None while nothing was ever written to it."""
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def by_number(self, number: int) -> KnownLog | None:
+        """The log that has a number."""
+        return self._numbers.get(number)
+
+    def set_checkpoint(self, number: int, checkpoint: Checkpoint) -> None:
+        """Notes up to where a log is on the disk now; one that was deleted meanwhile is no more."""
+        known = self._numbers.get(number)
+        if known is not None:
+            known = known._replace(checkpoint=checkpoint)
+            self._topics[known.topic][known.queue_id] = self._numbers[number] = known
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The queues of a topic that were written to."""
+        return sorted(self._topics.get(topic, ()))
+
+    def numbers(self, topic: str) -> list[int]:
+        """The numbers of a topic's logs."""
+        return [known.number for known in self._topics.get(topic, {}).values()]
+
+    def topics(self) -> list[str]:
+        """The topics that were written to."""
+        return list(self._topics)
+
+    def remove_topic(self, topic: str) -> list[KnownLog]:
+        """Forgets the logs of a topic, and returns them."""
+        removed = list(self._topics.pop(topic, {}).values())
+        for known in removed:
+            del self._numbers[known.number]
+        return removed
+
+    def take_new(self) -> list[int]:
+        """The numbers of the logs that were entered since this was called last."""
+        new, self._new = self._new, []
+        return new

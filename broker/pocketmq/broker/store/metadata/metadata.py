@@ -1,0 +1,375 @@
+"""Everything small that must survive: one SQLite file, written in transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pocketmq.broker.store.disk.errors import (
+    DirectoryError,
+    FormatError,
+    VersionError,
+    WriteFailedError,
+)
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.recovery import Checkpoint
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS queue_logs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    position INTEGER NOT NULL DEFAULT 0,
+    offset INTEGER NOT NULL DEFAULT 0,
+    timestamp INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic, queue_id)
+);
+CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS consumer_offsets (
+    group_name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    PRIMARY KEY (group_name, topic, queue_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS order_locks (
+    group_name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    broker_name TEXT NOT NULL,
+    queue_id INTEGER NOT NULL,
+    client_id TEXT NOT NULL,
+    PRIMARY KEY (group_name, topic, broker_name, queue_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS deleted_logs (number INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS timer_pages (page INTEGER PRIMARY KEY, bits BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class QueueLogRow(NamedTuple):
+    """One queue log: its number is never given to another one."""
+
+    number: int
+    topic: str
+    queue_id: int
+    checkpoint: Checkpoint
+
+
+class Metadata:
+    """The SQLite file of a data directory.
+
+    Args:
+        path: of the file; it is made if it is missing.
+        files: the disk.
+
+    Raises:
+        FormatError: it is damaged or of another version.
+        DirectoryError: it cannot be opened or written.
+    """
+
+    def __init__(self, path: Path, files: Files | None = None) -> None:
+        self._path = path
+        try:
+            self._db = (files or Files()).database(path)
+        except sqlite3.OperationalError as e:
+            raise self._unusable(e) from e
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version not in (0, SCHEMA_VERSION):
+                raise VersionError(
+                    path,
+                    f"it is of schema version {version}, this broker knows {SCHEMA_VERSION}: "
+                    f"run the version of PocketMQ that wrote it",
+                )
+            self._db.executescript(_SCHEMA)
+            if version != SCHEMA_VERSION:
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        except sqlite3.OperationalError as e:
+            self._db.close()
+            raise self._unusable(e) from e
+        except sqlite3.DatabaseError as e:
+            self._db.close()
+            raise self._damaged(e) from e
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _unusable(self, error: sqlite3.OperationalError) -> DirectoryError:
+        text = str(error)
+        remedy = ""
+        if "locked" in text:
+            remedy = "end the program that has it open, such as sqlite3 or a backup"
+        elif "full" in text or "disk I/O" in text:
+            remedy = "free some space on its disk, and look whether the disk is sound"
+        return DirectoryError(self._path.parent, f"{self._path.name}: {text}", remedy)
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> FormatError:
+        return FormatError(
+            self._path,
+            f"SQLite cannot read it ({error}): restore it from a copy, or run `pocketmq store "
+            f"repair {self._path.parent}`, which will move it away and make it again from what can "
+            f"be read of it and from the logs",
+        )
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def sync(self) -> None:
+        """Returns when everything written so far is in the database file and on the disk.
+
+        Raises:
+            WriteFailedError: it is not.
+        """
+        self._write("PRAGMA wal_checkpoint(TRUNCATE)", ())
+
+    @property
+    def log_path(self) -> Path:
+        """SQLite's own log file: when it is on the disk, so is everything that was written so far.
+
+        SQLite holds no locks on it, so that it may be opened and closed beside.
+        """
+        return self._path.with_name(f"{self._path.name}-wal")
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state(self, key: str) -> str | None:
+        """One value of the broker's own."""
+        rows = self._rows("SELECT value FROM state WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else None
+
+    def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
+        """Keeps one value of the broker's own; `durably`: it is on the disk on return."""
+        statement = "INSERT OR REPLACE INTO state VALUES (?, ?)"
+        self._transaction([(statement, [(key, value)])], durably=durably)
+
+    def remove_state(self, key: str) -> None:
+        """Forgets one value of the broker's own."""
+        self._write("DELETE FROM state WHERE key = ?", (key,))
+
+    # -- queue logs ---------------------------------------------------------------------------
+
+    def queue_logs(self) -> list[QueueLogRow]:
+        """All queue logs with their last checkpoints."""
+        rows = self._rows(
+            "SELECT number, topic, queue_id, position, offset, timestamp FROM queue_logs"
+        )
+        return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
+
+    def last_log_number(self) -> int:
+        """The highest number that a queue log was ever entered under; 0 if there was none."""
+        rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queue_logs'")
+        return int(rows[0][0]) if rows else 0
+
+    def add_queue_logs(self, logs: Iterable[QueueLogRow]) -> None:
+        """Enters new queue logs under numbers that none ever had.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._many("INSERT INTO queue_logs VALUES (?, ?, ?, ?, ?, ?)",
+                   [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs])  # fmt: skip
+
+    def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
+        """Enters a log that was found on the disk, under the number that its files carry.
+
+        Raises:
+            FormatError: that number is another log's.
+        """
+        try:
+            self._write(
+                "INSERT INTO queue_logs (number, topic, queue_id) VALUES (?, ?, ?)",
+                (number, topic, queue_id),
+            )
+        except sqlite3.IntegrityError as e:
+            raise FormatError(
+                self._path,
+                f"the files of {topic} queue {queue_id} carry the log number {number}, which is "
+                f"another queue's: were they copied from elsewhere? Move them away",
+            ) from e
+
+    def save_checkpoints(self, checkpoints: Iterable[tuple[int, Checkpoint]]) -> None:
+        """Keeps up to where logs are on the disk."""
+        self._many(
+            "UPDATE queue_logs SET position = ?, offset = ?, timestamp = ? WHERE number = ?",
+            [(*checkpoint, number) for number, checkpoint in checkpoints],
+        )
+
+    def delete_topic(self, name: str, numbers: Iterable[int]) -> None:
+        """Forgets a topic, every group's offsets in it, and its logs.
+
+        Before its files change, or there are new ones, `log_path` must be brought to the disk: else
+        a power cut could leave logs of a later topic of that name beside the entries of the earlier
+        one's. The numbers are not used again, and noted as deleted until `forget_deleted_logs`:
+        their files may still be there.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._transaction(
+            [
+                ("DELETE FROM topics WHERE name = ?", [(name,)]),
+                ("DELETE FROM consumer_offsets WHERE topic = ?", [(name,)]),
+                ("DELETE FROM queue_logs WHERE topic = ?", [(name,)]),
+                ("INSERT OR IGNORE INTO deleted_logs VALUES (?)", [(n,) for n in numbers]),
+            ]
+        )
+
+    def deleted_logs(self) -> set[int]:
+        """The numbers of deleted logs whose files may still be there."""
+        return {number for (number,) in self._db.execute("SELECT number FROM deleted_logs")}
+
+    def forget_deleted_logs(self, numbers: Iterable[int]) -> None:
+        """The files of these deleted logs are gone for good."""
+        self._many("DELETE FROM deleted_logs WHERE number = ?", [(n,) for n in numbers])
+
+    # -- topics and groups --------------------------------------------------------------------
+
+    def topics(self) -> dict[str, str]:
+        """Topic settings as JSON text by name."""
+        return dict(self._rows("SELECT name, config FROM topics"))
+
+    def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
+        """Keeps topic settings."""
+        self._many("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
+
+    def remove_topic(self, name: str) -> None:
+        """Forgets a topic's settings and every group's offsets in it."""
+        self._write("DELETE FROM topics WHERE name = ?", (name,))
+        self._write("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
+
+    def groups(self) -> dict[str, str]:
+        """Group settings as JSON text by name."""
+        return dict(self._rows("SELECT name, config FROM groups"))
+
+    def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
+        """Keeps group settings."""
+        self._many("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
+
+    def remove_group(self, name: str) -> None:
+        """Forgets a group's settings."""
+        self._write("DELETE FROM groups WHERE name = ?", (name,))
+
+    # -- consumer offsets ---------------------------------------------------------------------
+
+    def consumer_offsets(self) -> list[tuple[str, str, int, int]]:
+        """(group, topic, queue id, offset) of every commit."""
+        return self._rows("SELECT group_name, topic, queue_id, offset FROM consumer_offsets")
+
+    def save_consumer_offsets(
+        self, rows: Iterable[tuple[str, str, int, int]], *, durably: bool = False
+    ) -> None:
+        """Keeps (group, topic, queue id, offset) rows; `durably`: they are on the disk on return.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        statement = "INSERT OR REPLACE INTO consumer_offsets VALUES (?, ?, ?, ?)"
+        self._transaction([(statement, list(rows))], durably=durably)
+
+    def remove_consumer_offsets(self, group: str) -> None:
+        """Forgets where a group stands."""
+        self._write("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
+
+    # -- order locks --------------------------------------------------------------------------
+
+    def order_locks(self) -> list[tuple[str, str, str, int, str]]:
+        """(group, topic, broker name, queue id, client id) of every queue that is locked."""
+        return self._rows(
+            "SELECT group_name, topic, broker_name, queue_id, client_id FROM order_locks"
+        )
+
+    def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
+        """Keeps (group, topic, broker name, queue id, client id) rows."""
+        self._many("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
+
+    def remove_order_locks(self, rows: Iterable[tuple[str, str, str, int]]) -> None:
+        """Forgets who had (group, topic, broker name, queue id)."""
+        self._many(
+            "DELETE FROM order_locks "
+            "WHERE group_name = ? AND topic = ? AND broker_name = ? AND queue_id = ?",
+            list(rows),
+        )
+
+    # -- timers -------------------------------------------------------------------------------
+
+    def timer_pages(self) -> dict[int, bytes]:
+        """Which timers were delivered, see `delay.delivered`."""
+        return dict(self._rows("SELECT page, bits FROM timer_pages"))
+
+    def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Keeps (page, bits) rows."""
+        self._many("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
+
+    def remove_timer_pages(self, start: int, end: int) -> None:
+        """Forgets the pages from one to before another."""
+        self._write("DELETE FROM timer_pages WHERE page >= ? AND page < ?", (start, end))
+
+    def _rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        """Reads rows.
+
+        Raises:
+            FormatError: the file is damaged.
+            DirectoryError: it cannot be read now.
+        """
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.OperationalError as e:
+            raise self._unusable(e) from e
+        except sqlite3.DatabaseError as e:
+            raise self._damaged(e) from e
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> sqlite3.Cursor:
+        """Changes one row.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as e:
+            raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
+
+    def _many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        """Changes some rows, all or none.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self._transaction([(statement, rows)])
+
+    def _transaction(self, changes: list[tuple[str, list[Any]]], *, durably: bool = False) -> None:
+        """Runs each statement for each of its rows, all or none.
+
+        A transaction is on the disk some time later, but not before those that precede it.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        if not any(rows for _, rows in changes):
+            return
+        try:
+            if durably:
+                self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("BEGIN")
+            for statement, rows in changes:
+                self._db.executemany(statement, rows)
+            self._db.execute("COMMIT")
+        except BaseException as e:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(e, sqlite3.DatabaseError):
+                raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
+            raise
+        finally:
+            if durably:
+                self._db.execute("PRAGMA synchronous=NORMAL")

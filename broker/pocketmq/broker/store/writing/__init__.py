@@ -1,0 +1,1 @@
+"""Writing appended records to the disk, and flushing them."""

@@ -1,0 +1,231 @@
+"""The turn of the loop in which logs grow, and the commit that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
+
+import msgspec
+
+from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.store.disk.disk import DiskGuard
+from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
+from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.metadata.new_logs import NewLogs
+from pocketmq.broker.store.writing.flusher import Flusher
+from pocketmq.runtime.clock import Clock
+
+log = logging.getLogger("pocketmq.store")
+
+COMMIT_AT_ONCE_SENDERS_MAX = 4
+"""With up to so many connections each chunk is committed by itself."""
+
+COMMIT_CHUNKS_MAX = 256
+"""So many chunks are committed without waiting for the rest of the turn: they are in memory."""
+
+BEGUN_PER_TURN_MAX = 16
+"""Queues whose first files one commit makes, in about 5 ms; the others wait for the next turn."""
+
+BEGINNING_S_MAX = 0.01
+"""They wait, too, when a busy disk has taken so long for those before them."""
+
+
+class _Growth(msgspec.Struct, gc=False):
+    """What one commit has added to one log."""
+
+    queue_log: QueueLog
+    requests: int
+    messages: int
+    size: int
+
+
+class CommitTurn:
+    """Has the logs that grow in one turn of the loop written together, and their senders told.
+
+    It is what a server tells of its chunks (`frame_stream.Chunks`).
+
+    Args:
+        clock: for what is measured.
+        new_logs: queues without files, which a commit begins.
+        flusher: brings what is written to the disk, if `flush_sync` asks for that.
+        puts: counts what is stored.
+        disk: told when there is no room.
+        unsynced: logs that the next checkpoint is to bring to the disk; those that grew are added.
+        flush_sync: whether senders are answered only when the disk has it (SYNC_FLUSH).
+
+    Attributes:
+        begun_s: when the turn began whose commit is still to come; None without one.
+        in_chunk: whether the requests of a chunk are being handled.
+        senders: the connections there are; with few of them nothing waits for the turn's end.
+        on_appended: told of each log that grew, once its senders are answered.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        new_logs: NewLogs,
+        flusher: Flusher,
+        puts: Puts,
+        disk: DiskGuard,
+        unsynced: dict[QueueLog, None],
+        flush_sync: bool,
+    ) -> None:
+        self._machine = clock.machine
+        self._new_logs, self._flusher, self._puts, self._disk = new_logs, flusher, puts, disk
+        self._unsynced, self.flush_sync = unsynced, flush_sync
+        self.begun_s: float | None = None
+        self.senders: Sized = ()
+        self.on_appended: Callable[[QueueLog], object] = lambda _: None
+        self._dirty: dict[QueueLog, None] = {}
+        self._grown: list[_Growth] = []  # whose senders are told, and nobody else yet
+        self._is_due = False
+        self.in_chunk = False
+        self._chunks = 0
+        self._first_s = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits for a commit."""
+        return not self._dirty
+
+    def holds(self, queue_log: QueueLog) -> bool:
+        """Whether something of a log waits for a commit."""
+        return queue_log in self._dirty
+
+    def forget(self, queue_log: QueueLog, error: StoreError) -> None:
+        """Drops what waits for a log that is no more, and tells its senders why."""
+        self._dirty.pop(queue_log, None)
+        self._tell(queue_log.forget(), error)
+
+    def touch(self, queue_log: QueueLog) -> None:
+        """Has a log, to which something was appended, committed at the end of this turn."""
+        if not self._dirty:
+            self._first_s = self._machine.monotonic()
+        self._dirty[queue_log] = None
+        if not self._is_due and not self.in_chunk:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._is_due = True
+        self.begun_s = self._first_s
+        asyncio.get_running_loop().call_soon(self.commit)
+
+    # -- chunks -------------------------------------------------------------------------------
+
+    def begin_chunk(self) -> None:
+        """The requests of one chunk of a connection's stream are about to be handled."""
+        self.in_chunk = True
+
+    def end_chunk(self) -> None:
+        """They are handled: with few connections commit at once, else when all had their turn.
+
+        A commit at once spares a turn of the loop and so a good part of a lone sender's latency;
+        with many connections one commit for all of them spares writes.
+        """
+        self.in_chunk = False
+        if not self._dirty:
+            return
+        if not self._is_due:
+            if len(self.senders) <= COMMIT_AT_ONCE_SENDERS_MAX:
+                self._write()
+            else:
+                self._schedule()
+        else:
+            self._chunks += 1
+            if self._chunks >= COMMIT_CHUNKS_MAX:
+                self._chunks = 0
+                self._write()
+
+    def answered_chunk(self) -> None:
+        """Its answers have left: now comes what no sender has to wait for."""
+        if self._grown:
+            self._account()
+
+    # -- the commit ---------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Writes what was appended in this turn and tells who waits for it; see `_due_now`."""
+        self._is_due = False
+        self.begun_s = None
+        self._chunks = 0
+        self._write()
+        self._account()
+
+    def _write(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        first_s, told = self._first_s, 0
+        new = self._new_logs.numbers
+        for queue_log in dirty if len(dirty) == 1 and not new else self._due_now(dirty):
+            start_position, start_offset = queue_log.end_position, queue_log.end_offset
+            try:
+                waiters = queue_log.commit(queue_log.last_timestamp)
+            except OSError as e:
+                self._tell(queue_log.roll_back(), self._disk.failed_write(queue_log.directory, e))
+                self._unsynced[queue_log] = None  # the next checkpoint tidies it
+                continue
+            self._unsynced[queue_log] = None
+            size = queue_log.end_position - start_position
+            if self.flush_sync:
+                later = [w.on_stored for w in waiters if w.wants_flush]
+                if later:
+                    later.append(partial(self._flushed, first_s, len(later)))
+                    self._flusher.flush(queue_log, later, size)
+                self._tell([w for w in waiters if not w.wants_flush], None)
+            else:
+                for waiter in waiters:
+                    waiter.on_stored(None)
+                told += len(waiters)
+            messages = queue_log.end_offset - start_offset
+            self._grown.append(_Growth(queue_log, len(waiters), messages, size))
+        if told:
+            self._puts.times.add(self._machine.monotonic() - first_s, told)
+
+    def _account(self) -> None:
+        grown, self._grown = self._grown, []
+        for growth in grown:
+            self._puts.count(growth.queue_log.topic, growth.requests, growth.messages, growth.size)
+        for growth in grown:
+            self.on_appended(growth.queue_log)
+
+    def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
+        """All but many of those that have no files yet, which are put off to the next turn."""
+        begun: list[QueueLog] = []
+        for queue_log in logs:
+            if queue_log.segments:
+                yield queue_log
+            elif len(begun) < BEGUN_PER_TURN_MAX:
+                begun.append(queue_log)
+            else:
+                self._dirty[queue_log] = None
+        if begun:
+            yield from self._begin(begun)
+        if self._dirty and not self._is_due:
+            self._first_s = self._machine.monotonic()
+            self._schedule()
+
+    def _begin(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
+        """Those of some logs without files that may be begun: not all if the disk is busy."""
+        until_s = self._machine.monotonic() + BEGINNING_S_MAX
+        try:
+            self._new_logs.enter(logs)
+        except WriteFailedError as e:
+            log.error("new queues cannot be entered: %s", e)
+            for queue_log in logs:
+                self._tell(queue_log.roll_back(), e)
+            return
+        for number, queue_log in enumerate(logs):
+            if number and self._machine.monotonic() > until_s:
+                self._dirty[queue_log] = None
+            else:
+                yield queue_log
+
+    def _flushed(self, first_s: float, count: int, _: StoreError | None) -> None:
+        self._puts.times.add(self._machine.monotonic() - first_s, count)
+
+    def _tell(self, waiters: list[Waiter], error: StoreError | None) -> None:
+        if error is not None:
+            self._puts.failed_count += len(waiters)
+        for waiter in waiters:
+            waiter.on_stored(error)

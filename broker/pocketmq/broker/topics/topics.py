@@ -1,0 +1,199 @@
+"""The topics of a broker (`broker/topic/TopicConfigManager`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.broker.topics.topic_changes import TopicChanges
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
+from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
+from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
+
+log = logging.getLogger("pocketmq.broker")
+
+_RW = PERM_READ | PERM_WRITE
+_RWX = _RW | PERM_INHERIT
+QUEUE_NUMS_MAX = 65536
+DLQ_QUEUE_NUMS = 1
+_VERSION = "topic_version"
+_encode = msgspec.json.encode
+
+
+class TopicTable:
+    """Topics by name, kept in the metadata; every change makes a new data version.
+
+    Args:
+        metadata: where they are kept.
+        clock: dates the versions.
+        on_change: called after a change, so that the name servers hear of it at once.
+    """
+
+    def __init__(self, metadata: Metadata, clock: Clock) -> None:
+        self._metadata, self._clock = metadata, clock
+        self.on_change: Callable[[], object] = lambda: None
+        self._topics = {
+            name: msgspec.json.decode(text, type=TopicConfig)
+            for name, text in metadata.topics().items()
+        }
+        state = metadata.state(_VERSION)
+        self.version = (
+            msgspec.json.decode(state, type=DataVersion)
+            if state
+            else DataVersion(timestamp=clock.now_ms())
+        )
+        self._changes = TopicChanges(self.version.counter)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        return iter(self._topics.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
+
+    def get(self, name: str) -> TopicConfig | None:
+        """A topic's settings."""
+        return self._topics.get(name)
+
+    def put(self, *configs: TopicConfig) -> None:
+        """Creates or changes topics; topics that are already so are left alone."""
+        changed = [c for c in configs if self._topics.get(c.topic_name) != c]
+        if not changed:
+            return
+        self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
+        version = self.version.counter + 1
+        for config in changed:
+            self._topics[config.topic_name] = config
+            self._changes.note(config.topic_name, version)
+        self._changed()
+
+    def remove(self, name: str) -> bool:
+        """Forgets a topic; False if it was not there. Its logs are the store's to delete."""
+        if name not in self._topics:
+            return False
+        self._metadata.remove_topic(name)
+        self.forget(name)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Forgets a topic that the metadata has forgotten already, with its logs.
+
+        Raises:
+            WriteFailedError: it is forgotten, but the new version is not kept.
+        """
+        if self._topics.pop(name, None) is not None:
+            self.renew_version()
+
+    def renew_version(self) -> None:
+        """Has the name servers take all topics anew, though perhaps none has changed."""
+        self._changes.forget_all(self.version.counter + 1)
+        self._changed()
+
+    def changed_since(self, version: DataVersion) -> list[TopicConfig] | None:
+        """The topics that changed after a version of this run, the newest first.
+
+        None if they are not all that changed then, so that the whole table has to be told.
+        """
+        names = self._changes.since(version.counter)
+        return None if names is None else [self._topics[name] for name in names]
+
+    def _changed(self) -> None:
+        self.version = self.version.next(self._clock.now_ms())
+        self.on_change()  # also if the version cannot be kept: the topics are changed
+        self._metadata.set_state(_VERSION, _encode(self.version).decode())
+
+    def create_on_send(
+        self, name: str, default_topic: str, queue_nums: int, broker_queue_nums: int
+    ) -> TopicConfig | None:
+        """Makes an unknown topic after the model of the default topic; None if that is not allowed.
+
+        Args:
+            name: of the new topic.
+            default_topic: the model, normally TBW102; it must carry the inherit bit.
+            queue_nums: how many queues the client wishes.
+            broker_queue_nums: how many the broker allows.
+        """
+        model = self._topics.get(default_topic)
+        if model is None or not model.perm & PERM_INHERIT:
+            return None
+        nums = max(1, min(queue_nums, model.write_queue_nums, broker_queue_nums))
+        config = TopicConfig(
+            topic_name=name,
+            read_queue_nums=nums,
+            write_queue_nums=nums,
+            perm=model.perm & ~PERM_INHERIT,
+            topic_sys_flag=model.topic_sys_flag,
+        )
+        log.info("creating topic %s with %d queues on its first message", name, nums)
+        self.put(config)
+        return config
+
+    def create_for_group(self, name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
+        """The retry or dead-letter topic of a group, made when first needed."""
+        config = self._topics.get(name)
+        if config is None:
+            config = _of_group(name, queue_nums, sys_flag)
+            self.put(config)
+        return config
+
+    def create_for_groups(self, queue_nums: Mapping[str, int]) -> None:
+        """The same for many topics, by name, written together."""
+        new = (item for item in queue_nums.items() if item[0] not in self._topics)
+        self.put(*(_of_group(name, nums) for name, nums in new))
+
+
+def _of_group(name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queue_nums,
+        write_queue_nums=queue_nums,
+        perm=_RW,
+        topic_sys_flag=sys_flag,
+    )
+
+
+def system_topics(
+    cluster: str,
+    broker: str,
+    *,
+    auto_create: bool,
+    default_queue_nums: int,
+    trace_topic: str = "",
+) -> list[TopicConfig]:
+    """The topics that every broker has from the start (behaviour.md §2)."""
+
+    def topic(name: str, queue_nums: int, perm: int = _RW) -> TopicConfig:
+        return TopicConfig(
+            topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=perm
+        )
+
+    topics = [
+        topic(names.SELF_TEST_TOPIC, 1),
+        topic(names.BENCHMARK_TOPIC, 1024),
+        topic(cluster, 16, _RWX),
+        topic(broker, 1, _RWX),
+        topic(names.OFFSET_MOVED_TOPIC, 1),
+        topic(names.SCHEDULE_TOPIC, 18),
+        topic(names.TIMER_TOPIC, 1),
+        topic(names.HALF_TOPIC, 1),
+        topic(names.OP_HALF_TOPIC, 1),
+        topic(names.reply_topic(cluster), 1),
+    ]
+    if auto_create:
+        topics.append(topic(names.AUTO_CREATE_TOPIC, default_queue_nums, _RWX))
+    if trace_topic:
+        topics.append(topic(trace_topic, 1))
+    return topics
+
+
+def system_topic_names(cluster: str, broker: str) -> frozenset[str]:
+    """Every topic that belongs to the broker rather than to its users."""
+    own = {t.topic_name for t in system_topics(cluster, broker, auto_create=True,
+                                                default_queue_nums=1)}  # fmt: skip
+    return names.SYSTEM_TOPICS | own

@@ -1,0 +1,194 @@
+"""`pocketmq cluster list` and `pocketmq broker …`: who there is, figures and settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
+from pocketmq.cli.output import Format, FormatOption, note, print_rows
+from pocketmq.protocol.errors import ResponseError, UsageError
+from pocketmq.runtime.process import run
+
+if TYPE_CHECKING:
+    from pocketmq.client import Admin
+
+cluster_app = typer.Typer(help="See clusters and their brokers.", no_args_is_help=True)
+app = typer.Typer(help="Start a broker; look at one that runs, and set it up.")
+config_app = typer.Typer(help="See and change a broker's settings.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+BrokerOption = Annotated[
+    str | None,
+    typer.Option(
+        "-b", "--broker", help="The broker, by name or HOST:PORT; may be left out if it is alone."
+    ),
+]
+
+
+async def _address(admin: Admin, broker: str | None) -> str:
+    """The address of the broker that is meant.
+
+    Raises:
+        UsageError: there is no such broker, or several.
+    """
+    if broker is not None and ":" in broker:
+        return broker
+    masters = {row.broker_name: row.address for row in await admin.brokers() if not row.broker_id}
+    if broker is None and len(masters) == 1:
+        return next(iter(masters.values()))
+    if broker not in masters:
+        known = ", ".join(sorted(masters)) or "none: no broker is registered"
+        asked = "say which broker is meant" if broker is None else f"there is no broker {broker}"
+        raise UsageError(f"{asked}; known brokers: {known}")
+    return masters[broker]
+
+
+@cluster_app.command("list")
+def list_brokers(
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """List the brokers of all clusters with their rates."""
+    from pocketmq.client import Admin
+
+    async def main() -> list[dict[str, Any]]:
+        rows = []
+        async with Admin(namesrv) as admin:
+            for row in await admin.brokers():
+                figures = await admin.broker_runtime(row.address)
+                rows.append(
+                    {
+                        "cluster": row.cluster,
+                        "broker": row.broker_name,
+                        "brokerId": row.broker_id,
+                        "address": row.address,
+                        "version": figures.get("brokerVersionDesc"),
+                        "putTps": _first(figures.get("putTps")),
+                        "getTps": _first(figures.get("getTransferredTps")),
+                        "putTotal": int(figures.get("msgPutTotalTodayNow", 0)),
+                        "getTotal": int(figures.get("msgGetTotalTodayNow", 0)),
+                        "diskRatio": float(figures.get("commitLogDiskRatio", 0)),
+                    }
+                )
+        return rows
+
+    columns = ("cluster", "broker", "brokerId", "address", "version", "putTps", "getTps",
+               "putTotal", "getTotal", "diskRatio")  # fmt: skip
+    print_rows(run(main()), columns, output)
+
+
+def _first(rates: str | None) -> float:
+    """The first of several rates, which is that of the last ten seconds."""
+    return float((rates or "0").split()[0])
+
+
+@app.command()
+def stats(
+    broker: BrokerOption = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic, in its windows.")] = None,
+    group: Annotated[str | None, typer.Option(help="And this group in it.")] = None,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show a broker's figures, or how much went through a topic of late."""
+    from pocketmq.client import Admin
+
+    if group is not None and topic is None:
+        raise UsageError("--group needs a --topic")
+
+    async def figures() -> list[dict[str, Any]]:
+        async with Admin(namesrv) as admin:
+            table = await admin.broker_runtime(await _address(admin, broker))
+        return [{"figure": name, "value": value} for name, value in sorted(table.items())]
+
+    async def windows() -> list[dict[str, Any]]:
+        key = topic or ""
+        names = ["TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"]
+        if group is not None:
+            key, names = f"{topic}@{group}", ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"]
+        rows = []
+        async with Admin(namesrv) as admin:
+            address = await _address(admin, broker)
+            for name in names:
+                try:
+                    answer = await admin.broker_stats(address, name, key)
+                except ResponseError:
+                    continue  # nothing was counted
+                for window, item in (
+                    ("minute", answer.stats_minute),
+                    ("hour", answer.stats_hour),
+                    ("day", answer.stats_day),
+                ):
+                    rows.append(
+                        {
+                            "statistic": name,
+                            "window": window,
+                            "sum": item.sum,
+                            "perSecond": round(item.tps, 3),
+                            "perRequest": round(item.avgpt, 3),
+                        }
+                    )
+        return rows
+
+    if topic is None:
+        print_rows(run(figures()), ("figure", "value"), output)
+    else:
+        columns = ("statistic", "window", "sum", "perSecond", "perRequest")
+        print_rows(run(windows()), columns, output)
+
+
+@config_app.command("get")
+def get_config(
+    keys: Annotated[list[str] | None, typer.Argument(help="Only these settings.")] = None,
+    broker: BrokerOption = None,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the settings in force."""
+    from pocketmq.client import Admin
+
+    async def main() -> dict[str, str]:
+        async with Admin(namesrv) as admin:
+            return await admin.broker_config(await _address(admin, broker))
+
+    settings = run(main())
+    unknown = [key for key in keys or () if key not in settings]
+    if unknown:
+        raise UsageError(f"the broker has no setting {unknown[0]}")
+    rows = [{"key": key, "value": settings[key]} for key in keys or sorted(settings)]
+    print_rows(rows, ("key", "value"), output)
+
+
+@config_app.command("set")
+def set_config(
+    settings: Annotated[list[str], typer.Argument(help="key=value, one or more.")],
+    broker: BrokerOption = None,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+) -> None:
+    """Change settings, all or none; they hold at once and over restarts."""
+    from pocketmq.client import Admin
+
+    async def main() -> str:
+        changes = name_value_pairs("setting", settings)
+        async with Admin(namesrv) as admin:
+            address = await _address(admin, broker)
+            await admin.update_broker_config(address, changes)
+            return address
+
+    note(f"{', '.join(settings)} on {run(main())}")
+
+
+@app.command()
+def clean(broker: BrokerOption = None, namesrv: NamesrvOption = NAMESRV_DEFAULT) -> None:
+    """Remove expired messages now, and what is left of topics that are gone."""
+    from pocketmq.client import Admin
+
+    async def main() -> str:
+        async with Admin(namesrv) as admin:
+            address = await _address(admin, broker)
+            await admin.clean_broker(address)
+            return address
+
+    note(f"{run(main())} is clean")

@@ -1,0 +1,150 @@
+"""`pocketmq group offsets|lag|reset`: where groups stand, and putting them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pocketmq.cli.administration.groups import GroupArgument, app
+from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
+from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
+from pocketmq.runtime.process import run
+
+if TYPE_CHECKING:
+    from pocketmq.client import QueueLag
+
+__all__ = ["app"]
+
+TopicOption = Annotated[str | None, typer.Option(help="Only in this topic.")]
+LAG_COLUMNS = ("topic", "broker", "queue", "brokerOffset", "consumerOffset", "lag", "inflight",
+               "lastConsumed")  # fmt: skip
+SUM_COLUMNS = ("topic", "queues", "lag", "inflight", "lastConsumed")
+
+
+@app.command()
+def offsets(
+    group: GroupArgument,
+    topic: TopicOption = None,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show where a group stands in each queue."""
+    print_rows([_lag_row(row) for row in _stats(namesrv, group, topic)], LAG_COLUMNS, output)
+
+
+@app.command()
+def lag(
+    group: GroupArgument,
+    topic: TopicOption = None,
+    queues: Annotated[bool, typer.Option("--queues", help="Each queue by itself.")] = False,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show how far a group is behind: what it has not consumed, and what of it was pulled."""
+    stats = _stats(namesrv, group, topic)
+    if queues:
+        print_rows([_lag_row(row) for row in stats], LAG_COLUMNS, output)
+    else:
+        print_rows(_lag_sums(stats), SUM_COLUMNS, output)
+    if output is Format.TABLE:
+        note(
+            f"{sum(row.lag for row in stats)} messages behind, "
+            f"{sum(row.inflight for row in stats)} of them under way"
+        )
+
+
+def _stats(namesrv: str, group: str, topic: str | None) -> list[QueueLag]:
+    from pocketmq.client import Admin
+
+    async def main() -> list[QueueLag]:
+        async with Admin(namesrv) as admin:
+            await admin.group_configs(group)
+            return await admin.consume_stats(group, topic)
+
+    return run(main())
+
+
+def _lag_row(row: QueueLag) -> dict[str, Any]:
+    return {
+        "topic": row.queue.topic,
+        "broker": row.queue.broker_name,
+        "queue": row.queue.queue_id,
+        "brokerOffset": row.broker_offset,
+        "consumerOffset": row.consumer_offset,
+        "lag": row.lag,
+        "inflight": row.inflight,
+        "lastConsumed": date(row.last_timestamp_ms),
+    }
+
+
+def _lag_sums(stats: Sequence[QueueLag]) -> list[dict[str, Any]]:
+    rows = []
+    for topic in sorted({row.queue.topic for row in stats}):
+        of_topic = [row for row in stats if row.queue.topic == topic]
+        rows.append(
+            {
+                "topic": topic,
+                "queues": len(of_topic),
+                "lag": sum(row.lag for row in of_topic),
+                "inflight": sum(row.inflight for row in of_topic),
+                "lastConsumed": date(max(row.last_timestamp_ms for row in of_topic)),
+            }
+        )
+    return rows
+
+
+@app.command()
+def reset(
+    group: GroupArgument,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="earliest, latest, an offset, or a time such as 2026-01-31T12:00:00 (UTC unless "
+            "it says otherwise).",
+            show_default=False,
+        ),
+    ],
+    topic: Annotated[str, typer.Option(help="In which topic.", show_default=False)],
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this queue, as BROKER:ID or, with one broker, ID; may be repeated."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done.")
+    ] = False,
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Put a group elsewhere in a topic; members that run go on there at once."""
+    from pocketmq.cli.administration.reset_points import queues_named, reset_point
+    from pocketmq.client import Admin
+
+    point = reset_point(to)
+
+    async def main() -> list[dict[str, Any]]:
+        async with Admin(namesrv) as admin:
+            await admin.group_configs(group)
+            chosen = None
+            if queue is not None:
+                route = await admin.topic_route(topic)
+                chosen = queues_named(topic, (d.broker_name for d in route.queue_datas), queue)
+            done = await admin.reset_offsets(group, topic, queues=chosen, dry_run=dry_run, **point)
+        return [
+            {
+                "topic": row.queue.topic,
+                "broker": row.queue.broker_name,
+                "queue": row.queue.queue_id,
+                "before": row.before,
+                "after": row.after,
+            }
+            for row in done
+        ]
+
+    rows = run(main())
+    print_rows(rows, ("topic", "broker", "queue", "before", "after"), output)
+    if dry_run:
+        note("nothing was changed (--dry-run)")

@@ -1,0 +1,1 @@
+"""Commands about single messages and measuring."""

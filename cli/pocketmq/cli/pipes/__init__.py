@@ -1,0 +1,1 @@
+"""Commands that stream messages through standard input and output."""

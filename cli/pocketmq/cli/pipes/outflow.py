@@ -1,0 +1,178 @@
+"""Messages of a stream into a topic, and what became of each: for `produce` and `replay`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+
+import msgspec
+from typing_extensions import Self
+
+from pocketmq.cli.administration.reset_points import queues_named
+from pocketmq.cli.output import note
+from pocketmq.client import MessageQueue, Producer
+from pocketmq.client.copying.ordered_sender import LaneSender
+from pocketmq.client.copying.queue_plan import QueuePlan
+from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
+from pocketmq.protocol.messages.message_json import MessageDocument
+
+FAILURES_NAMED_MAX = 100
+"""Failures that are named one by one; the rest is counted."""
+
+
+class Target(msgspec.Struct, kw_only=True):
+    """Where messages go.
+
+    Attributes:
+        topic: to this topic.
+        is_topic_given: somebody chose it; otherwise the messages do.
+        namesrv: the name servers.
+        queue: all of them to this queue, as people name it.
+        keep_queue: refuse those whose queue does not exist.
+        keep_ids: they keep the ids of the clients that sent them first.
+    """
+
+    topic: str
+    namesrv: str
+    is_topic_given: bool = True
+    queue: str | None = None
+    keep_queue: bool = False
+    keep_ids: bool = False
+
+
+class Outcome:
+    """What became of the messages of a stream, by their numbers.
+
+    Args:
+        source: how the stream is called, such as a file's name.
+        keep_going: whether others are sent after a failure.
+        first: the number of the first one.
+
+    Attributes:
+        sent, failed: how many are stored, and how many are not, of those that were tried.
+        next_number: all before it are done with.
+    """
+
+    def __init__(self, source: str, *, keep_going: bool, first: int = 1) -> None:
+        self._source, self._keep_going = source, keep_going
+        self._first: PocketMQError | None = None
+        self._under_way: deque[int] = deque()
+        self._done: set[int] = set()
+        self.sent = self.failed = 0
+        self.next_number = first
+
+    def begin(self, number: int) -> None:
+        """A message is about to be sent; numbers rise."""
+        self._under_way.append(number)
+
+    def stored(self, numbers: Sequence[int]) -> None:
+        """Messages are stored."""
+        self.sent += len(numbers)
+        self._finish(numbers)
+
+    def fail(self, number: int, error: PocketMQError) -> bool:
+        """Names a message that is not; whether to go on."""
+        self.failed += 1
+        text = f"{self._source}:{number}: {error}"
+        if self._first is None:
+            kind = UsageError if isinstance(error, UsageError) else OperatingError
+            self._first = kind(text)
+        if self._keep_going:
+            self._finish([number])
+        if self.failed <= FAILURES_NAMED_MAX and (self._keep_going or self.failed > 1):
+            note(text)
+        elif self.failed == FAILURES_NAMED_MAX + 1:
+            note("further failures are only counted")
+        return self._keep_going
+
+    def _finish(self, numbers: Sequence[int]) -> None:
+        self._done.update(numbers)
+        while self._under_way and self._under_way[0] in self._done:
+            number = self._under_way.popleft()
+            self._done.discard(number)
+            self.next_number = number + 1
+
+    def check(self, remedy: str = "") -> None:
+        """Raises what there is to tell at the end.
+
+        Args:
+            remedy: what to do now.
+
+        Raises:
+            UsageError: the stream is wrong, and that ended everything.
+            OperatingError: a message could not be sent.
+        """
+        if self._first is None:
+            return
+        if self._keep_going:
+            raise OperatingError(f"{self.failed} messages were not sent, {self.sent} were")
+        raise type(self._first)(f"{self._first} ({self.sent} messages were sent{remedy})")
+
+
+class Outflow:
+    """``async with Outflow(target, outcome) as out:`` sends messages; it ends when they are stored.
+
+    Args:
+        target: where to.
+        outcome: told of each message.
+    """
+
+    def __init__(self, target: Target, outcome: Outcome) -> None:
+        self._target, self._outcome = target, outcome
+        self._producer = Producer("pocketmq_cli", target.namesrv)
+
+    async def __aenter__(self) -> Self:
+        await self._producer.start()
+        try:
+            queues = await self._queues()
+        except BaseException:
+            await self._producer.close()
+            raise
+        self._plan = QueuePlan(queues, is_strict=self._target.keep_queue)
+        self._pinned = queues[0] if self._target.queue is not None else None
+        self._sender: LaneSender[int] = LaneSender(
+            self._producer, self._outcome.stored, self._outcome.fail
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        try:
+            if error is None:
+                await self._sender.flush()
+        finally:
+            await self._sender.close()
+            await self._producer.close()
+
+    async def _queues(self) -> Sequence[MessageQueue]:
+        target = self._target
+        queues = await self._producer.queues(target.topic)
+        if target.queue is None:
+            return queues
+        (chosen,) = queues_named(target.topic, (q.broker_name for q in queues), [target.queue])
+        if chosen not in queues:
+            raise UsageError(f"--queue: {chosen} is no queue that can be written to")
+        return [chosen]
+
+    async def put(self, number: int, document: MessageDocument) -> bool:
+        """Sends a message, in order with those of its queue; False if nothing more is sent."""
+        target = self._target
+        try:
+            message = document.message(target.topic, keep_id=target.keep_ids)
+            queue = self._pinned or self._plan.queue_for(message, document.broker, document.queue)
+        except UsageError as e:
+            return self.refuse(number, e)
+        self._outcome.begin(number)
+        return await self._sender.put(message, queue, number)
+
+    def refuse(self, number: int, error: UsageError) -> bool:
+        """Notes that the stream has no message in this place; False if nothing more is sent."""
+        self._outcome.begin(number)
+        return self._outcome.fail(number, error)
+
+    async def flush(self) -> None:
+        """Returns when everything is stored or has failed."""
+        await self._sender.flush()

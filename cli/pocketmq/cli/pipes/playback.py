@@ -1,0 +1,140 @@
+"""Playing a recording back: the same messages with the same pauses between them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+
+import msgspec
+
+from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
+from pocketmq.cli.pipes.standard_streams import InputPipe
+from pocketmq.client.copying.message_files import LineSplitter, file_lines
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages.message_json import MessageDocument, document_of_line
+from pocketmq.runtime.clock import Clock, within
+
+STANDARD_INPUT = "-"
+"""Instead of a file's name."""
+
+PROGRESS_EVERY_S = 1.0
+
+
+class Playback(msgspec.Struct, kw_only=True):
+    """What is played, and how.
+
+    Attributes:
+        source: a file of JSON lines, or `STANDARD_INPUT`.
+        target: where to; without a topic, to that of the first message.
+        speed: how many times as fast as it was recorded; None without pauses.
+        first: the number of the message to begin with, which is that of its line.
+        count: stop after so many; 0 for never.
+        shows_progress: on standard error, each second.
+    """
+
+    source: str
+    target: Target
+    speed: float | None = 1.0
+    first: int = 1
+    count: int = 0
+    shows_progress: bool = False
+
+
+async def play(playback: Playback, outcome: Outcome, clock: Clock, stop: asyncio.Event) -> None:
+    """Plays until the recording ends, `stop` is set, or a message fails that ends it.
+
+    Args:
+        playback: what.
+        outcome: told of each message.
+        clock: passes the pauses.
+        stop: ends it.
+
+    Raises:
+        ConfigError: the recording cannot be read.
+        RouteError, NoNameServerError: there is nowhere to send to.
+    """
+    pauses, out, begun = _Pauses(playback.speed, clock, stop), None, 0
+    async with AsyncExitStack() as stack:
+        lines = await stack.enter_async_context(aclosing(_lines(playback, stop)))
+        if playback.shows_progress:
+            showing = asyncio.create_task(_show_progress(outcome, clock))
+            stack.callback(showing.cancel)
+        async for number, line in lines:
+            try:
+                document = document_of_line(line)
+                _choose_topic(playback.target, document)
+            except UsageError as e:
+                outcome.begin(number)
+                if not outcome.fail(number, e):
+                    break
+                continue
+            if out is None:
+                out = await stack.enter_async_context(Outflow(playback.target, outcome))
+            await pauses.pass_before(document)
+            if stop.is_set():
+                break
+            begun += 1
+            if not await out.put(number, document) or begun == playback.count:
+                break
+
+
+def _choose_topic(target: Target, document: MessageDocument) -> None:
+    """The first message decides where to, if nobody else does.
+
+    Raises:
+        UsageError: it does not say, or a later one says something else.
+    """
+    if target.topic and (target.is_topic_given or document.topic in (None, target.topic)):
+        return
+    if target.topic:
+        raise UsageError(
+            f"this is a message of {document.topic}, and the first one was of {target.topic}: "
+            f"say with --topic where all of them go"
+        )
+    if document.topic is None:
+        raise UsageError("the message does not name its topic: say with --topic where it goes")
+    target.topic = document.topic
+
+
+class _Pauses:
+    """Waits until a message's turn, counted from the first one."""
+
+    def __init__(self, speed: float | None, clock: Clock, stop: asyncio.Event) -> None:
+        self._speed, self._clock, self._stop = speed, clock, stop
+        self._first_ms: int | None = None
+
+    async def pass_before(self, document: MessageDocument) -> None:
+        stored_ms = document.store_timestamp
+        if self._speed is None or stored_ms is None:
+            return
+        if self._first_ms is None:
+            self._first_ms, self._started_s = stored_ms, self._clock.monotonic()
+        due_s = self._started_s + (stored_ms - self._first_ms) / 1000 / self._speed
+        left_s = due_s - self._clock.monotonic()
+        if left_s > 0:
+            try:
+                await within(self._clock, left_s, self._stop.wait())
+            except TimeoutError:
+                return
+
+
+async def _lines(
+    playback: Playback, stop: asyncio.Event
+) -> AsyncGenerator[tuple[int, bytes], None]:
+    if playback.source != STANDARD_INPUT:
+        for number, line in file_lines(playback.source, playback.first):
+            yield number, line
+        return
+    async with InputPipe(stop) as source:
+        async for number, line in source.lines(LineSplitter()):
+            if number >= playback.first and line.strip():
+                yield number, line
+
+
+async def _show_progress(outcome: Outcome, clock: Clock) -> None:
+    while True:
+        await clock.sleep(PROGRESS_EVERY_S)
+        sys.stderr.write(f"\r{outcome.sent} messages replayed ")
+        sys.stderr.flush()

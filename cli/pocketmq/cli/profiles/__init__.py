@@ -1,0 +1,1 @@
+"""Named clusters, and which cluster a command means."""

@@ -1,0 +1,173 @@
+"""The file of profiles: clusters by name, where they are and who one is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
+
+PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+_OTHERS = 0o077
+"""The bits of a file's mode that let group and others at it."""
+
+
+class Profile(
+    msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A cluster that has a name.
+
+    Attributes:
+        name: of letters, digits, dots, underscores and hyphens.
+        namesrv: its name servers, separated by semicolons.
+        access_key, secret_key: who one is there; both or neither.
+    """
+
+    name: str
+    namesrv: str
+    access_key: str | None = None
+    secret_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks what types cannot.
+
+        Raises:
+            ConfigError: a value does not fit; the text names the remedy.
+        """
+        if PROFILE_NAME.fullmatch(self.name) is None:
+            raise ConfigError(
+                f"{self.name!r} is no name of a profile: use up to 64 letters, digits, '.', '_' "
+                f"and '-', and begin with a letter or digit"
+            )
+        # the client is large, and most commands that start servers have no profile to read
+        from pocketmq.client.instance.addresses import namesrv_addresses
+
+        namesrv_addresses(self.namesrv)
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ConfigError(
+                f"profile {self.name} has only one of accessKey and secretKey: give both or none"
+            )
+
+
+class ProfileFile(
+    msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What the file holds.
+
+    Attributes:
+        use: the profile that holds when nothing else is said.
+        profiles: all of them; each must have a name of its own.
+    """
+
+    use: str | None = None
+    profiles: Sequence[Profile] = ()
+
+    def named(self, name: str, asked_by: str, path: Path) -> Profile:
+        """The profile with a name.
+
+        Args:
+            name: its name.
+            asked_by: what named it, for the error.
+            path: of the file, for the error.
+
+        Raises:
+            UsageError: there is none.
+        """
+        for profile in self.profiles:
+            if profile.name == name:
+                return profile
+        known = _listed([profile.name for profile in self.profiles])
+        raise UsageError(
+            f"there is no profile {name!r}, which {asked_by} names; {path} has {known}. "
+            f"Make it with: pocketmq profile add {name} --namesrv HOST:9876"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def profile_path() -> Path:
+    """Where the file is: ``$XDG_CONFIG_HOME/pocketmq/profiles.yaml``, by default in ~/.config."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    # The XDG rule: what is not absolute is to be ignored.
+    folder = Path(home) if os.path.isabs(home) else Path.home() / ".config"
+    return folder / "pocketmq" / "profiles.yaml"
+
+
+def load_profiles(path: Path) -> ProfileFile:
+    """Reads the file; no file is one without profiles.
+
+    Raises:
+        ConfigError: it is no such file (the text names file, line and remedy), or holds secret keys
+            that others could read.
+    """
+    if not path.exists():
+        return ProfileFile()
+    from pocketmq.runtime.settings import load_settings
+
+    found = load_settings(path, ProfileFile)
+    _check_names(path, found)
+    mode = path.stat().st_mode
+    if mode & _OTHERS and any(profile.secret_key for profile in found.profiles):
+        raise ConfigError(
+            f"{path} holds secret keys and others may read it (mode {mode & 0o777:04o}): "
+            f"chmod 600 {path}"
+        )
+    return found
+
+
+def _check_names(path: Path, found: ProfileFile) -> None:
+    """Checks that names are unique, and that `use` names one."""
+    names = [profile.name for profile in found.profiles]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            line = _line(path, "profiles", index)
+            raise ConfigError(f"{path}, line {line}: profile {name!r} stands twice: keep one")
+    if found.use is not None and found.use not in names:
+        raise ConfigError(
+            f"{path}, line {_line(path, 'use')}: 'use' names the profile {found.use!r}, which is "
+            f"not there: name one of {_listed(names)}, or remove the line"
+        )
+
+
+def _line(path: Path, key: str, index: int | None = None) -> int:
+    """The line of a key's value, or of one in its list."""
+    import yaml
+
+    root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode), "it was read as one"
+    value = next(value for name, value in root.value if name.value == key)
+    node = value if index is None else value.value[index]
+    return int(node.start_mark.line) + 1
+
+
+def save_profiles(path: Path, profiles: ProfileFile) -> None:
+    """Replaces the file as a whole; only its owner may read it.
+
+    Raises:
+        OperatingError: it cannot be written.
+    """
+    text = b"# Written by `pocketmq profile`, which keeps no comments.\n"
+    text += msgspec.yaml.encode(profiles)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as e:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise OperatingError(
+            f"the profiles cannot be kept in {path}: {e.strerror or e}; make its directory "
+            f"writable, or name another with XDG_CONFIG_HOME"
+        ) from e

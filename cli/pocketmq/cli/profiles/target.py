@@ -1,0 +1,150 @@
+"""Which cluster a command means: `--namesrv`, `--profile`, the environment, the profile in use.
+
+What is said on the command line goes before the environment, and that before the profile in use; in
+either an address goes before a profile. The first of these that is there decides:
+
+1. ``--namesrv ADDRESSES``, or else ``--profile NAME`` (both together are refused)
+2. the environment's NAMESRV_ADDR, as all of RocketMQ's tools have it
+3. the environment's POCKETMQ_PROFILE
+4. the profile in use (``pocketmq profile use NAME``)
+5. 127.0.0.1:9876
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from pocketmq.cli.profiles.profile_file import Profile, load_profiles, profile_path
+from pocketmq.protocol.errors import UsageError
+
+PROFILE_VARIABLE = "POCKETMQ_PROFILE"
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+NAMESRV_DEFAULT = "127.0.0.1:9876"
+
+_PROFILE = "pocketmq.profile"
+_TARGET = "pocketmq.target"
+_COMMAND_LINE = "COMMANDLINE"
+_ENVIRONMENT = "ENVIRONMENT"
+
+
+class Target(NamedTuple):
+    """A cluster that was chosen.
+
+    Attributes:
+        namesrv: its name servers, separated by semicolons.
+        origin: what chose it, for people.
+        profile: the profile, if it was one.
+    """
+
+    namesrv: str
+    origin: str
+    profile: Profile | None = None
+
+
+def choose(
+    namesrv: str | None = None, profile: str | None = None, environment_namesrv: str | None = None
+) -> Target:
+    """The cluster that is meant.
+
+    Args:
+        namesrv, profile: what the command line says, each if it does.
+        environment_namesrv: what NAMESRV_ADDR says, if it does.
+
+    Raises:
+        UsageError: the command line says both, or a profile is named that does not exist.
+        ConfigError: the file of profiles is needed and wrong.
+    """
+    if namesrv is not None and profile is not None:
+        raise UsageError(
+            f"--namesrv {namesrv} and --profile {profile} both name a cluster: leave one out"
+        )
+    if namesrv is not None:
+        return Target(namesrv, "--namesrv")
+    if profile is not None:
+        return _of_profile(profile, "--profile")
+    if environment_namesrv:
+        return Target(environment_namesrv, NAMESRV_VARIABLE)
+    if name := os.environ.get(PROFILE_VARIABLE):
+        return _of_profile(name, PROFILE_VARIABLE)
+    if used := load_profiles(profile_path()).use:
+        return _of_profile(used, "profile use")._replace(origin=f"profile {used}, which is in use")
+    return Target(NAMESRV_DEFAULT, "the default")
+
+
+def _of_profile(name: str, asked_by: str) -> Target:
+    path = profile_path()
+    profile = load_profiles(path).named(name, asked_by, path)
+    return Target(profile.namesrv, f"profile {name}, by {asked_by}", profile)
+
+
+def chosen_target(context: typer.Context) -> Target:
+    """What was chosen for the command that runs."""
+    target: Target = context.meta[_TARGET]
+    return target
+
+
+def resolve_namesrv(context: typer.Context, value: str) -> str:
+    """The callback of `--namesrv`: its value, or that of what else names a cluster."""
+    if context.resilient_parsing:
+        return value
+    source = context.get_parameter_source("namesrv")
+    origin = "" if source is None else source.name
+    target = choose(
+        value if origin == _COMMAND_LINE else None,
+        context.meta.get(_PROFILE),
+        value if origin == _ENVIRONMENT else None,
+    )
+    context.meta[_TARGET] = target
+    return target.namesrv
+
+
+def _keep_profile(context: typer.Context, value: str | None) -> str | None:
+    if value is not None:
+        context.meta[_PROFILE] = value
+    return value
+
+
+def with_profiles(command: Any) -> Any:
+    """Gives `--profile` to each command that asks a cluster, and to the group of all of them.
+
+    Args:
+        command: as `typer.main.get_command` makes it; it is changed.
+    """
+    template = typer.Typer(add_completion=False)
+    template.command()(_with_option)
+    (option,) = typer.main.get_command(template).params
+    option.expose_value = False
+    _add(command, option)
+    command.params.append(option)
+    return command
+
+
+def _with_option(
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            help="The cluster, by the name of a profile instead of --namesrv.",
+            callback=_keep_profile,
+            is_eager=True,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Never run: Typer makes the option of it."""
+
+
+def _add(command: Any, option: Any) -> None:
+    for inner in getattr(command, "commands", {}).values():
+        _add(inner, option)
+    at = next((i for i, p in enumerate(command.params) if _asks_a_cluster(p)), None)
+    if at is not None:
+        command.params.insert(at + 1, option)
+
+
+def _asks_a_cluster(parameter: Any) -> bool:
+    """Whether it is `options.NamesrvOption`, and not one that only is called so."""
+    return (parameter.name, parameter.envvar) == ("namesrv", NAMESRV_VARIABLE)

@@ -1,0 +1,1 @@
+"""Commands that run or look after servers on this machine."""

@@ -1,0 +1,216 @@
+"""A whole cluster in the foreground: a name server and N brokers.
+
+Here one broker shares the process of the name server. Several have a process each, so that each has
+a core of its own; they end with this process, however it ends. `controlled` is the cluster with a
+control API, all in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker.store.disk.errors import DirectoryInUseError
+from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.transport.errors import CannotListenError
+
+BROKERS_MAX = 26
+"""Brokers are named broker-a to broker-z."""
+
+START_TIMEOUT_S = 30.0
+PORT_STEP = 1000
+LOOPBACK = "127.0.0.1"
+
+
+class ClusterOptions(NamedTuple):
+    """What cluster is wanted.
+
+    Attributes:
+        brokers: how many.
+        data: directory of the data; each broker has its own below it.
+        namesrv_port, broker_port: 0 lets the system choose; broker i listens on
+            `broker_port` + 1000·i.
+        host: address that is listened on and told to clients.
+        sync_flush: acknowledge only what the disk has.
+        gateway: callers that come from this address are told the loopback address; empty for none.
+    """
+
+    brokers: int
+    data: Path
+    namesrv_port: int
+    broker_port: int
+    host: str
+    sync_flush: bool
+    gateway: str = ""
+
+    def check(self) -> None:
+        """Checks what can be checked before anything starts.
+
+        Raises:
+            ConfigError: something does not fit.
+        """
+        if not 1 <= self.brokers <= BROKERS_MAX:
+            raise ConfigError(
+                f"--brokers is {self.brokers}: it must be between 1 and {BROKERS_MAX}"
+            )
+
+    def broker_port_of(self, index: int) -> int:
+        """The port of one broker."""
+        return self.broker_port + PORT_STEP * index if self.broker_port else 0
+
+    def common_settings(self) -> dict[str, Any]:
+        """The settings that all brokers have, under the keys of their YAML files."""
+        return {
+            "bindAddress": self.host,
+            "brokerIP1": "" if self.host in ("0.0.0.0", "::") else self.host,  # noqa: S104
+            "flushDiskType": "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
+        }
+
+    def kv_config_path(self) -> str:
+        """Where the name server keeps its KV configuration."""
+        return str(self.data / "namesrv" / "kvConfig.json")
+
+
+class ClusterAddresses(NamedTuple):
+    """Where a cluster answers: the name server, the brokers by name, and the control API's URL."""
+
+    namesrv: str
+    brokers: dict[str, str]
+    control: str | None = None
+
+
+def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[str, object]:
+    """The settings of one broker, under the keys of its YAML file."""
+    name = f"broker-{chr(ord('a') + index)}"
+    port = options.broker_port_of(index)
+    return {
+        **options.common_settings(),
+        "brokerName": name,
+        "listenPort": port,
+        "namesrvAddr": namesrv,
+        "storePathRootDir": str(options.data / name),
+        "advertise": rules_of_gateway(options.gateway, port),
+    }
+
+
+def rules_of_gateway(gateway: str, port: int) -> list[dict[str, Any]]:
+    """What callers that come through a gateway are told of a broker (`advertise`)."""
+    return [{"addr": f"{LOOPBACK}:{port}", "callers": [gateway]}] if gateway else []
+
+
+@asynccontextmanager
+async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
+    """Starts a cluster; when the context is entered, it answers.
+
+    Raises:
+        ConfigError: more brokers than letters, or an address is in use.
+        OperatingError: a broker does not start.
+    """
+    import msgspec
+
+    options.check()
+    options.data.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        config = NamesrvConfig(
+            listen_port=options.namesrv_port,
+            bind_address=options.host,
+            kv_config_path=options.kv_config_path(),
+        )
+        with in_options():
+            name_server = await stack.enter_async_context(NameServer(config))
+        addresses = {}
+        if options.brokers == 1:
+            settings = broker_settings(options, 0, name_server.address)
+            with in_options():
+                broker = await stack.enter_async_context(
+                    Broker(msgspec.convert(settings, BrokerConfig))
+                )
+            addresses[broker.config.broker_name] = broker.address
+        else:
+            started = await asyncio.gather(
+                *(
+                    _start_process(stack, broker_settings(options, i, name_server.address))
+                    for i in range(options.brokers)
+                ),
+                return_exceptions=True,  # none may be under way when the others are stopped
+            )
+            for one in started:
+                if isinstance(one, BaseException):
+                    raise one
+                addresses[one[0]] = one[1]
+        yield ClusterAddresses(name_server.address, addresses)
+
+
+@contextlib.contextmanager
+def in_options() -> Iterator[None]:
+    """Tells what stands in the way of a start together with the options that help.
+
+    Raises:
+        ConfigError: for a port or a directory that is in use.
+    """
+    try:
+        yield
+    except CannotListenError as e:
+        option = "--namesrv-port" if "name server" in e.server else "--broker-port"
+        raise ConfigError(
+            f"{e.seen}; stop what uses the port, or choose another {option}, or 0, and the system "
+            f"chooses a free one"
+        ) from e
+    except DirectoryInUseError as e:
+        raise ConfigError(
+            f"{e.seen}: stop the cluster that has it, or choose another by --data or --memory"
+        ) from e
+
+
+async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> tuple[str, str]:
+    """Starts one broker in a process of its own; returns its name and address."""
+    name = str(settings["brokerName"])
+    process = await _process(
+        sys.executable,
+        "-m",
+        "pocketmq.cli.main",
+        "broker",
+        "--settings",
+        json.dumps(settings),
+        "--stop-with-stdin",
+    )
+    stack.push_async_callback(_stop_process, process)
+    assert process.stdout is not None
+    line = (await process.stdout.readline()).decode()
+    word, _, address = line.strip().partition(f"{name}=")
+    if not word.startswith("up") or not address:
+        code = await process.wait()
+        raise OperatingError(
+            f"{name} did not start (exit code {code}): its reason is above. Of ports and "
+            f"directories that are in use, --broker-port and --data or --memory choose others"
+        )
+    return name, address
+
+
+async def _process(*command: str) -> asyncio.subprocess.Process:
+    """Starts a process; who is cancelled meanwhile leaves none behind."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _stop_process(await starting)
+        raise
+
+
+async def _stop_process(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    await process.wait()

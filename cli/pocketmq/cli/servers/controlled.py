@@ -1,0 +1,108 @@
+"""A cluster under control: its time can be advanced, faults be ordered, all over HTTP.
+
+It is the cluster of `pocketmq.testing`, all in this process, since one clock is everybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from pocketmq.cli.servers.cluster import (
+    PORT_STEP,
+    ClusterAddresses,
+    ClusterOptions,
+    in_options,
+    rules_of_gateway,
+)
+from pocketmq.protocol.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pocketmq.client.copying.seeds import Seed
+
+EXTRA = {"starlette", "uvicorn", "anyio", "h11"}
+"""What the extra `control` installs."""
+
+
+class ControlOptions(NamedTuple):
+    """What control API is wanted.
+
+    Attributes:
+        port: 0 lets the system choose.
+        host: address that is listened on.
+        clock: ``offset``, ``virtual`` or ``system``, see `pocketmq.testing.settings`.
+    """
+
+    port: int
+    host: str
+    clock: str
+
+
+@asynccontextmanager
+async def controlled_cluster(
+    options: ClusterOptions,
+    control: ControlOptions,
+    stop: Callable[[], object],
+    seed: Seed | None,
+) -> AsyncIterator[ClusterAddresses]:
+    """Starts a cluster with its control API; when the context is entered, both answer.
+
+    Args:
+        options: what cluster is wanted.
+        control: what control API.
+        stop: called when a client of the control API wants the cluster stopped.
+        seed: what is there again after a reset; who starts the cluster applies it first.
+
+    Raises:
+        ConfigError: an option does not fit, an address or the data directory is in use, or the
+            extra `control` is not installed.
+    """
+    try:
+        from pocketmq.testing.control.cluster_calls import Ends
+        from pocketmq.testing.control.server import ControlServer
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.partition(".")[0] not in EXTRA:
+            raise
+        raise ConfigError(
+            f"--control needs {e.name}, which is not installed: pip install 'pocketmq[control]'"
+        ) from e
+    from pocketmq.protocol.bodies.routes import AdvertiseRule
+    from pocketmq.testing.core import Core
+    from pocketmq.testing.settings import cluster_settings
+
+    async def begin_again() -> None:
+        if seed is not None:
+            from pocketmq.client.copying.seeds import apply_seed
+
+            await apply_seed(seed, core.namesrv)
+
+    options.check()
+    options.data.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        "brokers": options.brokers,
+        "data": str(options.data),
+        "namesrv_port": options.namesrv_port,
+        "broker_port": options.broker_port,
+        "broker_port_step": PORT_STEP,
+        "broker_settings": options.common_settings(),
+        "namesrv_settings": {
+            "bindAddress": options.host,
+            "kvConfigPath": options.kv_config_path(),
+        },
+        "clock": control.clock,
+    }
+    core = Core(cluster_settings(wanted, "pocketmq up"))
+    async with AsyncExitStack() as stack:
+        with in_options():
+            await core.start()
+        stack.push_async_callback(core.stop)
+        for index, place in enumerate(core.places.values()):
+            rules = rules_of_gateway(options.gateway, options.broker_port_of(index))
+            if rules:
+                await place.advertise([AdvertiseRule(**rule) for rule in rules])
+        server = await stack.enter_async_context(
+            ControlServer(core, control.host, control.port, Ends(stop, begin_again))
+        )
+        brokers = {place.name: place.address for place in core.places.values()}
+        yield ClusterAddresses(core.namesrv, brokers, f"http://{server.address}")

@@ -1,0 +1,116 @@
+"""Commands of single servers: `namesrv`, `broker`, and `health`, which asks whether one answers."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from pocketmq.cli.options import VerboseOption
+from pocketmq.cli.output import note, set_up_logging
+from pocketmq.cli.servers.signals import enter_unless_stopped, stop_event
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.requests.nameserver import TopicListRequest
+from pocketmq.protocol.requests.topics import RuntimeInfoRequest
+from pocketmq.protocol.wire.header import RequestHeader
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run, run_server, spare_what_stays
+from pocketmq.runtime.settings import load_settings
+from pocketmq.transport.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    pass
+
+HEALTH_TIMEOUT_MS = 3000
+
+
+def namesrv(
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
+    ] = None,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start one name server in the foreground."""
+    from pocketmq.namesrv import NamesrvConfig
+
+    set_up_logging(verbose)
+    run_server(_namesrv(load_settings(config, NamesrvConfig) if config else NamesrvConfig()))
+
+
+async def _namesrv(settings: object) -> None:
+    from pocketmq.namesrv import NameServer, NamesrvConfig
+
+    assert isinstance(settings, NamesrvConfig)
+    stop = stop_event()
+    async with AsyncExitStack() as stack:
+        server = await enter_unless_stopped(stack, NameServer(settings), stop)
+        spare_what_stays()
+        typer.echo(f"up namesrv={server.address}")
+        await stop.wait()
+
+
+def broker(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="Settings as JSON, instead of a file.")
+    ] = None,
+    stop_with_stdin: Annotated[
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends.")
+    ] = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start one broker in the foreground; or look at one that runs."""
+    from pocketmq.broker import BrokerConfig
+
+    if context.invoked_subcommand is not None:
+        return
+    set_up_logging(verbose)
+    if config is not None and settings is not None:
+        raise ConfigError("--config and --settings exclude each other")
+    if config is not None:
+        chosen = load_settings(config, BrokerConfig)
+    else:
+        try:
+            chosen = msgspec.json.decode(settings or "{}", type=BrokerConfig)
+        except msgspec.DecodeError as e:
+            raise ConfigError(f"--settings: {e}") from e
+    run_server(_broker(chosen, stop_with_stdin=stop_with_stdin))
+
+
+async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
+    from pocketmq.broker import Broker, BrokerConfig
+
+    assert isinstance(settings, BrokerConfig)
+    stop = stop_event(on_stdin_end=stop_with_stdin)
+    async with AsyncExitStack() as stack:
+        server = await enter_unless_stopped(stack, Broker(settings), stop)
+        spare_what_stays()
+        typer.echo(f"up {settings.broker_name}={server.address}")
+        await stop.wait()
+
+
+def health(
+    namesrv: Annotated[str | None, typer.Option(help="host:port of a name server.")] = None,
+    broker: Annotated[str | None, typer.Option(help="host:port of a broker.")] = None,
+) -> None:
+    """Ask whether a server answers: exit code 0 if it does, 1 if not."""
+    if (namesrv is None) == (broker is None):
+        raise UsageError("name one server: --namesrv HOST:PORT or --broker HOST:PORT")
+    address = namesrv or broker or ""
+    request: RequestHeader = TopicListRequest() if namesrv else RuntimeInfoRequest()
+    run(_ask(address, request))
+    note(f"{address} answers")
+
+
+async def _ask(address: str, request: RequestHeader) -> None:
+    pool = ConnectionPool(SystemClock(), connect_timeout_ms=HEALTH_TIMEOUT_MS)
+    try:
+        await pool.ask(address, request, HEALTH_TIMEOUT_MS)
+    finally:
+        await pool.close()

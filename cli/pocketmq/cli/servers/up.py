@@ -1,0 +1,170 @@
+"""`pocketmq up`: a whole cluster in the foreground."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pocketmq.cli.options import VerboseOption
+from pocketmq.cli.output import Format, set_up_logging
+from pocketmq.cli.servers.cluster import ClusterAddresses, ClusterOptions, cluster
+from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
+from pocketmq.cli.servers.gateway import default_gateway
+from pocketmq.cli.servers.signals import enter_unless_stopped, stop_event
+from pocketmq.cli.servers.snapshots import read_seed_file, sown
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.runtime.process import run_server, spare_what_stays
+
+if TYPE_CHECKING:
+    from pocketmq.client.copying.seeds import Seed
+
+ENV = "POCKETMQ_UP_"
+"""Options that the image sets are read from the environment (deploy/Dockerfile)."""
+
+BrokersOption = Annotated[int, typer.Option(help="How many brokers: broker-a, broker-b, …")]
+DataOption = Annotated[
+    Path | None, typer.Option(help="Directory of the data; pocketmq-data by default.")
+]
+MemoryOption = Annotated[
+    bool, typer.Option("--memory", help="Keep the data in a temporary directory that goes.")
+]
+NamesrvPortOption = Annotated[int, typer.Option(help="Port of the name server; 0: any.")]
+BrokerPortOption = Annotated[
+    int, typer.Option(help="Port of broker-a, the next ones 1000 apart; 0: any.")
+]
+HostOption = Annotated[
+    str, typer.Option(help="Address to listen on and to tell.", envvar=f"{ENV}HOST")
+]
+PublishedOption = Annotated[
+    bool,
+    typer.Option(
+        "--published",
+        help="In a container whose ports have the same numbers on its host: clients that come "
+        "through the gateway are told 127.0.0.1.",
+    ),
+]
+SeedOption = Annotated[
+    Path | None,
+    typer.Option(help="YAML file of topics, groups and messages to begin with; see docs/seed.md."),
+]
+FlushOption = Annotated[str, typer.Option(help="async: the system has it; sync: the disk has it.")]
+ControlOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Serve the control API on this port; 0: any. See docs/testing.md.",
+        envvar=f"{ENV}CONTROL",
+    ),
+]
+ControlHostOption = Annotated[
+    str, typer.Option(help="Address of the control API.", envvar=f"{ENV}CONTROL_HOST")
+]
+ClockOption = Annotated[
+    str | None,
+    typer.Option(
+        help="With --control: offset goes on and can be advanced (default), virtual only moves "
+        "when it is advanced, system is the machine's."
+    ),
+]
+StopWithStdinOption = Annotated[
+    bool,
+    typer.Option(
+        "--stop-with-stdin",
+        help="Stop when standard input ends, as with a test that starts it.",
+    ),
+]
+LineOption = Annotated[
+    Format, typer.Option("-o", "--output", help="How the line is printed that says it is up.")
+]
+
+
+def up(
+    brokers: BrokersOption = 1,
+    data: DataOption = None,
+    memory: MemoryOption = False,
+    namesrv_port: NamesrvPortOption = 9876,
+    broker_port: BrokerPortOption = 10911,
+    host: HostOption = "127.0.0.1",
+    published: PublishedOption = False,
+    seed: SeedOption = None,
+    flush: FlushOption = "async",
+    control: ControlOption = None,
+    control_host: ControlHostOption = "127.0.0.1",
+    clock: ClockOption = None,
+    stop_with_stdin: StopWithStdinOption = False,
+    output: LineOption = Format.TABLE,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly."""
+    set_up_logging(verbose)
+    if flush not in ("async", "sync"):
+        raise ConfigError(f"--flush is {flush!r}: it must be async or sync")
+    if clock is not None and control is None:
+        raise ConfigError("--clock needs --control PORT, by which the clock is advanced")
+    if published and not (namesrv_port and broker_port):
+        raise ConfigError(
+            "--published needs fixed ports: with port 0 nobody knows which ones to publish"
+        )
+    if memory and data is not None:
+        raise ConfigError(f"--memory and --data {data} exclude each other: leave one of them out")
+    options = ClusterOptions(
+        brokers,
+        data or Path("pocketmq-data"),
+        namesrv_port,
+        broker_port,
+        host,
+        flush == "sync",
+        default_gateway() if published else "",
+    )
+    wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
+    main = _up(
+        options,
+        wanted,
+        read_seed_file(seed),
+        memory=memory,
+        stop_with_stdin=stop_with_stdin,
+        output=output,
+    )
+    run_server(main)
+
+
+async def _up(
+    options: ClusterOptions,
+    control: ControlOptions | None,
+    seed: Seed | None,
+    *,
+    memory: bool,
+    stop_with_stdin: bool,
+    output: Format,
+) -> None:
+    stop = stop_event(on_stdin_end=stop_with_stdin)
+    async with AsyncExitStack() as stack:
+        if memory:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
+            options = options._replace(data=Path(directory))
+        started = (
+            cluster(options)
+            if control is None
+            else controlled_cluster(options, control, stop.set, seed)
+        )
+        if seed is not None:
+            started = sown(started, seed)
+        addresses = await enter_unless_stopped(stack, started, stop)
+        spare_what_stays()
+        _say_up(addresses, options.data, output)
+        await stop.wait()
+
+
+def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:
+    """Prints one line, for people or for programs."""
+    if output is Format.JSON:
+        typer.echo(json.dumps({"up": True, **addresses._asdict(), "data": str(data)}))
+        return
+    places = [f"{name}={address}" for name, address in addresses.brokers.items()]
+    if addresses.control is not None:
+        places.append(f"control={addresses.control}")
+    typer.echo(f"up namesrv={addresses.namesrv} {' '.join(places)} data={data}")

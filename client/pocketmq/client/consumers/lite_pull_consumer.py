@@ -1,0 +1,412 @@
+"""The lite pull consumer: messages are fetched ahead, and polled when the application likes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Any
+
+from typing_extensions import Self
+
+from pocketmq.client.consumers.group_member import GroupMember
+from pocketmq.client.consumers.inspection import MemberInspection
+from pocketmq.client.consumers.polled_queues import PolledQueues
+from pocketmq.client.errors import ClosedError, SeekError
+from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.queue_offsets import QueueOffsets
+from pocketmq.client.listening.hooked_listener import tell_of_pulled
+from pocketmq.client.message_selector import Expression, subscription_of
+from pocketmq.client.offsets.member_offsets import open_offsets, start_point_of
+from pocketmq.client.queues.pulling import Puller
+from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
+from pocketmq.client.rebalance.assignment import Assignment, GivenQueues, WholeTopics
+from pocketmq.client.rebalance.queue_listeners import QueuesListener, ShareListener, TopicWatch
+from pocketmq.client.settings import InstanceSettings, LitePullSettings, take_settings
+from pocketmq.protocol.bodies.clients import (
+    BROADCASTING,
+    CONSUME_ACTIVELY,
+    SUBSCRIBE_ALL,
+    ConsumerData,
+)
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.tasks import Tasks, repeat
+
+FIRST_TOPIC_CHECK_S = 10
+"""When it is looked for the first time whether a topic's queues have changed, as in RocketMQ."""
+
+
+class LitePullConsumer(GroupMember[PolledQueues]):
+    """Gives messages when it is polled (`client/consumer/DefaultLitePullConsumer`)::
+
+        async with LitePullConsumer("billing", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("Orders", "new || changed")
+            while True:
+                for message in await consumer.poll(): ...
+
+    `subscribe` shares topics with the other members of the group, `assign` names queues; a
+    consumer does one of the two, and so should all members of a group. It may also be iterated
+    over: ``async for message in consumer``.
+
+    Messages are pulled ahead, within the limits of `LitePullSettings`. With `auto_commit` a poll
+    says that all that the polls before it gave was handled; so does `close`, but not an ``async
+    with`` block that ends by an exception. Without it `commit` says so. What was not handled comes
+    again, to this member or another one; there are neither retry topics nor dead letters, as in
+    RocketMQ. One task should poll: with several, one speaks for the others.
+
+    Args:
+        group: the consumer group, whose members share the queues.
+        namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
+        allocate: how queues are shared; all members must use the same.
+        hooks: functions to call for the messages of each poll, which count as handled.
+        instance: a shared instance instead of one of the consumer's own.
+        clock: the source of time.
+        random: the source of chance.
+        settings: fields of `LitePullSettings` and, without `instance`, `InstanceSettings`.
+
+    Raises:
+        IllegalNameError, ConfigError.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: NamesrvList = None,
+        *,
+        allocate: AllocateStrategy = allocate_averagely,
+        hooks: ConsumeHooks | None = None,
+        instance: ClientInstance | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings, rest = take_settings(LitePullSettings, settings, InstanceSettings)
+        super().__init__(group, InstanceUse(instance, namesrv, clock, random, rest), hooks)
+        self._start_point = start_point_of(self.settings, self.instance.clock.now_ms())
+        self._allocate = allocate
+        self._share_listeners: dict[str, ShareListener | None] = {}
+        self._topic_listeners: dict[str, QueuesListener] = {}
+        self._assigned: tuple[MessageQueue, ...] | None = None
+        self._is_polled_handled = True
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self._is_polled_handled = kind is None
+        await self.close()
+
+    # -- what is wanted -----------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topic: str,
+        expression: Expression = SUBSCRIBE_ALL,
+        listener: ShareListener | None = None,
+    ) -> None:
+        """Asks for a topic's messages, before or after the start.
+
+        Args:
+            topic: its name; it need not exist yet.
+            expression: tags, such as ``"TagA || TagB"``, or a `MessageSelector`. What brokers
+                say of SQL92 comes from `start`, or from `check_subscriptions` after it.
+            listener: who is told when this member's queues of the topic change.
+
+        Raises:
+            IllegalNameError: the name is illegal.
+            UsageError: this consumer has assigned queues.
+        """
+        if self._assigned is not None:
+            raise UsageError("this consumer has assigned queues: subscribe with another one")
+        self._subscribe(topic, expression)
+        self._share_listeners[topic] = listener
+        if self._queues is not None:
+            self._queues.listeners.set(topic, listener)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes no more messages of a topic."""
+        self._share_listeners.pop(topic, None)
+        was_there = self._assigned is None and self._subscriptions.pop(topic, None) is not None
+        if was_there and self._queues is not None:
+            self._queues.listeners.set(topic, None)
+            self._queues.subscription_changed(topic)
+
+    def assign(
+        self, queues: Iterable[MessageQueue], expression: Expression = SUBSCRIBE_ALL
+    ) -> None:
+        """Says which queues to pull, before or after the start; a later call replaces them.
+
+        Args:
+            queues: of any topics.
+            expression: which of their messages; see `subscribe`.
+
+        Raises:
+            UsageError: there are no queues, or this consumer has subscribed to topics.
+        """
+        assigned = tuple(sorted(queues))
+        if not assigned:
+            raise UsageError("assign needs at least one queue")
+        if self._assigned is None and self._subscriptions:
+            raise UsageError("this consumer has subscribed to topics: assign with another one")
+        self._assigned, self.is_waiting = assigned, False
+        version_ms, before = self.instance.next_version_ms(), self._subscriptions.keys()
+        topics = {queue.topic for queue in assigned}
+        for topic in before - topics:
+            del self._subscriptions[topic]
+        for topic in topics:
+            self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
+        if self._queues is not None:
+            self._given_queues.queues = assigned
+            for topic in topics:
+                self._queues.subscription_changed(topic)
+
+    async def listen_to_topic(self, topic: str, listener: QueuesListener) -> None:
+        """Who is told when the queues of a topic change, whether they are this member's or not.
+
+        That is looked at every `topic_metadata_check_interval_ms`
+        (`registerTopicMessageQueueChangeListener`).
+
+        Raises:
+            NoNameServerError: the name server cannot be asked what the queues are now.
+        """
+        self._topic_listeners[topic] = listener
+        if self._is_running:
+            await self._watch.add(topic, listener)
+
+    # -- as its instance sees it --------------------------------------------------------------
+
+    def describe(self) -> ConsumerData:
+        """What heartbeats say of this consumer; assigned queues are no subscriptions."""
+        wanted = self._subscriptions if self._assigned is None else {}
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=CONSUME_ACTIVELY,
+            message_model=self.settings.message_model,
+            consume_from_where=self.settings.consume_from_where,
+            subscription_data_set=[s for _, s in sorted(wanted.items())],
+        )
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        instance, settings = self.instance, self.settings
+        offsets = await open_offsets(self.group, instance, settings, self._start_point)
+        instance.groups.add_consumer(self)
+        self._is_running = self._is_polled_handled = True
+        self._offsets = offsets
+        timeout_ms = instance.settings.call_timeout_ms
+        self._in_queues = QueueOffsets(instance.pool, instance.routes, timeout_ms)
+        self._watch = TopicWatch(instance.routes)
+        self._tasks = Tasks()
+        is_broadcasting = settings.message_model == BROADCASTING
+        self._given_queues = GivenQueues(
+            (WholeTopics if is_broadcasting else Assignment).of_member(
+                self.group, instance, self._allocate
+            )
+        )
+        self._given_queues.queues = self._assigned
+        self._queues = PolledQueues(
+            self.group,
+            self._subscriptions,
+            settings,
+            instance,
+            offsets,
+            self._given_queues,
+            Puller(
+                instance.pool,
+                instance.routes,
+                self.group,
+                settings.pull_timeout_ms,
+                instance.namespace,
+                self._hooks,
+                is_lite=True,
+            ),
+        )
+        instance.groups.inspections[self.group] = MemberInspection(
+            self, settings, self._queues, instance.clock
+        )
+        self._poll_hooks = self._traced_hooks(
+            settings.trace_topic if settings.enable_trace else None
+        )
+        for topic, listener in self._share_listeners.items():
+            self._queues.listeners.set(topic, listener)
+        for topic, topic_listener in self._topic_listeners.items():
+            await self._watch.add(topic, topic_listener)
+        await self._queues.start()
+        check_s = settings.topic_metadata_check_interval_ms / 1000
+        look = repeat(instance.clock, check_s, self._watch.look, first_s=FIRST_TOPIC_CHECK_S)
+        self._tasks.spawn(look, f"watch topics {self.group}")
+
+    async def close(self) -> None:
+        """Stores the offsets, and leaves the group. Idempotent.
+
+        With `auto_commit`, what was polled counts as handled.
+        """
+        await super().close()
+
+    async def _leave(self) -> None:
+        await self._tasks.close()
+        if self._trace is not None:
+            await self._trace.close()
+        if self._queues is not None:
+            if self._is_polled_handled and self.settings.auto_commit:
+                self._queues.settle()
+            await self._queues.close()
+            self._queues = None
+        await self._leave_group()
+
+    # -- messages -----------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: float | None = None) -> list[ReceivedMessage]:
+        """The next messages of one queue, `pull_batch_size` at the most, in offset order.
+
+        Args:
+            timeout_ms: how long to wait for one; `poll_timeout_ms` if it is not given. 0 gives
+                what is there.
+
+        Returns:
+            None at all when the time is over.
+
+        Raises:
+            ClosedError: the consumer is closed, perhaps meanwhile.
+            UsageError: the time is negative.
+        """
+        if timeout_ms is None:
+            timeout_ms = self.settings.poll_timeout_ms
+        if timeout_ms < 0:
+            raise UsageError(f"timeout_ms must not be negative: {timeout_ms}")
+        queues = self._running()
+        messages = await queues.poll(self.settings.pull_batch_size, timeout_ms)
+        if not messages:
+            self._running()
+        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
+        return messages
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        messages = await self._running().poll(1, None) if self._is_running else ()
+        if not messages:
+            raise StopAsyncIteration
+        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
+        return messages[0]
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither pulls nor gives out what is in some queues until `resume`; they stay here.
+
+        Those that are not this member's are left out; one that comes back is not paused.
+        """
+        self._running().pause_some(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Goes on with some queues."""
+        self._running().resume_some(queues)
+
+    # -- offsets ------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Stores where the group goes on; what cannot be stored now is stored later.
+
+        Args:
+            offsets: for each queue the first offset that was not handled; without them, all that
+                was polled was handled. A queue that is not this member's any more is left out:
+                its messages come again to whom it belongs now.
+
+        Raises:
+            UsageError: an offset is negative.
+        """
+        queues = self._running()
+        if offsets is None:
+            queues.settle()
+        else:
+            if any(offset < 0 for offset in offsets.values()):
+                raise UsageError(f"an offset to commit must not be negative: {dict(offsets)}")
+            for queue, offset in offsets.items():
+                queues.settle_at(queue, offset)
+        await queues.persist()
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group goes on in a queue, as it is stored; None when nothing is.
+
+        Raises:
+            RouteError, NoNameServerError, ResponseError and the transport's errors.
+        """
+        self._running()
+        return await self._offsets.committed(queue)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Goes on at an offset; what was pulled of the queue and not polled is forgotten.
+
+        Raises:
+            SeekError: the queue does not hold it.
+            UsageError: the queue is not this member's.
+            RouteError, NoNameServerError, ResponseError and the transport's errors.
+        """
+        self._check_owned(queue)
+        in_queues = self._in_queues
+        low, high = await asyncio.gather(in_queues.min(queue), in_queues.max(queue))
+        if not low <= offset <= high:
+            raise SeekError(queue, offset, low, high)
+        self._check_owned(queue).seek(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Goes on with the oldest message. Raises what `seek` raises."""
+        self._check_owned(queue)
+        offset = await self._in_queues.min(queue)
+        self._check_owned(queue).seek(queue, offset)
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Goes on with the next message that is sent. Raises what `seek` raises."""
+        self._check_owned(queue)
+        offset = await self._in_queues.max(queue)
+        self._check_owned(queue).seek(queue, offset)
+
+    async def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
+        """Goes on with the first message stored at that time or later, else at the end.
+
+        Raises:
+            What `seek` raises.
+        """
+        self._check_owned(queue)
+        await self.seek(queue, await self.offset_for_timestamp(queue, timestamp_ms))
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset stored at that time or later.
+
+        Args:
+            queue: where to search.
+            timestamp_ms: milliseconds since the epoch.
+        """
+        self._running()
+        return await self._in_queues.at_time(queue, timestamp_ms)
+
+    # -- queues -------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted."""
+        return [] if self._queues is None else self._queues.own
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic that can be pulled from, sorted by broker and number.
+
+        Raises:
+            UnknownTopicError, NoPermissionRouteError, NoNameServerError.
+        """
+        self._running()
+        return await self.instance.routes.queues_to_read(topic)
+
+    def _check_owned(self, queue: MessageQueue) -> PolledQueues:
+        queues = self._running()
+        if not queues.holds(queue):
+            raise UsageError(
+                f"{queue} is not among the queues of this consumer (`assignment`): perhaps they "
+                f"are being shared out anew"
+            )
+        return queues
+
+    def _running(self) -> PolledQueues:
+        if not self._is_running or self._queues is None:
+            raise ClosedError(f"lite pull consumer of group {self.group}")
+        return self._queues

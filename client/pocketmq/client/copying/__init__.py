@@ -1,0 +1,1 @@
+"""Copying messages between topics, files and clusters in order."""

@@ -1,0 +1,16 @@
+"""Seed files: what a cluster begins with, applied to one that runs and written from one."""
+
+from pocketmq.client.copying.seeds.applying import SeedReport, apply_seed
+from pocketmq.client.copying.seeds.model import seed_schema
+from pocketmq.client.copying.seeds.seed_file import Seed, read_seed
+from pocketmq.client.copying.seeds.snapshot import snapshot_text, take_snapshot
+
+__all__ = [
+    "Seed",
+    "SeedReport",
+    "apply_seed",
+    "read_seed",
+    "seed_schema",
+    "snapshot_text",
+    "take_snapshot",
+]

@@ -1,0 +1,140 @@
+"""All checks, one after the other, on one look at the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from pocketmq.client.diagnosis.backlog import DEAD_LETTERS, TIMERS, check_dead_letters, check_timers
+from pocketmq.client.diagnosis.brokers import (
+    DAMAGE,
+    REACHABLE,
+    VERSIONS,
+    check_addresses,
+    check_broker_permissions,
+    check_damage,
+    check_versions,
+)
+from pocketmq.client.diagnosis.brokers import PERMISSIONS as BROKER_PERMISSIONS
+from pocketmq.client.diagnosis.clocks import CLOCKS, check_clocks
+from pocketmq.client.diagnosis.cluster_state import COUNT_MAX, ClusterState, look_at
+from pocketmq.client.diagnosis.disks import DISKS, check_disks
+from pocketmq.client.diagnosis.findings import DOCTOR, Finding, Severity, unfinished
+from pocketmq.client.diagnosis.groups import LAG, check_groups
+from pocketmq.client.diagnosis.members import (
+    IDLE,
+    SUBSCRIPTIONS,
+    check_idle_members,
+    check_subscriptions,
+)
+from pocketmq.client.diagnosis.name_servers import REACHABLE as NAME_SERVERS
+from pocketmq.client.diagnosis.name_servers import (
+    REGISTERED,
+    check_name_servers,
+    check_registration,
+)
+from pocketmq.client.diagnosis.topics import (
+    PERMISSIONS,
+    QUEUES,
+    ROUTES,
+    check_queue_counts,
+    check_routes,
+    check_topic_permissions,
+)
+from pocketmq.protocol.errors import OperatingError, PeerError
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.pool import ConnectionPool
+
+CONNECT_TIMEOUT_MS = 3_000
+
+Check = Callable[[ClusterState], Awaitable[list[Finding]]]
+
+CHECKS: dict[str, Check] = {
+    NAME_SERVERS: check_name_servers,
+    REGISTERED: check_registration,
+    REACHABLE: check_addresses,
+    CLOCKS: check_clocks,
+    DISKS: check_disks,
+    DAMAGE: check_damage,
+    BROKER_PERMISSIONS: check_broker_permissions,
+    ROUTES: check_routes,
+    PERMISSIONS: check_topic_permissions,
+    QUEUES: check_queue_counts,
+    SUBSCRIPTIONS: check_subscriptions,
+    IDLE: check_idle_members,
+    LAG: check_groups,
+    DEAD_LETTERS: check_dead_letters,
+    TIMERS: check_timers,
+    VERSIONS: check_versions,
+}
+"""By name, in the order in which one cause hides the next."""
+
+
+class Report(msgspec.Struct, rename="camel"):
+    """What an examination came to.
+
+    Attributes:
+        namesrv: the name servers that were asked.
+        origin: what named them.
+        healthy: nothing but notes was found.
+        can_check: a name server answered.
+        brokers, topics, groups: how many there are.
+        checks: what was looked at.
+        findings: the worst first.
+    """
+
+    namesrv: list[str]
+    origin: str
+    healthy: bool
+    can_check: bool
+    brokers: int
+    topics: int
+    groups: int
+    checks: list[str]
+    findings: list[Finding]
+
+
+async def examine(
+    namesrvs: Sequence[str],
+    clock: Clock,
+    *,
+    origin: str = "",
+    topic: str | None = None,
+    lag_max: int = 10_000,
+    count_max: int = COUNT_MAX,
+) -> Report:
+    """Looks at a cluster.
+
+    Args:
+        namesrvs: addresses of its name servers.
+        clock: the time here.
+        origin: what named the name servers, for the report.
+        topic: a topic to look at more closely, and only at it.
+        lag_max: so many messages a group may be behind.
+        count_max: so many topics, and so many groups, are looked at one by one.
+    """
+    pool = ConnectionPool(clock, connect_timeout_ms=CONNECT_TIMEOUT_MS)
+    try:
+        state = await look_at(pool, namesrvs, clock)
+        state.topic, state.lag_max, state.count_max = topic, lag_max, count_max
+        findings = []
+        for name, check in CHECKS.items():
+            try:
+                findings += await check(state)
+            except (OperatingError, PeerError) as e:
+                findings.append(unfinished(name, DOCTOR, e))
+    finally:
+        await pool.close()
+    order = list(Severity)
+    return Report(
+        namesrv=list(namesrvs),
+        origin=origin,
+        healthy=all(finding.severity is Severity.NOTE for finding in findings),
+        can_check=any(not server.error for server in state.name_servers),
+        brokers=len(state.brokers),
+        topics=len({name for broker in state.masters for name in broker.topics}),
+        groups=len({name for broker in state.masters for name in broker.groups}),
+        checks=list(CHECKS),
+        findings=sorted(findings, key=lambda finding: order.index(finding.severity)),
+    )

@@ -1,0 +1,184 @@
+"""Which broker to send to when brokers are slow or fail (`client/latency/MQFaultStrategy`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.messages.message import MessageQueue
+
+ISOLATION_LATENCY_MS = 30_000
+"""What a failed send counts as: it isolates the broker for the table's longest time."""
+
+
+class FaultTable(msgspec.Struct, frozen=True):
+    """How long a broker is avoided after a send of a certain latency.
+
+    Args:
+        latency_ms: levels, ascending: a send that took at least so long …
+        unavailable_s: … keeps the broker out for so many seconds.
+    """
+
+    latency_ms: tuple[int, ...]
+    unavailable_s: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        levels = self.latency_ms
+        if len(levels) != len(self.unavailable_s) or list(levels) != sorted(set(levels)):
+            raise ConfigError(
+                f"a fault table needs ascending latencies and as many times, not {levels} and "
+                f"{self.unavailable_s}"
+            )
+
+    def unavailable_for(self, latency_ms: float) -> int:
+        """For how many seconds a broker with this latency is avoided; 0 below the lowest level."""
+        for level_ms, seconds in zip(
+            reversed(self.latency_ms), reversed(self.unavailable_s), strict=True
+        ):
+            if latency_ms >= level_ms:
+                return seconds
+        return 0
+
+
+ROCKETMQ_4_TABLE = FaultTable(
+    (50, 100, 550, 1_000, 2_000, 3_000, 15_000), (0, 0, 30, 60, 120, 180, 600)
+)
+ROCKETMQ_5_TABLE = FaultTable((50, 100, 550, 1_800, 3_000, 5_000, 15_000), (0, 0, 2, 5, 6, 10, 30))
+
+
+class BrokerFault(NamedTuple):
+    """What is known of one broker: its last latency, and from when on it may be used again."""
+
+    latency_ms: float
+    available_at: float
+
+
+class LatencyFaultTolerance:
+    """Remembers slow and failing brokers.
+
+    Args:
+        monotonic: a clock, in seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._faults: dict[str, BrokerFault] = {}
+
+    def update(self, broker_name: str, latency_ms: float, unavailable_s: float) -> None:
+        """Notes a broker's latency and keeps it out for so many seconds from now on."""
+        self._faults[broker_name] = BrokerFault(latency_ms, self._monotonic() + unavailable_s)
+
+    def is_available(self, broker_name: str) -> bool:
+        """Whether a broker may be used; one that was never noted may."""
+        fault = self._faults.get(broker_name)
+        return fault is None or self._monotonic() >= fault.available_at
+
+    def forget(self, broker_name: str) -> None:
+        """Treats a broker as new."""
+        self._faults.pop(broker_name, None)
+
+    def least_bad(self, broker_names: Iterable[str]) -> str | None:
+        """The best of some brokers: an available one, else the fastest, else the first one back."""
+        return min(broker_names, key=self._badness, default=None)
+
+    def _badness(self, broker_name: str) -> tuple[bool, float, float]:
+        fault = self._faults.get(broker_name)
+        if fault is None:
+            return (False, 0.0, 0.0)
+        return (not self.is_available(broker_name), fault.latency_ms, fault.available_at)
+
+
+class QueueRing:
+    """The queues that a topic can be sent to, taken in turn.
+
+    Args:
+        queues: in the order of the turns.
+        start: where the first turn begins, so that many clients do not all begin at the same queue.
+    """
+
+    __slots__ = ("_members", "_turn", "broker_names", "queues")
+
+    def __init__(self, queues: Iterable[MessageQueue], start: int = 0) -> None:
+        self.queues = tuple(queues)
+        self._members = frozenset(self.queues)
+        self.broker_names = tuple(dict.fromkeys(q.broker_name for q in self.queues))
+        self._turn = start
+
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._members
+
+    @property
+    def turn(self) -> int:
+        """Whose turn is next."""
+        return self._turn
+
+    def next(self) -> MessageQueue:
+        """The queue whose turn it is."""
+        turn = self._turn = self._turn + 1
+        return self.queues[turn % len(self.queues)]
+
+    def next_where(self, is_wanted: Callable[[str], bool]) -> MessageQueue | None:
+        """The next queue whose broker is wanted, if there is one; each broker is asked once."""
+        wanted = {name for name in self.broker_names if is_wanted(name)}
+        if wanted:
+            for _ in self.queues:
+                queue = self.next()
+                if queue.broker_name in wanted:
+                    return queue
+        return None
+
+
+class FaultStrategy:
+    """Chooses the queue for each attempt to send.
+
+    Without `enabled` queues take turns, and a further attempt avoids the broker that just failed.
+    With it, brokers that were slow are left out for the time of the table as well; if all are out,
+    the least bad one is taken.
+
+    Args:
+        tolerance: the memory of slow brokers.
+        table: how long a broker stays out.
+        enabled: RocketMQ's sendLatencyFaultEnable.
+    """
+
+    def __init__(
+        self, tolerance: LatencyFaultTolerance, table: FaultTable, *, enabled: bool
+    ) -> None:
+        self.tolerance, self.table, self.enabled = tolerance, table, enabled
+
+    def select(self, ring: QueueRing, failed_broker: str | None = None) -> MessageQueue:
+        """The queue for the next attempt.
+
+        RocketMQ 4's published loop takes an available queue only if it *is* of the broker that
+        just failed; that is a bug, and the opposite is done here.
+
+        Args:
+            ring: the topic's queues; not empty.
+            failed_broker: the broker of this message's last attempt; None for the first one.
+        """
+        if not self.enabled:
+            if failed_broker is None:
+                return ring.next()
+            return ring.next_where(lambda name: name != failed_broker) or ring.next()
+        is_available = self.tolerance.is_available
+        queue = ring.next_where(lambda name: name != failed_broker and is_available(name))
+        if queue is not None:
+            return queue
+        others = [name for name in ring.broker_names if name != failed_broker]
+        least_bad = self.tolerance.least_bad(others or ring.broker_names)
+        return ring.next_where(lambda name: name == least_bad) or ring.next()
+
+    def observe(self, broker_name: str, latency_ms: float, *, isolate: bool = False) -> None:
+        """Notes how an attempt went.
+
+        Args:
+            broker_name: who was sent to.
+            latency_ms: how long it took.
+            isolate: the attempt failed, which counts as a latency of 30 s.
+        """
+        if self.enabled:
+            counted_ms = ISOLATION_LATENCY_MS if isolate else latency_ms
+            self.tolerance.update(broker_name, counted_ms, self.table.unavailable_for(counted_ms))

@@ -1,0 +1,1 @@
+"""What producers and consumers of one process share: connections, routes, heartbeats, requests."""

@@ -1,0 +1,61 @@
+"""Where namespaces meet the wire: inside the client, names are the application's.
+
+Put in are the names in the headers of all requests (here), and in the bodies that hold some:
+heartbeats (`heartbeat.Groups`), checks of subscriptions (`subscription_check`), locks
+(`order_locks`) and what brokers are told when they ask (`broker_requests`). Taken out are those of
+messages (`take_out`) and of what brokers ask (`broker_requests`, `instance.ClientInstance`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.names.namespaces import Namespace, request_fields
+from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import Header
+from pocketmq.transport.connection import BeforeRequest
+
+NAME_FIELDS = ("topic", "origin_topic", "group", "group_name", "producer_group", "consumer_group")
+"""How the fields of headers are called that hold a topic or group."""
+
+
+def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None:
+    """What is done to each request; None when there is nothing to do.
+
+    Args:
+        namespace: of version 1.
+        namespace_v2: of version 2; empty for none.
+    """
+    fields = request_fields(namespace_v2)
+    if not namespace and not fields:
+        return None
+
+    def before_request(command: Command) -> None:
+        header = command.header
+        if header is not None and namespace:
+            names = {f: getattr(header, f) for f in _name_fields(type(header))}
+            # A copy: the sender may send the same header again, to another broker.
+            command.header = msgspec.structs.replace(
+                header, **{field: namespace.wrap(name) for field, name in names.items() if name}
+            )
+        if fields:
+            command.extra = {**(command.extra or {}), **fields}
+
+    return before_request
+
+
+def take_out(namespace: Namespace, message: ReceivedMessage) -> None:
+    """Calls a message's topics what the application does, as `resetRetryAndNamespace`."""
+    message.topic = namespace.unwrap(message.topic)
+    origin = message.properties.get(props.RETRY_TOPIC)
+    if origin is not None:
+        message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
+
+
+@lru_cache(maxsize=512)
+def _name_fields(cls: type[Header]) -> tuple[str, ...]:
+    return tuple(field for field in cls.__struct_fields__ if field in NAME_FIELDS)

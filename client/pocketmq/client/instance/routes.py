@@ -1,0 +1,361 @@
+"""Where topics are: the routes in use, kept up to date from the name server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+
+from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError, UnknownTopicError
+from pocketmq.client.fault_strategy import QueueRing
+from pocketmq.client.instance.namesrv_link import NamesrvLink
+from pocketmq.client.settings import InstanceSettings
+from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
+from pocketmq.protocol.errors import OperatingError, TopicMissingError
+from pocketmq.protocol.flags import is_readable, is_writable
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.names.names import RETRY_PREFIX
+from pocketmq.protocol.requests.nameserver import RouteRequest
+
+log = logging.getLogger("pocketmq.client")
+
+MASTER_ID = 0
+UNUSED_POLLS_MAX = 20
+"""A topic that was not sent to during so many polls (10 minutes) is forgotten."""
+RETRY_QUEUE_NUMS = 1
+"""Of a retry topic that no name server knows yet: brokers make them so (`retryQueueNums`)."""
+
+
+def writable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """The queues that can be sent to: writable, and of a broker whose master is registered."""
+    masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in _by_broker(route)
+        if is_writable(data.perm) and data.broker_name in masters
+        for queue_id in range(data.write_queue_nums)
+    ]
+
+
+def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """The queues that can be pulled from, sorted by broker and number."""
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in _by_broker(route)
+        if is_readable(data.perm)
+        for queue_id in range(data.read_queue_nums)
+    ]
+
+
+def _by_broker(route: TopicRoute) -> list[QueueData]:
+    return sorted(route.queue_datas, key=lambda data: data.broker_name)
+
+
+def default_route(route: TopicRoute, queue_nums_max: int) -> TopicRoute:
+    """The route that an unknown topic takes from the topic that stands for automatic creation.
+
+    Args:
+        route: of that topic (TBW102).
+        queue_nums_max: the client's defaultTopicQueueNums.
+    """
+    queue_datas = [
+        QueueData(
+            broker_name=data.broker_name,
+            read_queue_nums=min(queue_nums_max, data.read_queue_nums),
+            write_queue_nums=min(queue_nums_max, data.read_queue_nums),
+            perm=data.perm,
+            topic_sys_flag=data.topic_sys_flag,
+        )
+        for data in route.queue_datas
+    ]
+    return TopicRoute(queue_datas=queue_datas, broker_datas=route.broker_datas)
+
+
+class PublishRoute:
+    """What a producer needs of a topic's route.
+
+    Attributes:
+        route: the name server's answer.
+        ring: the queues to send to, in turn; may be empty.
+        is_default: the topic is unknown yet, this is the route it will be created on.
+        unused_polls: how many polls went by since the last send.
+    """
+
+    __slots__ = ("is_default", "ring", "route", "topic", "unused_polls")
+
+    def __init__(self, topic: str, route: TopicRoute, start: int, *, is_default: bool) -> None:
+        self.topic, self.route, self.is_default = topic, route, is_default
+        self.ring = QueueRing(writable_queues(topic, route), start)
+        self.unused_polls = 0
+
+    def check(self) -> None:
+        """Makes sure that there is a queue to send to.
+
+        Raises:
+            NoPermissionRouteError, BrokerDownError.
+        """
+        if self.ring.queues:
+            return
+        writable = [
+            d for d in self.route.queue_datas if is_writable(d.perm) and d.write_queue_nums > 0
+        ]
+        if self.route.queue_datas and not writable:
+            raise NoPermissionRouteError(self.topic, "writable")
+        names = ", ".join(sorted({d.broker_name for d in writable})) or "any broker"
+        raise BrokerDownError(self.topic, f"the master of {names}")
+
+
+class RouteCache:
+    """The routes of the topics in use.
+
+    Args:
+        link: to the name servers.
+        settings: of the instance.
+        random: where the turns of a topic's queues begin.
+        on_brokers: called when a route names a broker address that was not known.
+    """
+
+    def __init__(
+        self,
+        link: NamesrvLink,
+        settings: InstanceSettings,
+        random: Random,
+        on_brokers: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._link, self._settings, self._random = link, settings, random
+        self._on_brokers = on_brokers
+        self._publish: dict[str, PublishRoute] = {}
+        self._subscribed: dict[str, TopicRoute | None] = {}
+        self._addresses: dict[str, Mapping[int, str]] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._askers = 0
+
+    # -- for producers ------------------------------------------------------------------------
+
+    @property
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        """The name servers that are asked."""
+        return self._link.addresses
+
+    def known_publish_route(self, topic: str) -> PublishRoute | None:
+        """Where to send a topic's messages, if that is known."""
+        known = self._publish.get(topic)
+        if known is None or not known.ring.queues:
+            return None
+        known.unused_polls = 0
+        return known
+
+    async def publish_route(self, topic: str) -> PublishRoute:
+        """Where to send a topic's messages; asks the name server if that is not known yet.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
+        known = self.known_publish_route(topic)
+        if known is not None:
+            return known
+        found = await self._find_to_publish(topic)
+        found.check()
+        return found
+
+    async def _find_to_publish(self, topic: str) -> PublishRoute:
+        settings = self._settings
+        try:
+            route, is_default = await self.ask(topic), False
+        except TopicMissingError:
+            try:
+                model = await self.ask(settings.create_topic_key)
+            except TopicMissingError as e:
+                asked = self._link.current or ", ".join(self._link.addresses)
+                raise UnknownTopicError(topic, asked, is_for_sending=True) from e
+            is_retry = topic.startswith(RETRY_PREFIX)
+            queues_max = RETRY_QUEUE_NUMS if is_retry else settings.default_topic_queue_nums
+            route, is_default = default_route(model, queues_max), True
+        return self._keep_to_publish(topic, route, is_default=is_default)
+
+    def _keep_to_publish(self, topic: str, route: TopicRoute, *, is_default: bool) -> PublishRoute:
+        known = self._publish.get(topic)
+        if known is not None and known.route == route and known.is_default == is_default:
+            known.unused_polls = 0
+            return known
+        start = self._random.getrandbits(16) if known is None else known.ring.turn
+        fresh = self._publish[topic] = PublishRoute(topic, route, start, is_default=is_default)
+        return fresh
+
+    # -- for consumers ------------------------------------------------------------------------
+
+    async def subscribe(self, topic: str) -> list[MessageQueue]:
+        """The queues to read; from now on the topic is kept up to date. Empty if it is unknown.
+
+        Raises:
+            NoNameServerError: it cannot be asked for, and is not known from before.
+        """
+        route = self._subscribed.get(topic)
+        if route is None:
+            try:
+                route = await self.ask(topic)
+            except TopicMissingError:
+                route = None
+            self._subscribed[topic] = route
+        return [] if route is None else readable_queues(topic, route)
+
+    async def queues_to_read(self, topic: str) -> list[MessageQueue]:
+        """The queues to read, of a topic that must exist.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError.
+        """
+        queues = await self.subscribe(topic)
+        if queues:
+            return queues
+        if self._subscribed.get(topic) is None:
+            del self._subscribed[topic]
+            raise UnknownTopicError(topic, self._link.current or "")
+        raise NoPermissionRouteError(topic, "readable")
+
+    def unsubscribe(self, topic: str) -> None:
+        """Does not keep a topic up to date any more."""
+        self._subscribed.pop(topic, None)
+
+    # -- addresses ----------------------------------------------------------------------------
+
+    def master_address(self, broker_name: str) -> str | None:
+        """Where a broker takes writes, if its master is known."""
+        addresses = self._addresses.get(broker_name)
+        return addresses.get(MASTER_ID) if addresses else None
+
+    def read_address(self, broker_name: str, broker_id: int = MASTER_ID) -> tuple[str, int] | None:
+        """Where to pull from, and that broker's id: the wanted one, else any of the same name.
+
+        A slave that is gone may have been replaced by the next id
+        (`client/impl/factory/MQClientInstance`, findBrokerAddressInSubscribe).
+        """
+        addresses = self._addresses.get(broker_name)
+        if not addresses:
+            return None
+        wanted = [broker_id] if broker_id == MASTER_ID else [broker_id, broker_id + 1]
+        for known_id in (*wanted, *sorted(addresses)):
+            if known_id in addresses:
+                return addresses[known_id], known_id
+        return None
+
+    async def place_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> tuple[str, int]:
+        """As `read_address`, for a queue whose topic may not have been used yet.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
+        place = self.read_address(queue.broker_name, broker_id)
+        if place is None:
+            await self.queues_to_read(queue.topic)
+            place = self.read_address(queue.broker_name, broker_id)
+        if place is None:
+            raise BrokerDownError(queue.topic, f"the broker {queue.broker_name}")
+        return place
+
+    async def master_of(self, queue: MessageQueue) -> str:
+        """The master of a queue's broker: only it keeps offsets.
+
+        Raises:
+            NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
+        """
+        address, broker_id = await self.place_of(queue)
+        if broker_id != MASTER_ID:
+            raise BrokerDownError(queue.topic, f"the master of {queue.broker_name}")
+        return address
+
+    def addresses(self, *, masters_only: bool) -> list[str]:
+        """The addresses of all brokers of the routes in use."""
+        found = {
+            address
+            for by_id in self._addresses.values()
+            for broker_id, address in by_id.items()
+            if broker_id == MASTER_ID or not masters_only
+        }
+        return sorted(found)
+
+    def topic_addresses(self, topic: str) -> list[str]:
+        """For each broker of a subscribed topic one address, its master's if that is known."""
+        route = self._subscribed.get(topic)
+        names = {data.broker_name for data in route.broker_datas} if route is not None else set()
+        found = (self.read_address(name) for name in sorted(names))
+        return [place[0] for place in found if place is not None]
+
+    # -- keeping up to date -------------------------------------------------------------------
+
+    async def ask(self, topic: str) -> TopicRoute:
+        """Asks the name server for a route now; callers at the same time share one question.
+
+        Raises:
+            NoNameServerError, TopicMissingError.
+        """
+        task = self._asking.get(topic)
+        if task is None:
+            task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
+            task.add_done_callback(lambda task: self._asked(topic, task))
+        self._askers += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._askers -= 1
+
+    def _asked(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
+        del self._asking[topic]
+        if not task.cancelled():
+            task.exception()  # whoever asked may have been cancelled meanwhile
+
+    async def _ask(self, topic: str) -> TopicRoute:
+        request = RouteRequest(topic=topic, accept_standard_json_only=True)
+        route = TopicRoute.decode((await self._link.ask(request)).body)
+        self._learn(route)
+        return route
+
+    def _learn(self, route: TopicRoute) -> None:
+        is_news = False
+        for broker in route.broker_datas:
+            known = self._addresses.get(broker.broker_name, {})
+            is_news = is_news or not set(broker.broker_addrs.values()) <= set(known.values())
+            self._addresses[broker.broker_name] = broker.broker_addrs
+        if is_news:
+            self._on_brokers()
+
+    async def refresh(self) -> None:
+        """Asks for all routes in use; a topic that cannot be asked for keeps its last route."""
+        for topic in self._in_use():
+            try:
+                route = await self.ask(topic)
+            except TopicMissingError:
+                # A name server that was just restarted does not know its topics yet.
+                log.debug("the name server does not know topic %s", topic)
+                continue
+            except OperatingError as e:
+                log.warning("the routes cannot be refreshed: %s", e)
+                return
+            if topic in self._publish:
+                unused_polls = self._publish[topic].unused_polls
+                self._keep_to_publish(topic, route, is_default=False).unused_polls = unused_polls
+            if topic in self._subscribed:
+                self._subscribed[topic] = route
+        self._forget_lost_brokers()
+
+    def _in_use(self) -> Iterable[str]:
+        for topic, publish in list(self._publish.items()):
+            publish.unused_polls += 1
+            if publish.unused_polls > UNUSED_POLLS_MAX:
+                del self._publish[topic]
+        return sorted({*self._publish, *self._subscribed})
+
+    def _forget_lost_brokers(self) -> None:
+        """Forgets brokers that no route in use names.
+
+        Not while somebody asks: the addresses of an answer are known a few turns of the loop
+        before whoever asked takes the route that names them. The next poll comes.
+        """
+        if self._askers:
+            return
+        routes = [p.route for p in self._publish.values()]
+        routes += [r for r in self._subscribed.values() if r is not None]
+        named = {b.broker_name for route in routes for b in route.broker_datas}
+        for broker_name in self._addresses.keys() - named:
+            del self._addresses[broker_name]

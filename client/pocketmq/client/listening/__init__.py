@@ -1,0 +1,1 @@
+"""Giving messages to an application's listener or iteration, and what follows from its answer."""

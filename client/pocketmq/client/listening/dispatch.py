@@ -1,0 +1,429 @@
+"""Handing messages to the listener: how many at once, in which order, and what on failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from pocketmq.client.application_code import call_in_thread, is_coroutine_function
+from pocketmq.client.listening.consume_statistics import ConsumeFigures
+from pocketmq.client.log_fields import log_fields
+from pocketmq.client.queues.process_queue import ProcessQueue
+from pocketmq.client.results import (
+    RETRY_ALL,
+    ConsumeResult,
+    ListenerAnswer,
+    OrderlyResult,
+    RetryLater,
+    SuspendQueue,
+)
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.tasks import Tasks, repeat
+
+log = logging.getLogger("pocketmq.client")
+
+YIELD_AFTER = 64
+"""A listener that never waits must let pulls and heartbeats through after so many batches."""
+
+LOGGED_MAX = 1024
+"""Failing messages that are remembered as logged."""
+
+OVERDUE_CHECKS = 15
+"""How often, during one consume timeout, it is looked for batches that exceed it."""
+
+CANCEL_PATIENCE_S = 1.0
+"""How long a close waits for a coroutine to end that it has cancelled."""
+
+OVERDUE_DELAY_LEVEL = 3
+"""When a batch comes again that took too long (`ProcessQueue#cleanExpiredMsg`)."""
+
+Listener = Callable[[list[ReceivedMessage]], Any]
+"""Handles a batch. A coroutine function runs on the loop, a plain function in a thread.
+
+None or `ConsumeResult.SUCCESS` finishes the batch. `ConsumeResult.RETRY` or an exception does not:
+it comes again. `RetryLater` says when it does, and which of its messages. Any other answer is a
+mistake and counts as an exception.
+"""
+
+AsyncListener = Callable[[list[ReceivedMessage]], Awaitable[Any]]
+
+FailureRule = Callable[[Sequence[ReceivedMessage], int], Awaitable[Sequence[ReceivedMessage]]]
+"""(messages not handled, delay level) → those of them that are to be handed out again here.
+
+The others are somebody else's from then on: their offsets are passed.
+"""
+
+
+async def keep_all(
+    messages: Sequence[ReceivedMessage], delay_level: int
+) -> Sequence[ReceivedMessage]:
+    """The failure rule without a broker's help: everything comes again here."""
+    return messages
+
+
+class LocalRetry:
+    """What happens to messages that nobody else took: they come again here, after a pause.
+
+    Nothing is skipped, and while they wait the queue's offset stays where it is.
+
+    Args:
+        clock: for the pause.
+        delay_ms: the pause.
+        on_put_back: called when the batch can be taken again.
+    """
+
+    def __init__(
+        self, clock: Clock, delay_ms: float, on_put_back: Callable[[ProcessQueue], object]
+    ) -> None:
+        self._clock, self._delay_ms, self._on_put_back = clock, delay_ms, on_put_back
+
+    def failed(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
+        """Takes charge of what is left of a batch that the listener did not handle."""
+        self._clock.call_later(self._delay_ms / 1000, self._put_back, queue, batch)
+
+    def _put_back(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
+        queue.put_back(batch)
+        self._on_put_back(queue)
+
+
+class Raised(NamedTuple):
+    """A listener's outcome when it gave no result."""
+
+    error: BaseException
+
+
+class AtWork:
+    """A batch that the listener has now, and since when (seconds of the clock)."""
+
+    __slots__ = ("batch", "queue", "since_s")
+
+    def __init__(self, queue: ProcessQueue, batch: list[ReceivedMessage], since_s: float) -> None:
+        self.queue, self.batch, self.since_s = queue, batch, since_s
+
+
+class Dispatcher:
+    """Workers that take batches from the queues in turn and give them to the listener.
+
+    Args:
+        listener: handles a batch.
+        clock: for pauses.
+        concurrency: how many batches are handled at once.
+        batch_max: messages in a batch.
+        retry_delay_ms: pause before messages come again that the failure rule left here.
+        on_finished: called after each batch, with its queue.
+        on_failure: the failure rule.
+        consume_timeout_ms: after so long a batch at work falls under the failure rule as well; 0
+            for never. The listener is not interrupted; its late success counts for nothing more.
+
+    Attributes:
+        figures: how much was handled of late.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        clock: Clock,
+        *,
+        concurrency: int,
+        batch_max: int,
+        retry_delay_ms: float,
+        on_finished: Callable[[ProcessQueue], object],
+        on_failure: FailureRule = keep_all,
+        consume_timeout_ms: float = 0,
+    ) -> None:
+        self._clock, self._on_failure = clock, on_failure
+        self.figures = ConsumeFigures(clock)
+        self._worker_count = 0
+        self._consume_timeout_s = consume_timeout_ms / 1000
+        self._concurrency, self._batch_max = concurrency, batch_max
+        self._on_finished = on_finished
+        self._retry = LocalRetry(clock, retry_delay_ms, self.offer)
+        self._ready: deque[ProcessQueue] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._at_work: set[AtWork] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._is_stopping = False
+        self._is_paused = False
+        self._tasks = Tasks()
+        self._logged: dict[str, None] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._listener: AsyncListener
+        if is_coroutine_function(listener):
+            self._listener = listener
+        else:
+            self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
+            self._plain_listener = listener
+            self._listener = self._in_thread
+
+    def surround(self, around: Callable[[AsyncListener], AsyncListener]) -> None:
+        """Puts something around the listener, such as hooks, before the start."""
+        self._listener = around(self._listener)
+
+    def start(self) -> None:
+        """Starts the workers."""
+        self._hire()
+        if self._consume_timeout_s:
+            period_s = self._consume_timeout_s / OVERDUE_CHECKS
+            self._tasks.spawn(repeat(self._clock, period_s, self._check_overdue), "consume timeout")
+
+    def _hire(self) -> None:
+        while self._worker_count < self._concurrency:
+            self._worker_count += 1
+            self._tasks.spawn(self._work(), f"listener {self._worker_count}")
+
+    def resize(self, concurrency: int) -> None:
+        """Changes how many batches are handled at once; what is at work goes on.
+
+        Args:
+            concurrency: at least 1.
+        """
+        if self._threads is not None and concurrency > self._concurrency:
+            self._threads.shutdown(wait=False)  # it lets what is at work end
+            self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
+        self._concurrency = concurrency
+        if self._worker_count and not self._is_stopping:
+            self._hire()
+            for _ in range(self._worker_count - concurrency):
+                self._wake_one()
+
+    def offer(self, queue: ProcessQueue) -> None:
+        """Tells that a queue may have something to hand out."""
+        if queue.is_ready or not queue.can_hand_out:
+            return
+        queue.is_ready = True
+        self._ready.append(queue)
+        self._wake_one()
+
+    def pause(self) -> None:
+        """Hands nothing out until `resume`; what is at work goes on. Idempotent."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Hands messages out again. Idempotent."""
+        self._is_paused = False
+        for _ in range(len(self._ready)):
+            self._wake_one()
+
+    def stop(self) -> None:
+        """Hands nothing more out for good. Idempotent."""
+        self._is_stopping = True
+        self._ready.clear()
+
+    async def close(self, timeout_s: float, clock: Clock) -> list[ProcessQueue]:
+        """Hands nothing more out, waits for what is at work, and ends the workers. Idempotent.
+
+        Args:
+            timeout_s: after so long, what is still at work is cancelled and counts as unfinished.
+            clock: by which that is measured.
+
+        Returns:
+            The queues of batches that nothing can stop: they are at work in threads, or in
+            coroutines that ignore their cancellation.
+        """
+        self.stop()
+        if not self._quiet.is_set():
+            timer = clock.call_later(timeout_s, self._quiet.set)
+            await self._quiet.wait()
+            timer.cancel()
+        unstoppable = set() if self._threads is None else set(self._at_work)
+        await self._tasks.close(clock, CANCEL_PATIENCE_S)
+        unstoppable |= self._at_work
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        return [work.queue for work in unstoppable]
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return
+
+    async def _work(self) -> None:
+        ready = self._ready
+        loop = asyncio.get_running_loop()
+        handled = 0
+        while True:
+            while not ready or self._is_paused:
+                idle: asyncio.Future[None] = loop.create_future()
+                self._idle.append(idle)
+                await idle
+                if self._worker_count > self._concurrency:
+                    break
+            if self._worker_count > self._concurrency:
+                self._worker_count -= 1
+                if ready:
+                    self._wake_one()  # what this one was woken for is another's now
+                return
+            queue = ready.popleft()
+            queue.is_ready = False
+            if self._is_stopping or not queue.can_hand_out:
+                continue
+            batch = queue.take(self._batch_max)
+            self.offer(queue)
+            await self._handle(queue, batch)
+            handled += 1
+            if handled % YIELD_AFTER == 0:
+                turn: asyncio.Future[None] = loop.create_future()
+                loop.call_soon(_wake, turn)
+                await turn
+
+    async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
+        work = AtWork(queue, batch, self._clock.monotonic())
+        queue.last_taken_s = work.since_s
+        self._at_work.add(work)
+        self._quiet.clear()
+        try:
+            result = await self._ask_listener(batch)
+            spent_s = self._clock.monotonic() - work.since_s
+            is_plain_success = result is None or result is ConsumeResult.SUCCESS
+            is_success = is_plain_success or not comes_again(result)
+            self.figures.handled(queue.queue.topic, len(batch), spent_s, is_success=is_success)
+            if is_plain_success:
+                self._handled(queue, batch)
+            else:
+                await self._not_handled(queue, batch, result)
+            self._on_finished(queue)
+            self.offer(queue)
+        finally:
+            self._at_work.discard(work)
+            if not self._at_work:
+                self._quiet.set()
+
+    async def handle_directly(self, message: ReceivedMessage) -> object:
+        """What the listener says of a message that comes from no queue, or `Raised`."""
+        return await self._ask_listener([message])
+
+    async def _ask_listener(self, batch: list[ReceivedMessage]) -> object:
+        """What the listener says of a batch, or `Raised`."""
+        try:
+            result: object = await self._listener(batch)
+        except asyncio.CancelledError as e:
+            if self._is_stopping:
+                raise
+            return Raised(e)  # the listener cancelled something of its own; this worker goes on
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:  # noqa: BLE001 (the border to the application)
+            return Raised(e)
+        if result is not None and not isinstance(result, ListenerAnswer):
+            return Raised(_not_understood(result))
+        return result
+
+    def _handled(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
+        if self._logged:
+            self._recovered(batch)
+        queue.finish(batch)
+
+    async def _not_handled(
+        self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], result: object
+    ) -> None:
+        """Deals with any result that is not plain success."""
+        answer = _retry_of(result)
+        handled_count = len(batch) if answer is None else max(0, answer.ack_index + 1)
+        failed = batch[handled_count:]
+        if answer is None or not failed:
+            self._handled(queue, batch)
+            return
+        if queue.dropped:
+            return  # another member has it, or will
+        self._log_once(queue, failed, result.error if isinstance(result, Raised) else None)
+        queue.finish_part(batch[:handled_count])
+        left = await self._give_away(queue, failed, answer.delay_level)
+        if left:
+            self._retry.failed(queue, left)
+        else:
+            queue.finish(())
+
+    async def _give_away(
+        self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], delay_level: int
+    ) -> Sequence[ReceivedMessage]:
+        """Puts the failure rule into effect; returns what it leaves here."""
+        failed = [m for m in messages if queue.holds(m)]
+        if not failed:
+            return ()
+        left = await self._on_failure(failed, delay_level)
+        left_ids = {id(m) for m in left}
+        queue.finish_part(m for m in failed if id(m) not in left_ids)
+        return left
+
+    async def _check_overdue(self) -> None:
+        begun_before_s = self._clock.monotonic() - self._consume_timeout_s
+        for work in [w for w in self._at_work if w.since_s <= begun_before_s]:
+            queue, first = work.queue, work.batch[0]
+            if queue.dropped or not any(map(queue.holds, work.batch)):
+                continue
+            log.warning(
+                "the listener has had message %s (%s, offset %d) for more than %g s: it comes "
+                "again, and its queue goes on",
+                first.msg_id,
+                queue.queue,
+                first.queue_offset,
+                self._consume_timeout_s,
+                extra=log_fields(message=first),
+            )
+            await self._give_away(queue, work.batch, OVERDUE_DELAY_LEVEL)
+            self._on_finished(queue)
+
+    async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
+        return await call_in_thread(self._threads, self._plain_listener, batch)
+
+    def _log_once(
+        self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], error: BaseException | None
+    ) -> None:
+        first = batch[0]
+        if first.msg_id in self._logged:
+            return
+        while len(self._logged) >= LOGGED_MAX:
+            del self._logged[next(iter(self._logged))]
+        self._logged[first.msg_id] = None
+        log.warning(
+            "the listener did not handle message %s (%s, offset %d, %d in the batch); it comes "
+            "again later",
+            first.msg_id,
+            queue.queue,
+            first.queue_offset,
+            len(batch),
+            exc_info=error,
+            extra=log_fields(message=first),
+        )
+
+    def _recovered(self, batch: Sequence[ReceivedMessage]) -> None:
+        for message in batch:
+            self._logged.pop(message.msg_id, None)
+
+
+def comes_again(result: object) -> bool:
+    """Whether a listener's result leaves something of the batch unhandled."""
+    return isinstance(result, (Raised, RetryLater, SuspendQueue)) or result in (
+        ConsumeResult.RETRY,
+        OrderlyResult.SUSPEND,
+        OrderlyResult.ROLLBACK,
+    )
+
+
+def _retry_of(result: object) -> RetryLater | None:
+    """What comes again, by a listener's result; None for nothing."""
+    if isinstance(result, RetryLater):
+        return result
+    return RETRY_ALL if comes_again(result) else None
+
+
+def _not_understood(answer: object) -> UsageError:
+    return UsageError(
+        f"the listener answered {answer!r:.100}, which is no answer: return None or "
+        f"ConsumeResult.SUCCESS when the messages were handled, ConsumeResult.RETRY or a "
+        f"RetryLater when they were not"
+    )
+
+
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)

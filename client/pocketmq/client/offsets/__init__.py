@@ -1,0 +1,1 @@
+"""Offsets of a group, in brokers or in local files."""

@@ -1,0 +1,1 @@
+"""What a member does with one queue: pulling, buffering, order, locks."""

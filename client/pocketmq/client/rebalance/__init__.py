@@ -1,0 +1,1 @@
+"""Which queues of a topic a member of a group consumes."""

@@ -1,0 +1,1 @@
+"""Sending a message: encoding, retries around faults, hooks."""

@@ -1,0 +1,100 @@
+"""Sending for producers that have hooks; the others do without it and pay nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.client.fault_strategy import FaultStrategy
+from pocketmq.client.hooks import CheckForbiddenContext, SendHooks, SendMessageContext, run
+from pocketmq.client.instance.routes import RouteCache
+from pocketmq.client.results import SendResult
+from pocketmq.client.sending.outgoing import Outgoing
+from pocketmq.client.sending.sending import Sender
+from pocketmq.protocol.errors import PocketMQError
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.trace import MessageType
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.pool import ConnectionPool
+
+
+class HookedSender(Sender):
+    """A sender that calls hooks at each attempt, as `DefaultMQProducerImpl#sendKernelImpl` does.
+
+    Args:
+        pool, routes, strategy, clock, close_on_timeout: as of `Sender`.
+        hooks: what to call.
+        group: the producer group.
+        namespace: of the producer.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        routes: RouteCache,
+        strategy: FaultStrategy,
+        clock: Clock,
+        *,
+        close_on_timeout: bool,
+        hooks: SendHooks,
+        group: str,
+        namespace: str,
+    ) -> None:
+        super().__init__(pool, routes, strategy, clock, close_on_timeout=close_on_timeout)
+        self._hooks, self._group, self._namespace = hooks, group, namespace
+
+    async def _attempt(
+        self, outgoing: Outgoing, queue: MessageQueue, deadline: float
+    ) -> SendResult:
+        context = await self._before(outgoing, queue, deadline)
+        try:
+            context.result = await super()._attempt(outgoing, queue, deadline)
+        except (PocketMQError, asyncio.CancelledError) as e:
+            context.error = e
+            raise
+        finally:
+            run(self._hooks.after, context)
+        return context.result
+
+    async def _attempt_oneway(
+        self, outgoing: Outgoing, queue: MessageQueue, deadline: float
+    ) -> None:
+        context = await self._before(outgoing, queue, deadline)
+        try:
+            await super()._attempt_oneway(outgoing, queue, deadline)
+        except (PocketMQError, asyncio.CancelledError) as e:
+            context.error = e
+            raise
+        finally:
+            run(self._hooks.after, context)
+
+    async def _before(
+        self, outgoing: Outgoing, queue: MessageQueue, deadline: float
+    ) -> SendMessageContext:
+        hooks, messages = self._hooks, outgoing.messages
+        address = await self.address(queue, deadline)
+        if hooks.forbidden:
+            hooks.check(CheckForbiddenContext(self._group, messages, queue, address, outgoing.mode))
+        context = SendMessageContext(
+            self._group,
+            messages,
+            queue,
+            address,
+            outgoing.mode,
+            message_type=message_type(messages[0]),
+            namespace=self._namespace,
+        )
+        if hooks.before:
+            run(hooks.before, context)
+            outgoing.encode_properties_anew()
+        return context
+
+
+def message_type(message: Message) -> MessageType:
+    """What kind of message it is, by its properties; a timer counts as a delay."""
+    properties = message.properties
+    if props.DELAY in properties or any(name in properties for name in props.TIMER_PROPERTIES):
+        return MessageType.DELAY
+    if properties.get(props.TRANSACTION_PREPARED) == "true":
+        return MessageType.TRANSACTION_HALF
+    return MessageType.NORMAL

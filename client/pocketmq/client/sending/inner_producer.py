@@ -1,0 +1,50 @@
+"""What sends for the client itself: failed messages that go back, traces."""
+
+from __future__ import annotations
+
+from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.results import SendResult
+from pocketmq.client.sending.outgoing import Outgoing, Packer
+from pocketmq.client.sending.sending import Sender
+from pocketmq.client.settings import ProducerSettings
+from pocketmq.protocol.messages.message import Message
+
+
+class InnerProducer:
+    """A producer without a life of its own.
+
+    Args:
+        group: the producer group.
+        instance: the connections and routes; it must be running.
+        settings: how to send.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._packer = Packer(
+            group, instance.clock, instance.unique_keys, settings, instance.settings
+        )
+        strategy = FaultStrategy(
+            LatencyFaultTolerance(instance.clock.monotonic),
+            settings.fault_table,
+            enabled=settings.send_latency_fault_enable,
+        )
+        self._sender = Sender(
+            instance.pool,
+            instance.routes,
+            strategy,
+            instance.clock,
+            close_on_timeout=instance.settings.close_connection_on_timeout,
+        )
+
+    def pack(self, message: Message) -> Outgoing:
+        """The request for a message; see `Packer.pack`."""
+        return self._packer.pack(message)
+
+    async def send(self, outgoing: Outgoing) -> SendResult:
+        """Sends it, with retries; see `Sender.send`."""
+        settings = self._settings
+        return await self._sender.send(
+            outgoing, settings.send_timeout_ms, settings.retry_times_when_send_failed
+        )

@@ -1,0 +1,1 @@
+"""Message traces of producers and consumers."""

@@ -1,0 +1,1 @@
+"""Messages, their properties and ids, and the records that brokers store."""

@@ -1,0 +1,65 @@
+"""The two message ids: where a message is stored, and what its sender called it (wire.md §3.5)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages.hosts import decode_host
+
+
+class StoredAt(NamedTuple):
+    """What an offset message id says: the broker's address and the physical offset there."""
+
+    store_host: str
+    physical_offset: int
+
+
+def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
+    """The id that names a stored message by its place.
+
+    Args:
+        store_host: encoded address and port of the broker (8 or 20 bytes).
+        physical_offset: the record's place in that broker's store.
+    """
+    return f"{store_host.hex()}{physical_offset:016x}".upper()
+
+
+def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
+    """The ids of several messages on one broker, separated by commas."""
+    places = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
+    prefix = store_host.hex().upper()
+    return prefix + places.hex(",", 8).upper().replace(",", f",{prefix}")
+
+
+def parse_offset_msg_id(text: str) -> StoredAt:
+    """Takes an offset message id apart.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(text) not in (32, 56) or len(data) * 2 != len(text):  # fromhex skips blanks
+        raise UsageError(
+            f"{text!r} is no offset message id: 32 hexadecimal digits for an IPv4 broker or 56 for "
+            f"an IPv6 one; an id given by the client can only be looked up with its topic"
+        )
+    return StoredAt(decode_host(data[:-8]), int.from_bytes(data[-8:], "big"))
+
+
+def unique_key(prefix: bytes, month_ms: int, counter: int) -> str:
+    """The id that a client gives to a message (`common/message/MessageClientIDSetter`).
+
+    Args:
+        prefix: IP address (4 or 16 bytes), process id (2) and a random number (4).
+        month_ms: milliseconds since the start of the month.
+        counter: of this process; wraps at 65536.
+    """
+    # A month has more than 2^31 ms; RocketMQ writes the low 32 bits and reads them unsigned.
+    tail = (month_ms & 0xFFFFFFFF) << 16 | (counter & 0xFFFF)
+    return f"{prefix.hex()}{tail:012x}".upper()

@@ -1,0 +1,1 @@
+"""Names of topics and groups, namespaces, and the addresses that brokers advertise."""

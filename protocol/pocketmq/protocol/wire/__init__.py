@@ -1,0 +1,1 @@
+"""Frames, commands and headers: the bytes of RocketMQ's remoting protocol."""

@@ -1,0 +1,153 @@
+"""Tells when the event loop was kept from its work: nobody is served while one callback runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pocketmq.runtime.clock import Clock, Timer
+from pocketmq.runtime.tasks import Action
+
+log = logging.getLogger("pocketmq.transport")
+
+TICK_S = 0.02
+"""How often the loop is asked for a sign of life while it has something to do.
+
+Each tick costs about 50 µs; an idle loop is not asked.
+"""
+
+BLOCKED_S = 0.05
+"""A tick that comes later than this tells of a blockage; one up to TICK_S longer may be missed."""
+
+LOG_PERIOD_S = 1.0
+"""Blockages are told of once in so many seconds, however many there were."""
+
+
+class LoopWatch:
+    """Measures by a timer how long the loop is blocked.
+
+    The timer runs only while requests come, which are told of by `began`. What the broker does by
+    itself is measured step by step instead (`watched`).
+
+    Args:
+        clock: whose timer it is.
+        cpu_s: seconds that this thread has computed, to tell work from waiting for the disk or
+            for the machine.
+
+    Attributes:
+        count: blockages since the start.
+        max_s: the longest of them, or the longest lateness below that.
+    """
+
+    def __init__(self, clock: Clock, cpu_s: Callable[[], float] = time.thread_time) -> None:
+        self._clock, self._cpu_s = clock, cpu_s
+        self.count = 0
+        self.max_s = 0.0
+        self._last: int | None = None  # since the last tick
+        self._told: int | None = None  # before it
+        self._timer: Timer | None = None
+        self._due_s = self._cpu_at_s = 0.0
+        self._quiet_until_s = clock.stopwatch()
+        self._untold = 0
+
+    def began(self, code: int) -> None:
+        """Notes that a request is handled from now on; the loop is watched for two ticks at least.
+
+        Args:
+            code: the request's.
+        """
+        self._last = code
+        if self._timer is None:
+            self._arm()
+
+    def watched(self, name: str, action: Action) -> Action:
+        """The same action, whose time between any two turns of the loop is measured.
+
+        So an idle broker, which does little but such things, needs no ticks.
+
+        Args:
+            name: what it is called when it blocks the loop.
+            action: a plain or a coroutine function.
+        """
+
+        def watched_action() -> Awaitable[object] | object:
+            with self._measured(name):
+                result = action()
+            return self._stepped(name, result) if isinstance(result, Awaitable) else result
+
+        return watched_action
+
+    async def _stepped(self, name: str, waiting: Awaitable[object]) -> object:
+        return await self._by_steps(name, waiting)
+
+    @types.coroutine
+    def _by_steps(self, name: str, waiting: Awaitable[object]) -> Generator[Any, Any, object]:
+        steps = waiting.__await__()
+        error: asyncio.CancelledError | None = None
+        try:
+            while True:
+                with self._measured(name):
+                    step = next(steps) if error is None else steps.throw(error)
+                error = None
+                try:
+                    yield step
+                except GeneratorExit:
+                    steps.close()
+                    raise
+                except asyncio.CancelledError as e:
+                    error = e
+        except StopIteration as end:
+            return end.value
+
+    @contextmanager
+    def _measured(self, name: str) -> Iterator[None]:
+        begun_s, cpu_s = self._clock.stopwatch(), self._cpu_s()
+        try:
+            yield
+        finally:
+            now_s = self._clock.stopwatch()
+            self._took(now_s, now_s - begun_s, cpu_s, name)
+
+    def close(self) -> None:
+        """Ends the watch."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        self._due_s = self._clock.stopwatch() + TICK_S
+        self._cpu_at_s = self._cpu_s()
+        self._timer = self._clock.call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        now_s = self._clock.stopwatch()
+        what = self._last if self._last is not None else self._told
+        self._took(now_s, now_s - self._due_s, self._cpu_at_s, f"request {what}")
+        self._timer = None
+        if self._last is not None:
+            self._told, self._last = self._last, None
+            self._arm()
+
+    def _took(self, now_s: float, late_s: float, cpu_at_s: float, what: str) -> None:
+        if late_s > self.max_s:
+            self.max_s = late_s
+        if late_s <= BLOCKED_S:
+            return
+        self.count += 1
+        if now_s < self._quiet_until_s:
+            self._untold += 1
+            return
+        self._quiet_until_s = now_s + LOG_PERIOD_S
+        others = f", and {self._untold} times since this was last told" if self._untold else ""
+        self._untold = 0
+        log.warning(
+            "the event loop was blocked for %.0f ms, of which it worked %.0f ms; begun last: %s%s",
+            late_s * 1000,
+            (self._cpu_s() - cpu_at_s) * 1000,
+            what,
+            others,
+        )

@@ -1,0 +1,90 @@
+"""Background work with an owner: nothing runs on after its owner is closed, no error is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from pocketmq.runtime.clock import Clock, within
+
+log = logging.getLogger("pocketmq.tasks")
+
+
+class Tasks:
+    """The background tasks of one component."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, object], name: str) -> asyncio.Task[Any]:
+        """Starts a task; if it fails, the error is logged."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("the task %s failed", task.get_name(), exc_info=task.exception())
+
+    async def close(self, clock: Clock | None = None, patience_s: float = 0) -> None:
+        """Cancels all tasks and waits for their end. Idempotent.
+
+        Args:
+            clock: measures the patience. Without one there is no end to it, which only tasks
+                deserve that run nothing of the application's.
+            patience_s: what ignores its cancellation for so many seconds is logged and left alone.
+        """
+        tasks = [t for t in self._tasks if t is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if clock is None:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return
+        if tasks:
+            with contextlib.suppress(TimeoutError):
+                await within(clock, patience_s, asyncio.wait(tasks))
+        for task in tasks:
+            if not task.done():
+                log.error("the task %s ignores its cancellation; it is left alone", task.get_name())
+
+
+Action = Callable[[], Awaitable[object] | object]
+
+
+async def repeat(
+    clock: Clock,
+    period_s: float | Callable[[], float],
+    action: Action,
+    *,
+    first_s: float | None = None,
+) -> None:
+    """Does something every so many seconds, forever; an error is logged and does not end it.
+
+    Args:
+        clock: by which the seconds are counted.
+        period_s: from the end of one round to the start of the next; a function where it may
+            change.
+        action: a plain or a coroutine function.
+        first_s: seconds before the first round; `period_s` when not given.
+    """
+
+    def pause_s() -> float:
+        return period_s() if callable(period_s) else period_s
+
+    await clock.sleep(pause_s() if first_s is None else first_s)
+    while True:
+        try:
+            result = action()
+            if isinstance(result, Awaitable):
+                await result
+        except Exception:
+            log.exception("a periodic action failed; it is tried again in %g s", pause_s())
+        await clock.sleep(pause_s())

@@ -1,0 +1,1 @@
+"""Files of a job: its input, its output and its ledger."""

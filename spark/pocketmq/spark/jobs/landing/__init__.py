@@ -1,0 +1,1 @@
+"""Landing a topic in files: what exports and archives share."""

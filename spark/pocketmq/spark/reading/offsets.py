@@ -1,0 +1,199 @@
+"""From where to where each queue is read, and in how many pieces."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark.errors import DataLossError, OptionError, nearest
+
+EARLIEST, LATEST = -2, -1
+"""Offsets that stand for the ends of a queue, as with Kafka."""
+
+Ends = Mapping[MessageQueue, tuple[int, int]]
+OffsetTable = dict[str, dict[str, dict[int, int]]]
+
+
+class Range(NamedTuple):
+    """Messages of one queue: from an offset to another, exclusive."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets this spans."""
+        return self.end - self.start
+
+
+class Bound(NamedTuple):
+    """One of the options startingOffsets and endingOffsets.
+
+    Attributes:
+        option: its name.
+        otherwise: what stands for queues that are not named: `EARLIEST` or `LATEST`.
+        table: offsets by topic, broker and queue.
+        is_time: the offsets were looked up for times: those beyond the queue's ends mean the ends.
+    """
+
+    option: str
+    otherwise: int
+    table: OffsetTable
+    is_time: bool = False
+
+    def named(self, queue: MessageQueue) -> int | None:
+        """What the table says of a queue."""
+        return self.table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
+
+    def within(self, queues: Collection[MessageQueue]) -> Bound:
+        """The bound without what it says of other queues."""
+        kept: OffsetTable = {}
+        for queue in queues:
+            offset = self.named(queue)
+            if offset is not None:
+                of_topic = kept.setdefault(queue.topic, {})
+                of_topic.setdefault(queue.broker_name, {})[queue.queue_id] = offset
+        return self._replace(table=kept)
+
+    def of(self, queue: MessageQueue, ends: Ends) -> int:
+        """The offset for a queue."""
+        offset = self.named(queue)
+        if offset is None:
+            offset = self.otherwise
+        least, following = ends[queue]
+        if offset == EARLIEST:
+            return least
+        if offset == LATEST:
+            return following
+        return min(max(offset, least), following) if self.is_time else offset
+
+
+def starting(text: str) -> Bound:
+    """Reads startingOffsets.
+
+    Raises:
+        OptionError: it is neither `earliest` nor a table of offsets.
+    """
+    return _bound("startingOffsets", text, "earliest", EARLIEST)
+
+
+def ending(text: str) -> Bound:
+    """Reads endingOffsets.
+
+    Raises:
+        OptionError: it is neither `latest` nor a table of offsets.
+    """
+    return _bound("endingOffsets", text, "latest", LATEST)
+
+
+def _bound(option: str, text: str, word: str, otherwise: int) -> Bound:
+    stripped = text.strip()
+    if stripped.lower() == word:
+        return Bound(option, otherwise, {})
+    if not stripped.startswith("{"):
+        raise OptionError(
+            f"option {option!r} is {text!r}: a batch read takes {word!r} or a table "
+            f'{{"topic": {{"broker": {{"queue": offset}}}}}}'
+        )
+    try:
+        table = msgspec.json.decode(stripped, type=OffsetTable, strict=False)
+    except msgspec.DecodeError as e:
+        raise OptionError(f"option {option!r} cannot be read: {e}") from e
+    by_queue = [queues for brokers in table.values() for queues in brokers.values()]
+    offsets = [offset for queues in by_queue for offset in queues.values()]
+    if any(o < EARLIEST for o in offsets):
+        raise OptionError(
+            f"option {option!r}: an offset is at least 0, or -1 for the latest, -2 for the earliest"
+        )
+    return Bound(option, otherwise, table)
+
+
+def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> list[Range]:
+    """What is to be read of each queue; queues without messages are left out.
+
+    Args:
+        start, end: the options; the end of a stream bears no name.
+        ends: the queues, and what they hold.
+        fail_on_data_loss: refuse offsets that the queue does not hold any more, or not yet.
+
+    Raises:
+        OptionError: a table names a queue that is not read.
+        DataLossError: see `fail_on_data_loss`.
+    """
+    for bound in (start, end):
+        check_names(bound, ends)
+    found = []
+    for queue, (least, following) in ends.items():
+        first, last = start.of(queue, ends), end.of(queue, ends)
+        if first > last and (start.is_time or end.is_time):
+            continue
+        if first > last and end.option:
+            raise OptionError(
+                f"{queue}: {start.option} gives {first}, which is after {last} of {end.option}"
+            )
+        if fail_on_data_loss and (first < least or max(first, last) > following):
+            raise DataLossError(str(queue), first, last, least, following)
+        first, last = max(first, least), min(last, following)
+        if first < last:
+            found.append(Range(queue, first, last))
+    return found
+
+
+def check_names(bound: Bound, ends: Collection[MessageQueue]) -> None:
+    """Makes sure that a bound names only queues that are read.
+
+    Raises:
+        OptionError: it names others.
+    """
+    topics = {q.topic for q in ends}
+    for topic, brokers in bound.table.items():
+        if topic not in topics:
+            raise OptionError(
+                f"option {bound.option!r} names topic {topic!r}, which is not read; "
+                f"{nearest(topic, topics)}"
+            )
+        names = {q.broker_name for q in ends if q.topic == topic}
+        for broker_name, queues in brokers.items():
+            if broker_name not in names:
+                raise OptionError(
+                    f"option {bound.option!r} names broker {broker_name!r} of topic {topic}; "
+                    f"{nearest(broker_name, names)}"
+                )
+            for queue_id in queues:
+                if MessageQueue(topic, broker_name, queue_id) not in ends:
+                    raise OptionError(
+                        f"option {bound.option!r} names queue {queue_id} of topic {topic} on "
+                        f"{broker_name}, which has no such queue"
+                    )
+
+
+def split(
+    whole: Sequence[Range], min_partitions: int, max_records: int | None = None
+) -> list[Range]:
+    """Cuts the ranges until there are about so many, the longest into the most pieces.
+
+    Args:
+        whole: the ranges.
+        min_partitions: how many there are to be at the least.
+        max_records: offsets of a piece at the most.
+    """
+    if max_records:
+        whole = [
+            Range(r.queue, start, min(start + max_records, r.end))
+            for r in whole
+            for start in range(r.start, r.end, max_records)
+        ]
+    total = sum(r.size for r in whole)
+    if len(whole) >= min_partitions or total == 0:
+        return list(whole)
+    pieces = []
+    for r in whole:
+        parts = min(r.size, max(1, round(r.size / total * min_partitions)))
+        bounds = [r.start + r.size * i // parts for i in range(parts + 1)]
+        pieces += [Range(r.queue, a, b) for a, b in itertools.pairwise(bounds)]
+    return pieces

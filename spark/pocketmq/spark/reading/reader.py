@@ -1,0 +1,109 @@
+"""The batch reader: messages of topics become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.runtime.process import run
+from pocketmq.spark.filtering import Expression
+from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.reading import offsets
+from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.reading.planning import planned_ranges
+from pocketmq.spark.reading.pulling import pulled_parts
+from pocketmq.spark.reading.repeats import RowFilter, repeat_filters
+from pocketmq.spark.rows.decoding import decode_records
+
+
+class RangePartition(InputPartition):
+    """The messages of one task: a range of one queue, and which of them count."""
+
+    def __init__(self, wanted: Range, repeats: RowFilter | None = None) -> None:
+        super().__init__(wanted)
+        self.wanted, self.repeats = wanted, repeats
+
+
+class MessageReader(DataSourceReader):
+    """Made on the driver, copied to each task.
+
+    Args:
+        options: of the read.
+        columns: which columns to read, as pairs of the column's own name and the name it is given;
+            all without it.
+    """
+
+    def __init__(
+        self, options: ReadOptions, columns: Sequence[tuple[str, str]] | None = None
+    ) -> None:
+        self._options = options
+        self._columns = None if columns is None else tuple(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What to read: settled once, before the job starts.
+
+        Raises:
+            MissingTopicError: a topic does not exist.
+            OptionError, DataLossError: the offsets asked for do not fit.
+        """
+        return run(self._partitions())
+
+    async def _partitions(self) -> list[InputPartition]:
+        options = self._options
+        async with ClientInstance(options.namesrv_addr) as instance:
+            wanted = await self._ranges(instance)
+            filters = None
+            if options.drop_repeats:  # read last: what is committed by then lies in the ranges
+                names = {r.queue.topic for r in wanted}
+                filters = await repeat_filters(instance, options, names)
+        pieces = offsets.split(wanted, options.min_partitions, options.max_records_per_partition)
+        return [
+            RangePartition(r, None if filters is None else filters.of_queue(r.queue))
+            for r in pieces
+        ]
+
+    async def _ranges(self, instance: ClientInstance) -> list[Range]:
+        return await planned_ranges(instance, self._options)
+
+    @property
+    def _expression(self) -> Expression:
+        return self._options.expression
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one task, as record batches.
+
+        Raises:
+            DataLossError: messages are not there any more, and this is to be an error.
+            OperatingError: the broker fails or refuses.
+        """
+        if not isinstance(partition, RangePartition):
+            return  # there is nothing to read: Spark then makes one task of nothing
+        wanted, options = partition.wanted, self._options
+        expression = self._expression
+        for part in pulled_parts(options, wanted, expression):
+            batch = decode_records(
+                part,
+                wanted.queue.broker_name,
+                with_properties=self._with_properties,
+                offset_end=wanted.end,
+                repeats=partition.repeats,
+                tags=expression.tags,
+                columns=None if self._columns is None else {name for name, _ in self._columns},
+            )
+            if batch.num_rows:
+                yield self._chosen(batch)
+
+    @property
+    def _with_properties(self) -> bool:
+        if self._columns is None:
+            return self._options.include_properties
+        return any(name == "properties" for name, _ in self._columns)
+
+    def _chosen(self, batch: Any) -> Any:
+        if self._columns is None or list(self._columns) == [(n, n) for n in batch.schema.names]:
+            return batch
+        names = [name for name, _ in self._columns]
+        return batch.select(names).rename_columns([given for _, given in self._columns])

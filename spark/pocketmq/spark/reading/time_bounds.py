@@ -1,0 +1,119 @@
+"""Bounds of a read that are given as times: looked up as offsets before the job starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+import msgspec
+
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.queue_offsets import QueueOffsets
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark.errors import OptionError
+from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.reading import offsets
+from pocketmq.spark.reading.offsets import Bound, OffsetTable
+from pocketmq.spark.topics import CALL_TIMEOUT_MS
+
+ANY = -1
+"""Stands for a queue to which no time is given."""
+
+
+async def starting_bound(
+    instance: ClientInstance, options: ReadOptions, queues: Sequence[MessageQueue]
+) -> Bound:
+    """Where to begin: `startingTimestamp`, or `startingOffsetsByTimestamp`, or `startingOffsets`.
+
+    Raises:
+        OptionError: one of them cannot be read.
+    """
+    bound = offsets.starting(options.starting_offsets)
+    one, table = options.starting_timestamp, options.starting_offsets_by_timestamp
+    return await _bound(instance, "starting", one, table, queues, bound)
+
+
+async def ending_bound(
+    instance: ClientInstance, options: ReadOptions, queues: Sequence[MessageQueue]
+) -> Bound:
+    """Where to end: `endingTimestamp`, or `endingOffsetsByTimestamp`, or `endingOffsets`.
+
+    Raises:
+        OptionError: one of them cannot be read.
+    """
+    bound = offsets.ending(options.ending_offsets)
+    one, table = options.ending_timestamp, options.ending_offsets_by_timestamp
+    return await _bound(instance, "ending", one, table, queues, bound)
+
+
+async def _bound(
+    instance: ClientInstance,
+    which: str,
+    timestamp: str,
+    by_queue: str,
+    queues: Sequence[MessageQueue],
+    bound: Bound,
+) -> Bound:
+    if timestamp:
+        at = read_timestamp(f"{which}Timestamp", timestamp)
+        wanted = dict.fromkeys(queues, at)
+        option = f"{which}Timestamp"
+    elif by_queue:
+        option = f"{which}OffsetsByTimestamp"
+        table = _read_table(option, by_queue)
+        named = Bound(option, ANY, table)
+        offsets.check_names(named, queues)
+        times = {q: named.named(q) for q in queues}
+        wanted = {q: at for q, at in times.items() if at is not None}
+    else:
+        return bound
+    found: OffsetTable = {}
+    for queue, offset in (await offsets_at(instance, wanted)).items():
+        found.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = offset
+    return Bound(option, bound.otherwise, found, is_time=True)
+
+
+async def offsets_at(
+    instance: ClientInstance, times: dict[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    """The offset of the first message of each queue that was stored at a time (ms) or later.
+
+    It is the queue's end if there is no such message.
+    """
+    known = QueueOffsets(instance.pool, instance.routes, CALL_TIMEOUT_MS)
+    found = await asyncio.gather(*(known.at_time(q, at) for q, at in times.items()))
+    return dict(zip(times, found, strict=True))
+
+
+def read_timestamp(option: str, text: str) -> int:
+    """A time as milliseconds since the epoch; given as such, or as ISO 8601.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    stripped = text.strip()
+    if stripped.isdecimal():
+        return int(stripped)
+    try:
+        # Python 3.10 does not know the letter.
+        at = datetime.fromisoformat(stripped.replace("Z", "+00:00"))
+    except ValueError:
+        raise OptionError(
+            f"option {option!r} is {text!r}: give milliseconds since 1970, or a time such as "
+            f"2026-11-21T08:00:00+01:00"
+        ) from None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=timezone.utc)
+    return int(at.timestamp() * 1000)
+
+
+def _read_table(option: str, text: str) -> OffsetTable:
+    try:
+        table = msgspec.json.decode(text, type=OffsetTable, strict=False)
+    except msgspec.DecodeError as e:
+        raise OptionError(
+            f"option {option!r} cannot be read: {e}; it is "
+            f'{{"topic": {{"broker": {{"queue": milliseconds}}}}}}'
+        ) from e
+    return table

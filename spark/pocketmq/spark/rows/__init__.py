@@ -1,0 +1,1 @@
+"""Rows of Spark as stored records, and back."""

@@ -1,0 +1,245 @@
+"""The driver's side of a stream: one connection to the cluster for the life of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark import topics
+from pocketmq.spark.marked.intervals import Intervals
+from pocketmq.spark.reading import offsets
+from pocketmq.spark.reading.offsets import LATEST, Bound, Range
+from pocketmq.spark.reading.repeats import RowFilter
+from pocketmq.spark.reading.selection import selected_queues
+from pocketmq.spark.reading.time_bounds import starting_bound
+from pocketmq.spark.streaming.commits import CommitFeed, LateRows
+from pocketmq.spark.streaming.group import GroupOffsets
+from pocketmq.spark.streaming.limits import BatchLimits
+from pocketmq.spark.streaming.offsets import Offsets, Position, batch_ranges, unknown_starts
+from pocketmq.spark.streaming.options import StreamOptions
+from pocketmq.spark.streaming.planning import next_position, waiting
+from pocketmq.spark.streaming.survey import Survey, survey, survey_of_stream
+
+PAUSE_S, PAUSE_S_MAX = 0.2, 5.0
+"""Pauses while no broker answers; they double up to the maximum."""
+
+
+class StreamTask(NamedTuple):
+    """What one task of a batch reads.
+
+    Attributes:
+        wanted: a range of one queue.
+        counts: which of its messages count; None for all.
+    """
+
+    wanted: Range
+    counts: RowFilter | None = None
+
+
+class StreamDriver:
+    """Plans the batches of a query, and commits for its group.
+
+    Args:
+        instance: running.
+        options: of the stream.
+    """
+
+    def __init__(self, instance: ClientInstance, options: StreamOptions) -> None:
+        self._instance, self._options = instance, options
+        self._limits = BatchLimits(options, instance.clock)
+        self._targets: Offsets | None = None
+        self._latest: Offsets = {}
+        self._group = GroupOffsets(instance, options.consumer_group) if options.has_group else None
+        self._feed = CommitFeed(instance, options) if options.drop_repeats else None
+
+    async def first_position(self) -> Position:
+        """Where a new query begins.
+
+        Raises:
+            MissingTopicError: a topic does not exist.
+            OptionError, DataLossError: the offsets asked for do not fit.
+            OperatingError: a broker cannot be asked.
+        """
+        first = await self._first_position()
+        if self._feed is None:
+            return first
+        return Position({**first.offsets, **await self._commit_ends({})}, {}, True, True)
+
+    async def _first_position(self) -> Position:
+        options = self._options
+        has_time = bool(options.starting_timestamp or options.starting_offsets_by_timestamp)
+        is_latest = options.starting_offsets.strip().lower() == "latest"
+        queues = await selected_queues(self._instance, options)
+        if has_time or not is_latest:
+            given = msgspec.structs.replace(options, starting_offsets="earliest")
+            bound = await starting_bound(self._instance, given if is_latest else options, queues)
+        else:
+            bound = Bound("startingOffsets", LATEST, {})
+        ends = await topics.queue_ends(self._instance, queues)
+        wanted = offsets.ranges(
+            bound, Bound("", LATEST, {}), ends, fail_on_data_loss=options.fail_on_data_loss
+        )
+        following = {q: last for q, (_, last) in ends.items()}
+        return Position({**following, **{r.queue: r.start for r in wanted}}, {}, is_first=True)
+
+    async def stop_at_present(self) -> None:
+        """From now on nothing is read that comes later (Trigger.AvailableNow).
+
+        Raises:
+            MissingTopicError, OperatingError: as `first_position`.
+        """
+        targets = {q: last for q, (_, last) in (await self._all_ends()).items()}
+        if self._feed is not None:
+            targets.update(await self._commit_ends({}))
+        self._targets = targets
+
+    async def next_position(self, start: Position, *, is_limited: bool) -> Position:
+        """Where the next batch ends; the start itself if there is nothing to read.
+
+        Args:
+            start: where the last batch ended.
+            is_limited: False for a trigger that reads all there is.
+
+        Raises:
+            DataLossError: messages that were not read are gone, and this is to be an error.
+            OperatingError: no broker answers, or one whose queues have to be read to the end.
+        """
+        data = self._data_of(start)
+        found = await self._survey(data.offsets)
+        if self._group is not None:
+            await self._group.make_known(found.held)
+            # All before the start is done: Spark itself says so with the next batch only, and of
+            # the last one of a query never.
+            await self._group.commit(data.offsets)
+        now = waiting(data, found, self._targets, fail_on_data_loss=self._options.fail_on_data_loss)
+        self._latest = {q: last for q, last in data.offsets.items() if q not in now.dropped}
+        self._latest.update({q: last for q, (_, last) in found.held.items()})
+        # A query that ends with what is there must not wait for more.
+        may_wait = is_limited and self._targets is None
+        end = next_position(data, now, self._limits, is_limited=is_limited, may_wait=may_wait)
+        if self._feed is not None:
+            return await self._with_commits(self._feed, start, data, end)
+        return start if end is data else end
+
+    def _data_of(self, position: Position) -> Position:
+        """A position but for the commit topic."""
+        if not position.has_commits:
+            return position
+        return position.without_topic(self._options.commit_topic)
+
+    async def _with_commits(
+        self, feed: CommitFeed, start: Position, data: Position, end: Position
+    ) -> Position:
+        """Goes on in the commit topic, if there is a batch or makes one of rows that came late."""
+        before = start.of_topic(self._options.commit_topic)
+        ends = {**before, **await self._commit_ends(before)}
+        # A stream that did not drop repeats so far has passed all that is committed by now.
+        base = before if start.has_commits else ends
+        await feed.follow(ends)
+        if end is data:
+            if not feed.late(base, ends, data.offsets):
+                return start
+            end = Position(data.offsets, dict(data.offsets) if data.is_first else {})
+        starts = end.starts
+        if start.is_first or not start.has_commits:
+            starts = {**starts, **{q: base.get(q, 0) for q in ends}}
+        return Position({**end.offsets, **ends}, starts, has_commits=True)
+
+    async def _commit_ends(self, known: Offsets) -> Offsets:
+        """How far the commit topic reaches; nothing if there was no marked write yet."""
+        found = await self._survey(known, of_commits=True)
+        ends = {q: last for q, (_, last) in found.held.items()}
+        if self._targets is None:
+            return ends
+        return {q: min(last, self._targets.get(q, known.get(q, 0))) for q, last in ends.items()}
+
+    async def last_position(self, first: Position | None) -> Position:
+        """The end of all queues, for a Spark that does not say where a batch begins.
+
+        Args:
+            first: where the query began, if it is to read its first batch.
+
+        Raises:
+            MissingTopicError, OperatingError: as `first_position`.
+        """
+        following = {q: last for q, (_, last) in (await self._all_ends()).items()}
+        if first is None:
+            return Position(following, {})
+        return first if following == first.offsets else Position(following, first.offsets)
+
+    async def _survey(self, known: Offsets, *, of_commits: bool = False) -> Survey:
+        """Asks until enough queues have answered: all, where none may be passed over."""
+        instance, options = self._instance, self._options
+        needs_all = of_commits or self._targets is not None
+        pause_s = PAUSE_S
+        attempts_left = options.retry_times_when_pull_failed
+        while True:
+            try:
+                if of_commits:
+                    found = await survey(instance, [options.commit_topic], known)
+                else:
+                    found = await survey_of_stream(instance, options, known)
+            except OperatingError:
+                if attempts_left == 0:
+                    raise
+            else:
+                if not found.silent or (found.held and not needs_all):
+                    return found
+                if attempts_left == 0:
+                    raise next(iter(found.silent.values()))
+            attempts_left -= 1
+            await instance.clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+    async def _all_ends(self) -> Mapping[MessageQueue, tuple[int, int]]:
+        queues = await selected_queues(self._instance, self._options)
+        return await topics.queue_ends(self._instance, queues)
+
+    @property
+    def latest(self) -> Position | None:
+        """How far the queues reached when they were last asked."""
+        return Position(self._latest, {}) if self._latest else None
+
+    async def tasks(self, start: Position, end: Position) -> list[StreamTask]:
+        """What the batch between two positions reads, always cut the same way.
+
+        Raises:
+            OperatingError: a broker cannot be asked.
+        """
+        data_start, data_end = self._data_of(start), self._data_of(end)
+        ranges = await self._ranges(data_start, data_end)
+        if self._feed is None or not end.has_commits:
+            return [StreamTask(r) for r in ranges]
+        topic = self._options.commit_topic
+        base = Position({**start.offsets, **end.starts}, {}).of_topic(topic)
+        ends = end.of_topic(topic)
+        passed = {**data_start.offsets, **data_end.starts}
+        await self._feed.follow(ends)
+        late = self._feed.late(base, ends, passed)
+        self._feed.forget(base, passed)
+        filters = self._feed.filters()
+        tasks = [StreamTask(r, filters.of_queue(r.queue)) for r in ranges]
+        for queue, pairs in sorted(late.items()):
+            span = Range(queue, min(first for first, _ in pairs), max(last for _, last in pairs))
+            tasks.append(StreamTask(span, LateRows(Intervals(pairs))))
+        return tasks
+
+    async def _ranges(self, start: Position, end: Position) -> list[Range]:
+        unknown = unknown_starts(start, end)
+        if unknown:  # before Spark 4.2
+            ends = await topics.queue_ends(self._instance, unknown)
+            starts = {q: min(least, end.offsets[q]) for q, (least, _) in ends.items()}
+            end = Position(end.offsets, {**starts, **end.starts})
+        options = self._options
+        whole = batch_ranges(start, end)
+        return offsets.split(whole, options.min_partitions, options.max_records_per_partition)
+
+    async def commit(self, end: Position) -> None:
+        """Tells the brokers how far the query is, if it has a group."""
+        if self._group is not None:
+            await self._group.commit(self._data_of(end).offsets)
