@@ -1,4 +1,4 @@
-"""The command `pocketmq`, run as people run it: in processes of its own."""
+"""The command `pocketmq`, run as people run it, and where the process matters in one of its own."""
 
 from __future__ import annotations
 
@@ -10,27 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands.here import ok, pocketmq
+from support.commands.process import COMMAND, TIMEOUT_S, ok_process, pocketmq_process
 from support.interop.clusters import Cluster, pocketmq_cluster
-
-COMMAND = (sys.executable, "-m", "pocketmq.cli.main")
-TIMEOUT_S = 60.0
-
-
-def pocketmq(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (*COMMAND, *words),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-def ok(*words: str, stdin: str | None = None) -> str:
-    done = pocketmq(*words, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +37,7 @@ run()
 """
 
 
+@pytest.mark.process
 def test_ctrl_c_before_anything_runs_ends_it_without_a_word() -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING],
@@ -115,16 +98,17 @@ def test_shrinking_a_topic_warns_of_what_nobody_gets(cluster: Cluster) -> None:
     assert "hidden" not in ok("topic", "show", "CliShrink", *names)
 
 
+@pytest.mark.process
 def test_lines_sent_through_a_pipe_are_consumed_in_order_by_key(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     lines = [f"line {i} – ü" for i in range(20)]
     sent = json.loads(
-        ok("produce", "CliPipe", "--sharding-key", "k", "--tag", "t", "-p", "a=b", "-o", "json",
-           *names, stdin="\n".join(lines))
+        ok_process("produce", "CliPipe", "--sharding-key", "k", "--tag", "t", "-p", "a=b",
+                   "-o", "json", *names, stdin="\n".join(lines))
     )  # fmt: skip
     assert sent == {"topic": "CliPipe", "messages": 20, "failed": 0}
-    text = ok("consume", "CliPipe", "--from-beginning", "--count", "20", "--timeout", "20",
-              "-o", "json", *names)  # fmt: skip
+    text = ok_process("consume", "CliPipe", "--from-beginning", "--count", "20", "--timeout", "20",
+                      "-o", "json", *names)  # fmt: skip
     got = [json.loads(line) for line in text.splitlines()]
     assert [m["body"] for m in got] == lines
     assert {m["tags"] for m in got} == {"t"}
@@ -165,9 +149,10 @@ def test_bench_prints_rates(cluster: Cluster) -> None:
     assert all(row["perSecond"] > 0 for row in rows)
 
 
+@pytest.mark.process
 def test_too_few_messages_are_an_exit_code(cluster: Cluster) -> None:
-    done = pocketmq("consume", "SELF_TEST_TOPIC", "--count", "1", "--timeout", "0.2",
-                    "--namesrv", cluster.namesrv)  # fmt: skip
+    done = pocketmq_process("consume", "SELF_TEST_TOPIC", "--count", "1", "--timeout", "0.2",
+                            "--namesrv", cluster.namesrv)  # fmt: skip
     assert done.returncode == 1
     assert "only 0 of 1" in done.stderr
 
@@ -241,6 +226,7 @@ def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     assert "none.yaml" in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_cluster_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
@@ -256,6 +242,7 @@ def test_a_signal_stops_a_cluster_cleanly(tmp_path: Path, number: signal.Signals
     assert errors == ""
 
 
+@pytest.mark.process
 def test_data_in_memory_goes_with_the_cluster(tmp_path: Path) -> None:
     process = subprocess.Popen(
         (*COMMAND, "up", "--memory", "--namesrv-port", "0", "--broker-port", "0"),

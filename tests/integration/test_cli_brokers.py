@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from integration.test_cli import ok, pocketmq
+from support.commands.here import ok, pocketmq
 from support.interop.clusters import Cluster, pocketmq_cluster
 
 

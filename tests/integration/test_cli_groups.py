@@ -7,13 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from integration.test_cli import ok, pocketmq
+from support.commands.here import ok, pocketmq
 from support.interop.clusters import Cluster
 
 from pocketmq.client import ClientInstance, PushConsumer
-
-# Each command is a process of its own, which takes seconds on a machine that is busy.
-pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from integration.test_cli import ok, pocketmq
+from support.commands.here import ok, pocketmq
 from support.interop.clusters import Cluster
 
 from pocketmq.client import Message, blocking
-
-# Each command is a process of its own, which takes seconds on a machine that is busy.
-pytestmark = pytest.mark.timeout(400)
 
 TRACES = "CliTraces"
 

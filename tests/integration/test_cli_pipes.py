@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from integration.test_cli import COMMAND, TIMEOUT_S, ok, pocketmq
-from support.brokers.command_here import Command, here
+from support.commands.here import Command, here
+from support.commands.process import COMMAND, TIMEOUT_S, ok_process, pocketmq_process
 from support.interop.clusters import Cluster
 from support.protocol.strategies import INT32, PLAIN_TEXT
 from unit.protocol.messages.test_message_json import OWN, SPECIAL
@@ -25,9 +25,6 @@ from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.message_json import NOT_SENT_AGAIN, document_of_line, message_line
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
-
-# Each command is a process of its own, which takes seconds on a machine that is busy.
-pytestmark = pytest.mark.timeout(400)
 
 __all__ = ["here"]
 
@@ -116,6 +113,7 @@ def test_a_copy_keeps_queue_order_keys_tags_properties_and_bytes(
                                                                    len(messages) + 1)  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_same_by_two_processes_and_a_pipe(cluster: Cluster, names: tuple[str, str]) -> None:
     bodies = [bytes(range(256)), b"\n", "ü\u2028🦜".encode(), b'{"a": "\\n"}', b" "]
     with blocking.Producer("pg", cluster.namesrv) as producer:
@@ -124,8 +122,8 @@ def test_the_same_by_two_processes_and_a_pipe(cluster: Cluster, names: tuple[str
                 Message("PipeP", body, keys=["k", "ü"], tags="a b", properties={"=": ","})
             )
     run(stored(cluster.namesrv, "PipeP", len(bodies)))
-    text = ok("tail", "PipeP", "-o", "beginning", "-e", "-f", "json", *names)
-    done = pocketmq("produce", "PipeQ", "-f", "json", "--keep-ids", *names, stdin=text)
+    text = ok_process("tail", "PipeP", "-o", "beginning", "-e", "-f", "json", *names)
+    done = pocketmq_process("produce", "PipeQ", "-f", "json", "--keep-ids", *names, stdin=text)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "5 messages sent to PipeQ\n"
     copies = run(stored(cluster.namesrv, "PipeQ", len(bodies)))
@@ -180,8 +178,9 @@ def test_a_tail_begins_filters_and_counts(
 # -- how it ends ----------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_tail_ends_cleanly_when_it_is_told_to(names: tuple[str, str]) -> None:
-    ok("produce", "PipeEnds", *names, stdin="one")
+    ok_process("produce", "PipeEnds", *names, stdin="one")
     process = subprocess.Popen(
         (*COMMAND, "tail", "PipeEnds", "-o", "beginning", *names),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -193,8 +192,9 @@ def test_a_tail_ends_cleanly_when_it_is_told_to(names: tuple[str, str]) -> None:
     assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.process
 def test_a_tail_ends_when_nobody_reads_it(names: tuple[str, str]) -> None:
-    ok("produce", "PipeHead", *names, stdin="one")
+    ok_process("produce", "PipeHead", *names, stdin="one")
     process = subprocess.Popen(
         (*COMMAND, "tail", "PipeHead", "-o", "beginning", *names),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -208,6 +208,7 @@ def test_a_tail_ends_when_nobody_reads_it(names: tuple[str, str]) -> None:
     process.stderr.close()
 
 
+@pytest.mark.process
 def test_lines_are_sent_as_they_come_and_a_signal_ends_it(names: tuple[str, str]) -> None:
     tail = subprocess.Popen(
         (*COMMAND, "tail", "PipeTyped", "-o", "beginning", *names), stdout=subprocess.PIPE

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from integration.test_cli import ok, pocketmq
+from support.commands.here import ok, pocketmq
 
 from pocketmq.testing import LocalCluster
 

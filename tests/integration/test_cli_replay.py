@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from integration.test_cli import COMMAND, TIMEOUT_S
 from integration.test_cli_pipes import essence, stored
-from support.brokers.command_here import Command, here
+from support.commands.here import Command, here
+from support.commands.process import COMMAND, TIMEOUT_S
 from support.interop.clusters import Cluster
 
 from pocketmq.cli.pipes.outflow import Outcome, Target
@@ -20,9 +20,6 @@ from pocketmq.client import Message, blocking
 from pocketmq.protocol.messages.message_json import document_of_line
 from pocketmq.runtime.process import run
 from pocketmq.testing.clock import VirtualClock
-
-# Each command is a process of its own, which takes seconds on a machine that is busy.
-pytestmark = pytest.mark.timeout(400)
 
 __all__ = ["here"]
 
@@ -80,6 +77,7 @@ def test_a_recording_is_played_into_another_topic(
     assert {m.msg_id for m in first} == {m.msg_id for m in second}
 
 
+@pytest.mark.process
 def test_a_recording_goes_on_until_it_is_stopped(
     cluster: Cluster, names: tuple[str, str], tmp_path: Path
 ) -> None:

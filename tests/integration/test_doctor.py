@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration.test_cli import pocketmq
+from support.commands.here import pocketmq
 from support.interop.apache_servers import free_port
 from support.store.stores import damage
 

@@ -11,8 +11,7 @@ import pytest
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from integration.test_cli import ok, pocketmq
-from support.brokers.command_here import Command, here
+from support.commands.here import Command, here, ok, pocketmq
 from support.interop.clusters import pocketmq_cluster
 from support.protocol.strategies import PLAIN_TEXT
 from unit.protocol.messages.test_message_json import OWN

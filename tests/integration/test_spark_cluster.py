@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import dataset
-from support.brokers.command_here import Command, here
+from support.commands.here import Command, here
 from support.spark.cluster import JOBS, SparkCluster, spark_cluster
 from support.spark.fault_job import ROWS
 from support.spark.parts import created_topic, read, read_rows, write_batches

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.brokers.command_here import Command, here
+from support.commands.here import Command, here
 from support.interop.apache_servers import free_broker_port
 from support.spark.parts import Servers, read, write
 from support.spark.streams import (
