@@ -1,10 +1,22 @@
-# Verbs of the project. `make demo` and `make test` set up everything they need in .venv.
+# Verbs of the project; `make help` lists them. `make demo` and `make test` set up everything they
+# need in .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check style types imports interop spark crash churn bench growth spark-zip docs reference clean
+# How many processes share the tests, each file to one of them: `make test WORKERS=8`.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
+SHARED := -n $(WORKERS) --dist loadfile
+# By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
+SLOW := (spark or interop or crash or process) and not round_trip
+
+.PHONY: help demo test slow ci check style types imports process interop spark crash churn bench \
+	growth spark-zip docs reference clean
+
+help: ## these lines
+	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -12,13 +24,18 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --editable ".[dev,spark]"
 	touch $@
 
-demo: $(STAMP)
+demo: $(STAMP) ## a day of flights through a cluster, in one command
 	$(BIN)/python examples/flights.py
 
-test: $(STAMP)
-	$(BIN)/python -m pytest
+test: $(STAMP) ## every component, and one round trip through Spark: some minutes
+	$(PYTEST) $(SHARED) -m "not ($(SLOW))"
 
-check: style types imports
+slow: $(STAMP) ## what `make test` leaves out: a slice of each of the slow suites below
+	$(PYTEST) $(SHARED) -m "$(SLOW)"
+
+ci: check test slow ## everything a change must pass
+
+check: style types imports ## lint, format, types and the directions of imports
 
 style: $(STAMP)
 	$(BIN)/ruff check .
@@ -30,40 +47,43 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-interop: $(STAMP)
-	$(BIN)/python -m pytest tests/interop tests/integration/test_spark_on_apache.py -m interop --whole-interop
+process: $(STAMP) ## how processes start, end and talk: signals, pipes, exit codes
+	$(PYTEST) $(SHARED) -m "process and not (spark or interop or crash)"
 
-spark: $(STAMP)
-	$(BIN)/python -m pytest tests/integration tests/crash -m "spark and not interop" --whole-spark
+interop: $(STAMP) ## Apache's clients and its broker, whole; needs Java 17+, Maven and Go
+	$(PYTEST) tests/interop tests/integration/test_spark_on_apache.py -m interop --whole-interop
 
-# On an older PySpark, as in `make spark-on-4.0`; what it lacks is skipped, or shown to be refused.
-# PySpark 4.0 leaves sockets to the garbage collector, which warns of them.
-spark-on-%: $(STAMP)
+spark: $(STAMP) ## everything on a real Spark, whole; needs Java 17+
+	$(PYTEST) tests/integration tests/crash -m "spark and not interop" --whole-spark
+
+# What an older PySpark lacks is skipped, or shown to be refused. PySpark 4.0 leaves sockets to the
+# garbage collector, which warns of them.
+spark-on-%: $(STAMP) ## the same on another PySpark, as in `make spark-on-4.0`
 	$(BIN)/pip install --quiet --upgrade --target build/pyspark-$* "pyspark==$*.*"
-	PYTHONPATH=build/pyspark-$* $(BIN)/python -m pytest tests/unit/spark tests/integration \
+	PYTHONPATH=build/pyspark-$* $(PYTEST) tests/unit/spark tests/integration \
 		-m "not interop" -k spark --whole-spark -W ignore::pytest.PytestUnraisableExceptionWarning
 
-crash: $(STAMP)
-	$(BIN)/python -m pytest tests/crash --crash-rounds=25 --crash-points=all --whole-spark
+crash: $(STAMP) ## kills real brokers often, and crashes simulated disks everywhere
+	$(PYTEST) tests/crash --crash-rounds=25 --crash-points=all --whole-spark
 
-churn: $(STAMP)
-	$(BIN)/python -m pytest tests/integration/test_churn.py --churn-rounds=50
+churn: $(STAMP) ## consumers that come, go and crash at random, for long
+	$(PYTEST) tests/integration/test_churn.py --churn-rounds=50
 
-bench: $(STAMP)
+bench: $(STAMP) ## speed of clusters and clients
 	$(BIN)/python bench/run.py
 
-growth: $(STAMP)
+growth: $(STAMP) ## time and memory as topics, queues and clients become many
 	$(BIN)/pip install --quiet --editable ".[bench]"
 	$(BIN)/python bench/growth.py
 
-spark-zip:
+spark-zip: ## the package for spark-submit --py-files
 	$(PYTHON) spark/make_zip.py dist/pocketmq-spark.zip
 
-docs: $(STAMP) reference
+docs: $(STAMP) reference ## the site of docs/, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-reference: $(STAMP)
+reference: $(STAMP) ## the pages that are made from the sources
 	$(BIN)/python docs/scripts/reference.py
 
-clean:
+clean: ## removes what all these made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -40,6 +40,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 # -- writing and reading ------------------------------------------------------------------------
 
 
+@pytest.mark.round_trip
 def test_what_is_written_is_read(spark: Any, spark_namesrv: str) -> None:
     rows = spark.range(5000).select(
         sf.concat(sf.lit("välue "), "id").alias("value"),

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.interop import go_probe, maven
+from support.interop import builds, go_probe, maven
 from support.interop.processes import output_of
 
 # The first run downloads what they depend on.
@@ -55,7 +55,8 @@ def test_the_java_class(tmp_path: Path, has_image: bool) -> None:
     project = tmp_path / "java"
     shutil.copytree(PROJECTS / "java", project)
     (project / "src" / "test" / "java" / "PocketMqContainer.java").write_text(snippet("java"))
-    run(project, "mvn", "-q", "-B", "test" if has_image else "test-compile")
+    with builds.alone():
+        run(project, "mvn", "-q", "-B", "test" if has_image else "test-compile")
     if has_image:
         (report,) = (project / "target" / "surefire-reports").glob("*.txt")
         assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in report.read_text("utf-8")

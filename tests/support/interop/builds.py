@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from support.interop.processes import ended
@@ -46,17 +50,31 @@ def build(
     """
     stamp = target / STAMP
     wanted = " ".join((_digest(project, sources), *command))
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return target
-    try:
-        done = ended(command, folder=project, timeout_s=BUILD_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        late = f"no result within {BUILD_TIMEOUT_S} s"
-        raise BuildFailure(project, command[0], remedy, late) from error
-    if done.returncode != 0:
-        raise BuildFailure(project, command[0], remedy, done.stdout)
-    stamp.write_text(wanted)
+    with alone():
+        if stamp.is_file() and stamp.read_text() == wanted:
+            return target
+        try:
+            done = ended(command, folder=project, timeout_s=BUILD_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            late = f"no result within {BUILD_TIMEOUT_S} s"
+            raise BuildFailure(project, command[0], remedy, late) from error
+        if done.returncode != 0:
+            raise BuildFailure(project, command[0], remedy, done.stdout)
+        stamp.write_text(wanted)
     return target
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Holds off the builds of all other processes of this user.
+
+    Those of one run of the tests share folders, and all share Maven's repository, into which only
+    one Maven may download at a time.
+    """
+    path = Path(tempfile.gettempdir()) / f"pocketmq-builds-{os.getuid()}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _digest(project: Path, sources: Iterable[Path]) -> str:
