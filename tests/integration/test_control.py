@@ -389,7 +389,7 @@ def test_each_kind_does_what_it_says(
     shared: Controlled, api: Control, order: dict[str, Any], what: str
 ) -> None:
     shared.cluster.thread.run(
-        shared.cluster.core.place("broker-a").start()  # nothing to do when it runs
+        shared.cluster.core.slot("broker-a").start()  # nothing to do when it runs
     )
     api.ok("PUT", "/topics/Orders", {"queues": 1})
     settings = {"send_timeout_ms": 300, "retry_times_when_send_failed": 0}

@@ -137,7 +137,7 @@ def test_only_one_client_is_hit(cluster: Cluster) -> None:
     ):
         two.send(Message("Orders", b"so that the broker knows it"))
         client_id = two._twin.instance.client_id
-        member = cluster.core.places["broker-a"].broker
+        member = cluster.core.slots["broker-a"].broker
         assert member is not None
         known = [m.client_id for _, group in member.producers for m in group]
         with cluster.faults.answer("MESSAGE_ILLEGAL", request="SEND_MESSAGE", client=client_id):
@@ -235,7 +235,7 @@ def test_a_disk_is_full(cluster: Cluster) -> None:
 
 
 def test_nothing_stands_before_handlers_without_rules(cluster: Cluster) -> None:
-    broker = cluster.core.places["broker-a"].broker
+    broker = cluster.core.slots["broker-a"].broker
     assert broker is not None
     before = dict(broker.handlers)
     with cluster.faults.drop_reply(times=1), cluster.faults.delay(1, request="SEND_MESSAGE"):

@@ -37,7 +37,7 @@ OWN_TIME = re.compile(
     r"|\basyncio\.(?:sleep|wait_for|timeout)\b"
     r"|\bloop(?:\(\))?\.(?:call_later|call_at|time)\b"
 )
-MODULES_PER_FOLDER_MAX = 19
+MODULES_PER_FOLDER_MAX = 15
 SLEEP = re.compile(r"(?<!clock\.)(?<!\w)sleep\(")
 
 

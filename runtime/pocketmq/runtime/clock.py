@@ -33,7 +33,7 @@ class Clock(Protocol):
         """The same for measuring how long something took, which nothing waits for.
 
         Who looks at the time for more than that is taken for busy by clocks that jump when nobody
-        is (`pocketmq.testing.travel_clock`).
+        is (`pocketmq.testing.travel.travel_clock`).
         """
 
     async def sleep(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class Clock(Protocol):
         """The time of wires and disks: deadlines, idle limits, heartbeats, housekeeping.
 
         The clock itself, but for one that can be set forward while real clients are connected
-        (`pocketmq.testing.travel_clock`): what peers agree on must not be hurried then.
+        (`pocketmq.testing.travel.travel_clock`): what peers agree on must not be hurried then.
         """
 
 

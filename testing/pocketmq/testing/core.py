@@ -9,109 +9,31 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msgspec
-
-from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker import Broker
 from pocketmq.namesrv import NameServer
 from pocketmq.protocol.bodies.clients import GroupConfig
-from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.testing.fault_points import FaultyFiles
+from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.injection.table import FaultTable
 from pocketmq.testing.settings import (
     ClusterSettings,
     broker_config,
     broker_name,
     namesrv_config,
 )
-from pocketmq.testing.settling import Settling
-from pocketmq.testing.travel_clock import ClientClock, TravelClock, WatchedClock
-
-if TYPE_CHECKING:
-    from pocketmq.testing.fault_table import FaultTable
+from pocketmq.testing.travel.settling import Settling
+from pocketmq.testing.travel.travel_clock import ClientClock, TravelClock, WatchedClock
 
 log = logging.getLogger("pocketmq.testing")
 
 RETENTION_ROUNDS_MAX = 100
 """Rounds of retention after a jump; each removes a bounded number of segments."""
-
-
-class BrokerPlace:
-    """One broker of a cluster: running or not, it keeps its name, port and data.
-
-    Args:
-        config: its settings; the port is the bound one from the first start on.
-        clock: its time.
-        seed: of its choices.
-
-    Attributes:
-        broker: while it runs.
-        files: its disk.
-        on_started: called after each start.
-    """
-
-    def __init__(self, config: BrokerConfig, clock: Clock, seed: int | None) -> None:
-        self.config, self._clock, self._seed = config, clock, seed
-        self.files = FaultyFiles()
-        self.broker: Broker | None = None
-        self._address = ""
-        self.on_started: Callable[[BrokerPlace], object] | None = None
-
-    @property
-    def name(self) -> str:
-        """The broker's name."""
-        return self.config.broker_name
-
-    @property
-    def address(self) -> str:
-        """Where clients find it, also while it does not run; empty before its first start."""
-        return self._address
-
-    async def start(self) -> Broker:
-        """Starts it, unless it runs.
-
-        Raises:
-            CannotListenError, DirectoryInUseError: its port or its data directory is in use.
-        """
-        if self.broker is not None:
-            return self.broker
-        config = self.config
-        broker = Broker(config, self._clock, files=self.files, seed=self._seed)
-        await broker.__aenter__()
-        self.broker, self._address = broker, broker.address
-        port = int(broker.address.rpartition(":")[2])
-        self.config = msgspec.structs.replace(config, listen_port=port)
-        if self.on_started is not None:
-            self.on_started(self)
-        return broker
-
-    async def advertise(self, rules: list[AdvertiseRule]) -> None:
-        """Has clients told other addresses of it from now on, see docs/deploy.md."""
-        self.config = msgspec.structs.replace(self.config, advertise=rules)
-        if self.broker is not None:
-            await self.broker.registration.advertise(self.config.advertise_text)
-
-    async def kill(self) -> None:
-        """Ends it as if its process was killed: all see broken connections, nobody is told."""
-        broker, self.broker = self.broker, None
-        if broker is not None:
-            for connection in list(broker.server.connections):
-                connection.abort("the broker was killed")
-            await broker.registration.close()  # so that it cannot say goodbye
-            await broker.close()
-
-    async def stop(self) -> None:
-        """Stops it as a TERM does, if it runs."""
-        broker, self.broker = self.broker, None
-        if broker is not None:
-            await broker.close()
 
 
 class Core:
@@ -121,11 +43,11 @@ class Core:
         settings: what is wanted.
 
     Attributes:
-        places: the brokers by name.
+        slots: the brokers by name.
         travel: the clock that can be advanced; None with ``clock="system"``.
         client_clock: the clock that clients of this cluster should have.
         settling: knows when nothing moves.
-        faults: once some were ordered.
+        faults: the faults that are ordered.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -137,11 +59,16 @@ class Core:
         if settings.clock != "system":
             is_running = settings.clock == "offset"
             start_ms = settings.start_ms
-            self.travel = TravelClock(self.machine, is_running=is_running, start_ms=start_ms)
+            self.travel = TravelClock(
+                self.machine,
+                is_running=is_running,
+                start_ms=start_ms,
+                settle=self.settling.wait,
+            )
             self.client_clock = ClientClock(self.travel, self.settling.add_loop)
-            self.settling.use(self.travel)
-        self.places: dict[str, BrokerPlace] = {}
-        self.faults: FaultTable | None = None
+            self.settling.watch(self.travel)
+        self.slots: dict[str, BrokerSlot] = {}
+        self.faults = FaultTable(self.clock)
         self._stack = AsyncExitStack()
 
     @property
@@ -171,16 +98,17 @@ class Core:
             stack.callback(self.travel.close)
         self.name_server = NameServer(namesrv_config(settings), self.machine)
         await stack.enter_async_context(self.name_server)
+        self.faults.attach_name_server(self.name_server)
         stack.push_async_callback(self._stop_brokers)
         for index in range(settings.brokers):
             directory = str(self.directory / broker_name(index))
             config = broker_config(settings, index, self.namesrv, directory)
-            place = BrokerPlace(config, self.clock, settings.seed)
-            self.places[place.name] = place
+            slot = BrokerSlot(config, self.clock, settings.seed, self.faults.attach)
+            self.slots[slot.name] = slot
         await self._start_brokers()
 
     async def _start_brokers(self) -> None:
-        starts = (place.start() for place in self.places.values())
+        starts = (slot.start() for slot in self.slots.values())
         started = await asyncio.gather(*starts, return_exceptions=True)
         for one in started:  # none may be under way when the others are stopped
             if isinstance(one, BaseException):
@@ -195,7 +123,7 @@ class Core:
         """Makes the cluster, or a namespace of it, what a seed file says.
 
         Raises:
-            ConfigError: the file is wrong, or does not fit the cluster; names the place.
+            ConfigError: the file is wrong, or does not fit the cluster; names the slot.
         """
         from pocketmq.client.copying.seeds import apply_seed, read_seed
 
@@ -204,7 +132,7 @@ class Core:
             log.warning("%s", text)
 
     async def _stop_brokers(self) -> None:
-        await asyncio.gather(*(place.stop() for place in self.places.values()))
+        await asyncio.gather(*(slot.stop() for slot in self.slots.values()))
 
     async def stop(self) -> None:
         """Stops all servers and removes a temporary directory. Idempotent."""
@@ -218,18 +146,18 @@ class Core:
 
     def brokers(self) -> list[Broker]:
         """Those that run."""
-        return [place.broker for place in self.places.values() if place.broker is not None]
+        return [slot.broker for slot in self.slots.values() if slot.broker is not None]
 
-    def place(self, name: str) -> BrokerPlace:
+    def slot(self, name: str) -> BrokerSlot:
         """The broker of a name.
 
         Raises:
             UsageError: there is none.
         """
         try:
-            return self.places[name]
+            return self.slots[name]
         except KeyError:
-            known = ", ".join(self.places)
+            known = ", ".join(self.slots)
             raise UsageError(f"no broker is called {name!r}; this cluster has {known}") from None
 
     async def advance(self, seconds: float) -> None:
@@ -289,14 +217,14 @@ class Core:
 
     def take_unused_faults(self) -> list[str]:
         """Faults that never fired since the last call; all faults are ended."""
-        for place in self.places.values():
-            place.files.is_full = False
-        return [] if self.faults is None else self.faults.take_unused()
+        for slot in self.slots.values():
+            slot.files.is_full = False
+        return self.faults.take_unused()
 
     async def heal(self) -> None:
         """Starts the brokers again that were killed."""
-        for place in self.places.values():
-            await place.start()
+        for slot in self.slots.values():
+            await slot.start()
 
     def waiting(self) -> int:
         """Messages that wait for their time, and transactions that are open."""
@@ -309,6 +237,6 @@ class Core:
     async def begin_anew(self) -> None:
         """Empties all brokers: they stop, lose their data, and are back at their addresses."""
         await self._stop_brokers()
-        for place in self.places.values():
-            shutil.rmtree(place.config.store_path_root_dir, ignore_errors=True)
+        for slot in self.slots.values():
+            shutil.rmtree(slot.config.store_path_root_dir, ignore_errors=True)
         await self._start_brokers()

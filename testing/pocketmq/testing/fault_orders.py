@@ -10,11 +10,11 @@ from pocketmq.client import SendStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.namespaces import Namespace
-from pocketmq.testing import fault_points
-from pocketmq.testing.core import BrokerPlace, Core
-from pocketmq.testing.fault_points import Action
-from pocketmq.testing.fault_rules import Fired, Rule, response_code, where_of
-from pocketmq.testing.fault_table import table_of
+from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.core import Core
+from pocketmq.testing.injection import points as fault_points
+from pocketmq.testing.injection.points import Action
+from pocketmq.testing.injection.rules import Fired, Rule, response_code, where_of
 
 REGISTRATIONS = ("REGISTER_BROKER", "QUERY_DATA_VERSION", "BROKER_HEARTBEAT", "UNREGISTER_BROKER")
 """What a broker says to a name server."""
@@ -117,7 +117,7 @@ class FaultOrders:
 
     async def pause(self, broker: str) -> OrderedFault:
         """A broker takes requests and carries none out before the fault ends: it hangs."""
-        self._core.place(broker)
+        self._core.slot(broker)
         resumed = asyncio.Event()
         action = fault_points.after(resumed.wait)
         fault = self._order(f"pause({broker!r}", action, {"broker": broker})
@@ -134,13 +134,13 @@ class FaultOrders:
         As after a killed process the name server and the clients see broken connections. What the
         broker had acknowledged is there when it is back.
         """
-        place = self._core.place(broker)
-        await place.kill()
-        return OrderedFault(f"kill({broker!r})", place.start, None)
+        slot = self._core.slot(broker)
+        await slot.kill()
+        return OrderedFault(f"kill({broker!r})", slot.start, None)
 
     async def partition(self, broker: str) -> OrderedFault:
         """A broker cannot reach the name server, which takes it for gone; clients reach both."""
-        place = self._core.place(broker)
+        slot = self._core.slot(broker)
         text = f"partition({broker!r}"
         faults = [
             self._order(
@@ -151,32 +151,32 @@ class FaultOrders:
             )
             for request in REGISTRATIONS
         ]
-        await self._part(place)
+        await self._part(slot)
 
         async def end() -> None:
             for fault in faults:
                 await fault.remove()
-            if place.broker is not None:
-                await place.broker.registration.register()
+            if slot.broker is not None:
+                await slot.broker.registration.register()
 
         return OrderedFault(f"{text})", end, None)
 
-    async def _part(self, place: BrokerPlace) -> None:
+    async def _part(self, slot: BrokerSlot) -> None:
         """Cuts the broker's connection, and waits until the name server has noticed."""
-        if place.broker is None:
+        if slot.broker is None:
             return
-        place.broker.registration.disconnect("a partition was ordered")
+        slot.broker.registration.disconnect("a partition was ordered")
         routes = self._core.name_server.routes
-        while place.name in routes.cluster_info().broker_addr_table:
+        while slot.name in routes.cluster_info().broker_addr_table:
             await self._core.machine.sleep(LOOK_PERIOD_S)
 
     async def disk_full(self, broker: str | None = None) -> OrderedFault:
         """A broker, or all, cannot write: sends are refused, and what is there can be read."""
-        places = [self._core.place(broker)] if broker else list(self._core.places.values())
+        slots = [self._core.slot(broker)] if broker else list(self._core.slots.values())
 
         def fill(is_full: bool) -> None:
-            for place in places:
-                place.files.is_full = is_full
+            for slot in slots:
+                slot.files.is_full = is_full
 
         async def end() -> None:
             fill(False)
@@ -189,13 +189,13 @@ class FaultOrders:
     ) -> OrderedFault:
         where = where_of(given)
         if where.broker is not None:
-            self._core.place(where.broker)
+            self._core.slot(where.broker)
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         joined = f"{text}{', ' if shown and not text.endswith('(') else ''}{shown})"
         where.topic = self._names.wrap(where.topic or "") or None
         where.group = self._names.wrap(where.group or "") or None
         rule = Rule(joined, where)
-        table = table_of(self._core)
+        table = self._core.faults
         table.add(rule, action, is_counted=is_counted)
 
         async def end() -> None:

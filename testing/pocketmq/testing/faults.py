@@ -21,7 +21,7 @@ from pocketmq.client import SendStatus
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import ORDERED, FaultOrders, OrderedFault
-from pocketmq.testing.fault_rules import Fired
+from pocketmq.testing.injection.rules import Fired
 from pocketmq.testing.loop_thread import LoopThread
 
 

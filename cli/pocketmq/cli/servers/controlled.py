@@ -97,12 +97,12 @@ async def controlled_cluster(
         with in_options():
             await core.start()
         stack.push_async_callback(core.stop)
-        for index, place in enumerate(core.places.values()):
+        for index, slot in enumerate(core.slots.values()):
             rules = rules_of_gateway(options.gateway, options.broker_port_of(index))
             if rules:
-                await place.advertise([AdvertiseRule(**rule) for rule in rules])
+                await slot.advertise([AdvertiseRule(**rule) for rule in rules])
         server = await stack.enter_async_context(
             ControlServer(core, control.host, control.port, Ends(stop, begin_again))
         )
-        brokers = {place.name: place.address for place in core.places.values()}
+        brokers = {slot.name: slot.address for slot in core.slots.values()}
         yield ClusterAddresses(core.namesrv, brokers, f"http://{server.address}")

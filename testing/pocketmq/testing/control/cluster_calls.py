@@ -95,9 +95,9 @@ class ClusterCalls:
         """Tells how it is."""
         core, paused = self._core, self._faults.paused()
         brokers = []
-        for place in core.places.values():
-            state = "killed" if place.broker is None else "paused" if place.name in paused else "up"
-            brokers.append(BrokerHealth(name=place.name, address=place.address, state=state))  # type: ignore[arg-type]
+        for slot in core.slots.values():
+            state = "killed" if slot.broker is None else "paused" if slot.name in paused else "up"
+            brokers.append(BrokerHealth(name=slot.name, address=slot.address, state=state))  # type: ignore[arg-type]
         return Health(
             status="up" if all(b.state == "up" for b in brokers) else "degraded",
             version=version("pocketmq"),
@@ -120,16 +120,16 @@ class ClusterCalls:
         """Changes what clients are told."""
         request = call.body
         assert isinstance(request, AdvertisedRequest)
-        place = self._core.places.get(call.path["broker"])
-        if place is None:
+        slot = self._core.slots.get(call.path["broker"])
+        if slot is None:
             raise not_found("broker", call.path["broker"], "GET /health")
         try:
             parse_advertised(msgspec.json.encode(request.rules).decode())
         except ContentError as e:
             raise UsageError(str(e)) from e
-        await place.advertise(request.rules)
+        await slot.advertise(request.rules)
         return Done(
-            done=f"callers are told of {place.name} by {counted(len(request.rules), 'rule')}"
+            done=f"callers are told of {slot.name} by {counted(len(request.rules), 'rule')}"
         )
 
     async def shutdown(self, _: Call) -> Done:

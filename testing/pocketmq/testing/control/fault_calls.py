@@ -16,8 +16,7 @@ from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import FaultOrders, OrderedFault
-from pocketmq.testing.fault_rules import Rule, Where
-from pocketmq.testing.fault_table import table_of
+from pocketmq.testing.injection.rules import Rule, Where
 from pocketmq.testing.messages import counted
 
 FAULTS_MAX = 1000
@@ -123,7 +122,7 @@ class FaultCalls:
                 return
             await entry[1].remove()
             if (rule := entry[1].rule) is not None:
-                table_of(self._core).forget(rule)
+                self._core.faults.forget(rule)
             self._faults.pop(number, None)
 
     def unused(self) -> list[str]:
@@ -134,7 +133,7 @@ class FaultCalls:
         """Ends all rules at the end of the cluster; brokers that were killed stay so."""
         for _, fault in self._faults.values():
             if fault.rule is not None:
-                table_of(self._core).forget(fault.rule)
+                self._core.faults.forget(fault.rule)
         self._faults.clear()
 
     def _known(self, call: Call) -> str:

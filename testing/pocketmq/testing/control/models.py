@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from pocketmq.protocol.bodies.routes import AdvertiseRule
-from pocketmq.testing.fault_rules import Where
+from pocketmq.testing.injection.rules import Where
 
 SHOWN_MAX = 1000
 """Messages in one answer."""

@@ -131,6 +131,6 @@ class TopicCalls:
 
     def _system(self) -> frozenset[str]:
         found: frozenset[str] = frozenset()
-        for place in self._core.places.values():
-            found |= system_topic_names(place.config.broker_cluster_name, place.name)
+        for slot in self._core.slots.values():
+            found |= system_topic_names(slot.config.broker_cluster_name, slot.name)
         return found

@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from pocketmq.protocol.errors import UsageError
-from pocketmq.testing.settling import Settling
-from pocketmq.testing.travel_clock import ClientClock, TravelClock
+from pocketmq.testing.travel.settling import Settling
+from pocketmq.testing.travel.travel_clock import ClientClock, TravelClock
 
 START_MS = 1_800_000_000_000
 
 
 def standing() -> TravelClock:
     settling = Settling(clock_machine := TravelClock().machine)
-    clock = TravelClock(clock_machine, is_running=False, start_ms=START_MS)
-    settling.use(clock)
+    clock = TravelClock(clock_machine, is_running=False, start_ms=START_MS, settle=settling.wait)
+    settling.watch(clock)
     return clock
 
 

@@ -30,15 +30,15 @@ class WatchedClock(SystemClock):
     """The machine's clock, and how often it was looked at: whatever a wire brings reads it.
 
     Attributes:
-        looks: so often.
+        reads: so often.
     """
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.reads = 0
 
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
-        self.looks += 1
+        self.reads += 1
         return SystemClock.monotonic()
 
 
@@ -55,7 +55,7 @@ class TravelClock:
             moves on.
 
     Attributes:
-        looks: how often it was looked at.
+        reads: how often it was looked at.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TravelClock:
     ) -> None:
         self.machine = machine or WatchedClock()
         self.is_running = is_running
-        self.looks = 0
+        self.reads = 0
         self.settle = settle or _nothing
         self._start_us = 1000 * (self.machine.now_ms() if start_ms is None else start_ms)
         self._began_s = SystemClock.monotonic()
@@ -83,12 +83,12 @@ class TravelClock:
 
     def now_ms(self) -> int:
         """Wall-clock time: milliseconds since the epoch."""
-        self.looks += 1
+        self.reads += 1
         return (self._start_us + self._now_us()) // 1000
 
     def monotonic(self) -> float:
         """Seconds since the clock was made, jumps included."""
-        self.looks += 1
+        self.reads += 1
         return self._now_us() / US
 
     def stopwatch(self) -> float:
@@ -108,7 +108,7 @@ class TravelClock:
         """Calls the callback when so many seconds have passed, or were jumped over."""
         entry = Alarm(self._now_us() + max(0, round(seconds * US)), callback, args)
         if seconds <= 0:
-            self.looks += 1
+            self.reads += 1
             asyncio.get_running_loop().call_soon(entry.fire)
         else:
             heapq.heappush(self._timers, (entry.due, next(self._sequence), entry))

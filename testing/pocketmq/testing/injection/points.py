@@ -15,7 +15,7 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.runtime.clock import Clock
-from pocketmq.testing.fault_rules import Asked, Rule, asked_of
+from pocketmq.testing.injection.rules import Asked, Rule, asked_of
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 Action = Callable[[Handler, Command, Connection], Reply]

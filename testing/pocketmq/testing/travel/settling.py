@@ -1,4 +1,4 @@
-"""Knows when a cluster and the clients of this process have nothing left to do for now."""
+"""Detects that a cluster and the clients of this process have nothing left to do for now."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from typing import Protocol
 
 from pocketmq.runtime.clock import SystemClock, within
 from pocketmq.testing.clock import pass_turns
-from pocketmq.testing.travel_clock import TravelClock, WatchedClock
+from pocketmq.testing.travel.travel_clock import TravelClock, WatchedClock
 
 log = logging.getLogger("pocketmq.testing")
 
 FIRST_TURNS = 4
-"""Turns of the cluster's loop in which whatever begins looks at a clock."""
+"""Turns of the cluster's loop within which new work has read a clock."""
 
 OWN_TURNS = 8
-"""Turns that must pass without a look after that."""
+"""Turns that must then pass without a read of a clock."""
 
 OWN_ROUNDS_MAX = 1000
-"""Then the loop counts as quiet although somebody keeps it busy."""
+"""Rounds after which the loop counts as quiet although it is kept busy."""
 
 OTHER_TURNS = 4
-"""Turns given to each loop with clients: what had arrived was read, and answered, by then."""
+"""Turns given to each loop with clients, to read and answer the bytes that have arrived."""
 
-BREATH_S = 0.001
-"""The last look comes so much later: for bytes between two sockets, results between threads."""
+PAUSE_S = 0.001
+"""Pause before the last check, for bytes between two sockets and results between threads."""
 
 PATIENCE_S = 10.0
-"""So long listeners and loops may keep a jump waiting; then it goes on, with a warning."""
+"""How long listeners and loops may hold up a jump; then the jump goes on, with a warning."""
 
 ROUNDS_MAX = 1000
-"""So many rounds traffic may, which never ends where another process sends all the time."""
+"""Rounds that traffic may hold up a jump: another process may send for ever."""
 
 
 class Work(Protocol):
-    """Something that is under way somewhere, perhaps in threads."""
+    """Calls that are under way, perhaps in threads."""
 
     @property
     def at_work(self) -> int:
-        """How often."""
+        """The number of calls under way."""
 
 
 class Settling:
-    """Waits until nothing moves: no bytes between the cluster and its clients, no listener at work.
+    """Waits until no bytes are between the cluster and its clients and no listener is at work.
 
-    Whatever comes over a wire looks at the watched clock, so looks that stay away for a whole round
-    through all loops show that it is quiet. Held pulls and pending retries are no work.
+    Every read from a network connection reads the machine's clock. If nobody has read that clock
+    during one full round through all loops, no bytes are under way. Held pulls and pending retries
+    do not count as work.
 
     Args:
-        machine: the clock of the wires.
+        machine: the clock that connections read.
 
     Attributes:
-        works: calls of the application's code that are waited for.
+        works: calls of the application's code that a jump waits for.
     """
 
     def __init__(self, machine: WatchedClock) -> None:
@@ -61,22 +62,21 @@ class Settling:
         self._travel: TravelClock | None = None
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self.works: set[Work] = set()
-        self._looks = -1
+        self._quiet_reads = -1
 
-    def use(self, travel: TravelClock) -> None:
-        """Watches this clock as well; settles before it moves on."""
+    def watch(self, travel: TravelClock) -> None:
+        """Takes reads of this clock for activity as well."""
         self._travel = travel
-        travel.settle = self.wait
 
     def add_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Clients run on this loop."""
+        """Adds a loop that clients run on."""
         self._loops.add(loop)
 
     async def wait(self) -> None:
-        """Returns when it is quiet."""
+        """Returns when nothing moves any more, or patience is at its end."""
         await self._own_turns()
-        if self._machine.looks == self._looks and not self._at_work():
-            return  # no wire was touched since it was quiet the last time
+        if self._machine.reads == self._quiet_reads and not self._at_work():
+            return  # no connection has read since the last quiet moment
         began_s, rounds = SystemClock.monotonic(), 0
         while not await self._is_quiet():
             rounds += 1
@@ -91,42 +91,42 @@ class Settling:
                 return
 
     async def _is_quiet(self) -> bool:
-        """Whether nothing moves during two rounds with a breath between them."""
+        """Tells whether nothing moves during two rounds with a pause between them."""
         for _ in range(2):
-            looks = await self._round()
-            if self._machine.looks != looks or self._at_work():
+            reads = await self._round()
+            if self._machine.reads != reads or self._at_work():
                 if self._at_work():
-                    await self._machine.sleep(BREATH_S)
+                    await self._machine.sleep(PAUSE_S)
                 return False
-            if looks != self._looks:
-                await self._machine.sleep(BREATH_S)
-                self._looks = looks
+            if reads != self._quiet_reads:
+                await self._machine.sleep(PAUSE_S)
+                self._quiet_reads = reads
         return True
 
     def _at_work(self) -> int:
         return sum(work.at_work for work in self.works)
 
     async def _round(self) -> int:
-        """Goes through all loops once; returns the looks before the last turns of the own one."""
-        looks = self._machine.looks
+        """Goes through all loops once; returns the number of clock reads before the round."""
+        reads = self._machine.reads
         await self._own_turns()
         for loop in list(self._loops):
             if loop is not asyncio.get_running_loop() and loop.is_running():
                 await self._turns_of(loop)
         await self._own_turns()
-        return looks
+        return reads
 
     async def _own_turns(self) -> None:
-        """Turns of this loop, until some have passed in which nothing happened."""
-        turns, seen = FIRST_TURNS, self._seen()
+        """Passes turns of this loop until some have gone by without a read of a clock."""
+        turns, seen = FIRST_TURNS, self._reads()
         for _ in range(OWN_ROUNDS_MAX):
             await pass_turns(turns)
-            if seen == (seen := self._seen()):
+            if seen == (seen := self._reads()):
                 return
             turns = OWN_TURNS
 
-    def _seen(self) -> int:
-        return self._machine.looks + (self._travel.looks if self._travel else 0)
+    def _reads(self) -> int:
+        return self._machine.reads + (self._travel.reads if self._travel else 0)
 
     async def _turns_of(self, loop: asyncio.AbstractEventLoop) -> None:
         future = asyncio.run_coroutine_threadsafe(pass_turns(OTHER_TURNS), loop)

@@ -1,38 +1,42 @@
-"""The rules in force in one cluster, on its loop, and how they get in before its handlers."""
+"""The fault rules in force in one cluster, and how they get in before the handlers."""
 
 from __future__ import annotations
 
-from pocketmq.testing.core import BrokerPlace, Core
-from pocketmq.testing.fault_points import Action, HandlerPoint
-from pocketmq.testing.fault_rules import Asked, Rule
+from pocketmq.namesrv import NameServer
+from pocketmq.runtime.clock import Clock
+from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.injection.points import Action, HandlerPoint
+from pocketmq.testing.injection.rules import Asked, Rule
 from pocketmq.transport.connection import Connection
 
 
 class FaultTable:
-    """The rules of one cluster, on its loop.
+    """The rules in force in one cluster, on its loop; puts them before the handlers of its servers.
 
     Args:
-        core: the cluster.
+        clock: the time that rules with a duration go by.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._rules: dict[Rule, Action] = {}
         self._points: dict[str, HandlerPoint] = {}
+        self._name_server: HandlerPoint | None = None
         self._ordered: dict[Rule, None] = {}
-        self._namesrv = HandlerPoint(
-            "namesrv", core.name_server.handlers, None, self._find, lambda c: _addresses(c, None)
-        )
-        for place in core.places.values():
-            place.on_started = self.attach
-            self.attach(place)
 
-    def attach(self, place: BrokerPlace) -> None:
-        """Gets in before the handlers of a broker that was started."""
-        broker = place.broker
+    def attach_name_server(self, server: NameServer) -> None:
+        """Puts the rules before the handlers of the name server."""
+        self._name_server = HandlerPoint(
+            "namesrv", server.handlers, None, self._find, lambda c: _client_names(c, None)
+        )
+        self._guard()
+
+    def attach(self, slot: BrokerSlot) -> None:
+        """Puts the rules before the handlers of the broker that has started in a slot."""
+        broker = slot.broker
         if broker is not None:
-            self._points[place.name] = HandlerPoint(
-                place.name, broker.handlers, place.name, self._find, lambda c: _addresses(c, place)
+            self._points[slot.name] = HandlerPoint(
+                slot.name, broker.handlers, slot.name, self._find, lambda c: _client_names(c, slot)
             )
             self._guard()
 
@@ -49,12 +53,12 @@ class FaultTable:
         self._guard()
 
     def forget(self, rule: Rule) -> None:
-        """Ends a rule of which `take_unused` shall not tell any more. Idempotent."""
+        """Ends a rule that `take_unused` shall not name any more. Idempotent."""
         self._ordered.pop(rule, None)
         self.remove(rule)
 
     def take_unused(self) -> list[str]:
-        """What was ordered since the last call, and never fired; all of it is ended."""
+        """Ends all rules; returns the texts of those since the last call that never fired."""
         unused = [rule.text for rule in self._ordered if not rule.count]
         self._rules.clear()
         self._ordered.clear()
@@ -68,20 +72,21 @@ class FaultTable:
         is_all = any(rule.codes is None for rule in self._rules)
         for point in self._points.values():
             point.guard(None if is_all else frozenset(codes))
-        self._namesrv.guard(frozenset(codes))
+        if self._name_server is not None:
+            self._name_server.guard(frozenset(codes))
 
     def _find(self, code: int, asked: Asked) -> tuple[Rule, Action] | None:
-        now_ms = self._core.clock.now_ms()
+        now_ms = self._clock.now_ms()
         for rule, action in self._rules.items():
             if rule.takes(code, asked, now_ms):
                 return rule, action
         return None
 
 
-def _addresses(connection: Connection, place: BrokerPlace | None) -> frozenset[str]:
-    """By which names the client of a connection goes."""
+def _client_names(connection: Connection, slot: BrokerSlot | None) -> frozenset[str]:
+    """Returns the address and the client ids of the client of a connection."""
     found = {connection.remote_address}
-    broker = None if place is None else place.broker
+    broker = None if slot is None else slot.broker
     if broker is not None:
         for _, producers in broker.producers:
             found |= {m.client_id for m in producers if m.connection is connection}
@@ -89,10 +94,3 @@ def _addresses(connection: Connection, place: BrokerPlace | None) -> frozenset[s
             if (member := group.members.get(connection)) is not None:
                 found.add(member.client_id)
     return frozenset(found)
-
-
-def table_of(core: Core) -> FaultTable:
-    """The table of a cluster, made when the first rule asks for it."""
-    if core.faults is None:
-        core.faults = FaultTable(core)
-    return core.faults

@@ -1,0 +1,88 @@
+"""The place of one broker in a cluster, which outlives the broker's starts and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.runtime.clock import Clock
+from pocketmq.testing.injection.points import FaultyFiles
+
+
+class BrokerSlot:
+    """The place of one broker in a cluster: keeps its name, port and data while it does not run.
+
+    Args:
+        config: the broker's settings; the port is the bound one from the first start on.
+        clock: the broker's time.
+        seed: of the broker's random choices.
+        on_started: called with the slot after each start.
+
+    Attributes:
+        broker: the broker while it runs, else None.
+        files: the broker's disk.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        seed: int | None,
+        on_started: Callable[[BrokerSlot], object],
+    ) -> None:
+        self.config, self._clock, self._seed = config, clock, seed
+        self._on_started = on_started
+        self.files = FaultyFiles()
+        self.broker: Broker | None = None
+        self._address = ""
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.config.broker_name
+
+    @property
+    def address(self) -> str:
+        """The address that clients use, kept while the broker is down; empty before its first start."""
+        return self._address
+
+    async def start(self) -> Broker:
+        """Starts the broker unless it runs.
+
+        Raises:
+            CannotListenError, DirectoryInUseError: its port or its data directory is in use.
+        """
+        if self.broker is not None:
+            return self.broker
+        config = self.config
+        broker = Broker(config, self._clock, files=self.files, seed=self._seed)
+        await broker.__aenter__()
+        self.broker, self._address = broker, broker.address
+        port = int(broker.address.rpartition(":")[2])
+        self.config = msgspec.structs.replace(config, listen_port=port)
+        self._on_started(self)
+        return broker
+
+    async def advertise(self, rules: list[AdvertiseRule]) -> None:
+        """Changes the addresses that clients are told of the broker, see docs/deploy.md."""
+        self.config = msgspec.structs.replace(self.config, advertise=rules)
+        if self.broker is not None:
+            await self.broker.registration.advertise(self.config.advertise_text)
+
+    async def kill(self) -> None:
+        """Ends the broker as kill -9 would: its connections break, it does not unregister."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            for connection in list(broker.server.connections):
+                connection.abort("the broker was killed")
+            await broker.registration.close()  # so that the broker cannot unregister
+            await broker.close()
+
+    async def stop(self) -> None:
+        """Stops the broker cleanly, as TERM does, if it runs."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.close()

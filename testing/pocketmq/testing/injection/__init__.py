@@ -1,0 +1,1 @@
+"""How faults get in: rules, and the handlers and files that they stand before."""

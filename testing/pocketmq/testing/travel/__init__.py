@@ -1,0 +1,1 @@
+"""Time that jumps: the clock of a cluster, and how a jump waits until nothing moves."""
