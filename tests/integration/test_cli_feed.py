@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.cli.pipes.feed import TopicFeed
-from pocketmq.cli.pipes.start_points import BEGINNING, END, StartPoint
+from pocketmq.cli.output import note
 from pocketmq.client import Admin, Message, Producer, PullConsumer, UnknownTopicError
+from pocketmq.client.copying.start_point import BEGINNING, END, StartPoint
+from pocketmq.client.copying.topic_feed import TopicFeed
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import TopicMissingError
 from pocketmq.protocol.messages.hosts import split_address
@@ -57,7 +58,7 @@ async def test_a_broker_that_goes_away_is_waited_for(
     await send(broker, "before")
     async with (
         PullConsumer("cg", broker.config.namesrv_addr) as consumer,
-        TopicFeed(consumer, clock, expression="*", commits=True) as feed,
+        TopicFeed(consumer, clock, expression="*", commits=True, on_note=note) as feed,
     ):
         await feed.start(TOPIC, BEGINNING)
         assert await body(feed) == b"before"

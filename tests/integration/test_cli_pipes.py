@@ -17,10 +17,10 @@ from support.interop.clusters import Cluster
 from support.protocol.strategies import INT32, PLAIN_TEXT
 from unit.protocol.messages.test_message_json import OWN, SPECIAL
 
-from pocketmq.cli.pipes.feed import TopicFeed
 from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
-from pocketmq.cli.pipes.start_points import BEGINNING
 from pocketmq.client import Admin, Message, Producer, PullConsumer, blocking
+from pocketmq.client.copying.start_point import BEGINNING
+from pocketmq.client.copying.topic_feed import TopicFeed
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.message_json import NOT_SENT_AGAIN, document_of_line, message_line
 from pocketmq.runtime.clock import SystemClock

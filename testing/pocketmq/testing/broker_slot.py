@@ -9,7 +9,7 @@ import msgspec
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.runtime.clock import Clock
-from pocketmq.testing.injection.points import FaultyFiles
+from pocketmq.testing.faulty_files import FaultyFiles
 
 
 class BrokerSlot:
@@ -46,7 +46,7 @@ class BrokerSlot:
 
     @property
     def address(self) -> str:
-        """The address that clients use, kept while the broker is down; empty before its first start."""
+        """The address that clients use, also while the broker is down; empty before its start."""
         return self._address
 
     async def start(self) -> Broker:

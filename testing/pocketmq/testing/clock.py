@@ -6,15 +6,42 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
-from typing import Any
-
-from pocketmq.testing.alarm import Alarm
+from typing import Any, Generic, TypeVar
 
 START_MS = 1_700_000_000_000
 """Where a virtual clock begins unless told otherwise: a date in November 2023."""
 
 SETTLE_TURNS = 50
 """Turns of the event loop that are given to woken tasks before time moves on."""
+
+
+TimeT = TypeVar("TimeT", int, float)
+
+
+class Alarm(Generic[TimeT]):
+    """A timer of a test clock: fires once, unless it is cancelled.
+
+    Args:
+        due: the time to fire at, in the unit of its clock.
+        callback, args: the call to make then.
+    """
+
+    __slots__ = ("args", "callback", "due")
+
+    def __init__(self, due: TimeT, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.due: TimeT = due
+        self.args = args
+        self.callback: Callable[..., object] | None = callback
+
+    def cancel(self) -> None:
+        """Makes sure that the callback is not called any more."""
+        self.callback = None
+
+    def fire(self) -> None:
+        """Calls the callback, unless it was cancelled; once."""
+        callback, self.callback = self.callback, None
+        if callback is not None:
+            callback(*self.args)
 
 
 class VirtualClock:

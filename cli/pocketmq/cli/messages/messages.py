@@ -24,7 +24,7 @@ from pocketmq.cli.pipes.reading import (
     expression_of,
     write_messages,
 )
-from pocketmq.cli.pipes.start_points import BEGINNING, END
+from pocketmq.client.copying.start_point import BEGINNING, END
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.process import run
 

@@ -8,11 +8,12 @@ import msgspec
 import typer
 
 from pocketmq.cli.administration.reset_points import queues_named
-from pocketmq.cli.pipes.feed import TopicFeed
+from pocketmq.cli.output import note
 from pocketmq.cli.pipes.message_format import MessageFormat
 from pocketmq.cli.pipes.standard_streams import OutputPipe
-from pocketmq.cli.pipes.start_points import BEGINNING, StartPoint
 from pocketmq.cli.servers.signals import stop_event
+from pocketmq.client.copying.start_point import BEGINNING, StartPoint
+from pocketmq.client.copying.topic_feed import TopicFeed
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.tasks import Tasks
@@ -114,7 +115,9 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
     ) as consumer:
         queues = await _queues(consumer, reading)
         async with OutputPipe(stop) as out:
-            feed = TopicFeed(consumer, clock, expression=reading.expression, commits=commits)
+            feed = TopicFeed(
+                consumer, clock, expression=reading.expression, commits=commits, on_note=note
+            )
 
             async def end() -> None:
                 await stop.wait()

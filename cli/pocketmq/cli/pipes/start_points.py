@@ -1,53 +1,15 @@
-"""Where `pocketmq tail` and `record` begin: what their option -o means."""
+"""Reads the option -o of `pocketmq tail` and `record`: where to begin."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from pocketmq.cli.times import timestamp_ms_of
-
-if TYPE_CHECKING:
-    from pocketmq.client import MessageQueue, PullConsumer
+from pocketmq.client.copying.start_point import BEGINNING, END, StartPoint
 
 FORMS = "beginning, end, an offset, -5 for the last five of each queue, or "
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-
-
-class StartPoint(msgspec.Struct, frozen=True):
-    """Where to begin in each queue; the oldest message if nothing is given.
-
-    Attributes:
-        offset: this offset.
-        last: so many messages before the end; 0 is the end itself.
-        timestamp_ms: the first message stored at that time or later.
-    """
-
-    offset: int | None = None
-    last: int | None = None
-    timestamp_ms: int | None = None
-
-    async def offset_in(self, consumer: PullConsumer, queue: MessageQueue) -> int:
-        """The offset that it is in a queue; what the queue does not have is its nearest end.
-
-        Raises:
-            RouteError, NoNameServerError, ResponseError.
-        """
-        low = await consumer.min_offset(queue)
-        if self.timestamp_ms is not None:
-            return max(low, await consumer.search_offset(queue, self.timestamp_ms))
-        if self.offset is None and self.last is None:
-            return low
-        high = await consumer.max_offset(queue)
-        wanted = self.offset if self.offset is not None else high - (self.last or 0)
-        return max(low, min(wanted, high))
-
-
-BEGINNING = StartPoint()
-END = StartPoint(last=0)
 
 
 def start_point(text: str) -> StartPoint:

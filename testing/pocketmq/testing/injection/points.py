@@ -1,17 +1,14 @@
-"""Where faults get in: before the handlers of a server, and before the files of a broker.
+"""Where faults get in before the handlers of a server, and what they do there.
 
 Nothing stands in the way of a request for which no rule was given.
 """
 
 from __future__ import annotations
 
-import errno
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from pocketmq.broker.store.disk.files import Files
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.runtime.clock import Clock
@@ -143,19 +140,3 @@ class _OtherAnswer:
         if response.code == 0:
             response.code, response.remark = self._code, self._remark
         self._connection.respond(request, response)
-
-
-class FaultyFiles(Files):
-    """A disk that can be full.
-
-    Attributes:
-        is_full: whether it takes no more bytes.
-    """
-
-    is_full = False
-
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
-        """As `Files.write`, while there is room."""
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
-        super().write(path, position, data)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import SystemClock, Timer
-from pocketmq.testing.alarm import Alarm
+from pocketmq.testing.clock import Alarm
 
 US = 1_000_000
 

@@ -1,17 +1,17 @@
-"""What `pocketmq tail`, `record` and `consume` read: queues of a topic, side by side."""
+"""Follows the queues of a topic side by side, as `pocketmq tail`, `record` and `consume` do."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from pocketmq.cli.output import note
-from pocketmq.cli.pipes.start_points import StartPoint
+from pocketmq.client.copying.start_point import StartPoint
 from pocketmq.protocol.errors import (
     BusyError,
     OperatingError,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pocketmq.client.message_selector import Expression
     from pocketmq.protocol.messages.message import ReceivedMessage
 
+log = logging.getLogger("pocketmq.client")
+
 HOLD_MS = 10_000
 """How long a broker keeps a pull that finds nothing."""
 
@@ -51,16 +53,17 @@ RETRY_PAUSE_S = 1.0
 """Between two questions to a broker that is away."""
 
 
-class _Lane:
-    """One queue that is followed.
+class _QueueCursor:
+    """How far one queue is followed.
 
     Attributes:
-        queue: which.
-        offset: what is pulled next.
-        end: where to stop; None to go on for ever.
-        messages: pulled and not yet taken.
+        queue: the queue.
+        offset: the offset to pull next.
+        end: the offset to stop at; None to go on for ever.
+        messages: messages pulled and not yet taken.
         is_idle: the broker had nothing more when it was last asked, or it is away.
-        has_room: cleared while enough is waiting.
+        is_away: the broker does not answer.
+        has_room: cleared while enough messages wait to be taken.
     """
 
     def __init__(self, queue: MessageQueue, offset: int, end: int | None) -> None:
@@ -76,7 +79,7 @@ class _Lane:
 
     @property
     def may_surprise(self) -> bool:
-        """Whether a message may come that is older than what waits of other queues."""
+        """Whether a message may come that is older than those that wait in other cursors."""
         return not (self.messages or self.is_idle or self.is_finished)
 
     def take_in(self, result: PullResult) -> None:
@@ -104,17 +107,25 @@ class TopicFeed:
         consumer: pulls, and commits for its group.
         clock: for all waiting.
         expression: which messages are wanted: tags, or a `MessageSelector`.
-        commits: whether offsets are committed, and where the group stands is where it begins.
+        commits: whether the feed begins at the offsets of the group and commits them.
+        on_note: called with one line for people when a broker goes away or is back, and when an
+            offset cannot be committed.
     """
 
     def __init__(
-        self, consumer: PullConsumer, clock: Clock, *, expression: Expression, commits: bool
+        self,
+        consumer: PullConsumer,
+        clock: Clock,
+        *,
+        expression: Expression,
+        commits: bool,
+        on_note: Callable[[str], object] = log.warning,
     ) -> None:
         self._consumer, self._clock = consumer, clock
-        self._expression, self._commits = expression, commits
-        self._lanes: list[_Lane] = []
-        self._waited_for: set[_Lane] = set()
-        self._heads: list[tuple[int, MessageQueue, int, _Lane]] = []
+        self._expression, self._commits, self._on_note = expression, commits, on_note
+        self._cursors: list[_QueueCursor] = []
+        self._waited_for: set[_QueueCursor] = set()
+        self._heads: list[tuple[int, MessageQueue, int, _QueueCursor]] = []
         self._error: PocketMQError | None = None
         self._is_stopped = False
         self._changed = asyncio.Event()
@@ -150,19 +161,19 @@ class TopicFeed:
             RouteError, NoNameServerError, ResponseError: there is nothing to follow.
         """
         chosen = await self._consumer.queues(topic) if queues is None else sorted(queues)
-        self._lanes = await asyncio.gather(*(self._lane(q, start, to_end) for q in chosen))
-        share = BUFFER_SIZE_MAX // (2 * len(self._lanes) or 1)
-        self._pull_size = max(PULL_SIZE_MIN, min(PULL_SIZE_MAX, share))
-        for lane in self._lanes:
-            if not lane.is_finished:
-                self._waited_for.add(lane)
-                self._tasks.spawn(self._follow(lane), str(lane.queue))
+        self._cursors = await asyncio.gather(*(self._cursor(q, start, to_end) for q in chosen))
+        size = BUFFER_SIZE_MAX // (2 * len(self._cursors) or 1)
+        self._pull_size = max(PULL_SIZE_MIN, min(PULL_SIZE_MAX, size))
+        for cursor in self._cursors:
+            if not cursor.is_finished:
+                self._waited_for.add(cursor)
+                self._tasks.spawn(self._follow(cursor), str(cursor.queue))
 
     async def next(self, timeout_s: float = 0) -> ReceivedMessage | None:
-        """The next message, None behind the end or after `stop`; 0 seconds wait for ever.
+        """Returns the next message; None behind the end or after `stop`. 0 seconds wait for ever.
 
         Raises:
-            TimeoutError: nothing came.
+            TimeoutError: no message came in time.
             PocketMQError: a queue cannot be followed any further.
         """
         if not timeout_s:
@@ -178,48 +189,47 @@ class TopicFeed:
             if self._heads and not self._waited_for:
                 self._last = self._take()
                 return self._last
-            if not self._heads and all(lane.is_finished for lane in self._lanes):
+            if not self._heads and all(cursor.is_finished for cursor in self._cursors):
                 return None
             self._changed.clear()
             await self._changed.wait()
 
     def stop(self) -> None:
-        """Lets `next` give nothing more, whatever is there. Idempotent."""
+        """Makes `next` return None from now on. Idempotent."""
         self._is_stopped = True
         self._changed.set()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing more is there at the moment."""
+        """Whether no message waits to be taken at the moment."""
         return not self._heads
 
     def _take(self) -> ReceivedMessage:
-        lane = heappop(self._heads)[-1]
-        message = lane.messages.popleft()
-        self._show(lane)
-        if len(lane.messages) <= PULL_MESSAGES_MAX:
-            lane.has_room.set()
+        cursor = heappop(self._heads)[-1]
+        message = cursor.messages.popleft()
+        self._show(cursor)
+        if len(cursor.messages) <= PULL_MESSAGES_MAX:
+            cursor.has_room.set()
         return message
 
-    def _show(self, lane: _Lane) -> None:
-        """Puts a lane's first message among those that may be taken."""
-        if lane.messages:
-            head = lane.messages[0]
-            place = (head.store_timestamp, lane.queue, head.queue_offset, lane)
-            heappush(self._heads, place)
-        self._settle(lane)
+    def _show(self, cursor: _QueueCursor) -> None:
+        """Offers the first message of a cursor to `next`."""
+        if cursor.messages:
+            head = cursor.messages[0]
+            heappush(self._heads, (head.store_timestamp, cursor.queue, head.queue_offset, cursor))
+        self._settle(cursor)
 
-    def _settle(self, lane: _Lane) -> None:
-        if lane.may_surprise:
-            self._waited_for.add(lane)
+    def _settle(self, cursor: _QueueCursor) -> None:
+        if cursor.may_surprise:
+            self._waited_for.add(cursor)
         else:
-            self._waited_for.discard(lane)
+            self._waited_for.discard(cursor)
         self._changed.set()
 
     # -- offsets ------------------------------------------------------------------------------
 
     async def mark_done(self) -> None:
-        """What `next` gave last is done with: a group goes on behind it."""
+        """Marks the last message of `next` as handled: the group goes on behind it."""
         message = self._last
         if message is None or not self._commits:
             return
@@ -229,68 +239,68 @@ class TopicFeed:
             await self._commit()
 
     async def _commit(self) -> None:
-        """Commits what is done; what a broker that is away should store stays for the next time."""
+        """Commits offsets of handled messages; keeps those of a broker that is away for later."""
         self._done_messages = 0
         for queue, offset in list(self._done.items()):
             try:
                 await self._consumer.commit(queue, offset)
             except OperatingError as e:
-                note(f"the offset {offset} of {queue} is not committed: {e}")
+                self._on_note(f"the offset {offset} of {queue} is not committed: {e}")
             else:
                 del self._done[queue]
 
-    async def _lane(self, queue: MessageQueue, start: StartPoint, to_end: bool) -> _Lane:
+    async def _cursor(self, queue: MessageQueue, start: StartPoint, to_end: bool) -> _QueueCursor:
         committed = await self._consumer.committed_offset(queue) if self._commits else None
         end = await self._consumer.max_offset(queue) if to_end else None
         if committed is None:
             committed = await start.offset_in(self._consumer, queue)
-        return _Lane(queue, committed, end)
+        return _QueueCursor(queue, committed, end)
 
     # -- pulling ------------------------------------------------------------------------------
 
-    async def _follow(self, lane: _Lane) -> None:
-        while not lane.is_finished:
-            await lane.has_room.wait()
+    async def _follow(self, cursor: _QueueCursor) -> None:
+        while not cursor.is_finished:
+            await cursor.has_room.wait()
             try:
                 result = await self._consumer.pull(
-                    lane.queue,
-                    lane.offset,
+                    cursor.queue,
+                    cursor.offset,
                     PULL_MESSAGES_MAX,
                     expression=self._expression,
                     max_bytes=self._pull_size,
-                    hold_ms=HOLD_MS if lane.is_idle else 0,
+                    hold_ms=HOLD_MS if cursor.is_idle else 0,
                 )
             except PocketMQError as e:
                 if not _passes(e):
                     self._error = e
                     self._changed.set()
                     return
-                self._went(lane, e)
+                self._broker_left(cursor, e)
                 await self._clock.sleep(RETRY_PAUSE_S)
                 continue
-            self._came(lane)
-            had_messages = bool(lane.messages)
-            lane.take_in(result)
+            self._broker_answered(cursor)
+            had_messages = bool(cursor.messages)
+            cursor.take_in(result)
             if had_messages:
-                self._settle(lane)
+                self._settle(cursor)
             else:
-                self._show(lane)
+                self._show(cursor)
 
-    def _went(self, lane: _Lane, error: PocketMQError) -> None:
-        """Tells it once a broker, not once a queue."""
-        name = lane.queue.broker_name
-        if not any(other.is_away for other in self._lanes if other.queue.broker_name == name):
-            note(f"waiting for {name}: {error}")
-        lane.is_away = lane.is_idle = True
-        self._settle(lane)
+    def _broker_left(self, cursor: _QueueCursor, error: PocketMQError) -> None:
+        """Notes that a broker is away, once for all of its queues."""
+        name = cursor.queue.broker_name
+        if not any(other.is_away for other in self._cursors if other.queue.broker_name == name):
+            self._on_note(f"waiting for {name}: {error}")
+        cursor.is_away = cursor.is_idle = True
+        self._settle(cursor)
 
-    def _came(self, lane: _Lane) -> None:
-        if not lane.is_away:
+    def _broker_answered(self, cursor: _QueueCursor) -> None:
+        if not cursor.is_away:
             return
-        lane.is_away = False
-        name = lane.queue.broker_name
-        if not any(other.is_away for other in self._lanes if other.queue.broker_name == name):
-            note(f"{name} answers again")
+        cursor.is_away = False
+        name = cursor.queue.broker_name
+        if not any(other.is_away for other in self._cursors if other.queue.broker_name == name):
+            self._on_note(f"{name} answers again")
 
 
 def _passes(error: PocketMQError) -> bool:

@@ -1,0 +1,24 @@
+"""The files of a broker whose disk can be full on order."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from pocketmq.broker.store.disk.files import Files
+
+
+class FaultyFiles(Files):
+    """A disk that can be full.
+
+    Attributes:
+        is_full: whether it takes no more bytes.
+    """
+
+    is_full = False
+
+    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+        """As `Files.write`, while there is room."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
+        super().write(path, position, data)
