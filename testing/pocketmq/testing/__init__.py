@@ -1,4 +1,4 @@
-"""What tests of PocketMQ, and of applications on it, are built with.
+"""The parts that tests of PocketMQ, and of applications on it, are built with.
 
 ``from pocketmq.testing import LocalCluster`` is a cluster within a test; with pytest there are
 fixtures (`pocketmq.testing.plugin`). Nothing is imported before it is used: pytest loads this

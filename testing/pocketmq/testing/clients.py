@@ -1,4 +1,4 @@
-"""Clients of a local cluster: made with its address, clock and namespace, and watched at work."""
+"""Makes clients of a local cluster, with its address, clock and namespace; counts their work."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pocketmq.client.producers.transactions import TransactionListener
 from pocketmq.testing.core import Core
 
 THREADS_MAX = 64
-"""Plain listeners of one consumer that run at once."""
+"""Plain listeners of one consumer that run at the same time."""
 
 INSTANCE_DEFAULTS: dict[str, Any] = {"poll_namesrv_interval_ms": 200}
-"""A topic that is made by its first message is found soon by those who wait for it."""
+"""Consumers soon find a topic that its first message creates."""
 
 MEMBER_DEFAULTS: dict[str, Any] = {
     "persist_interval_ms": 20,
     "rebalance_interval_ms": 200,
     "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
 }
-"""What was handled is known soon; a test's messages may be older than its consumer."""
+"""Offsets are committed soon; a group begins at the first message, sent before it or not."""
 
 
 PUSH_DEFAULTS: dict[str, Any] = {"close_timeout_ms": 2_000}
-"""A listener that hangs fails its test soon."""
+"""A hanging listener fails its test soon."""
 
 
 class Watched:
-    """Functions of the application, and how many calls of them are under way.
+    """Counts the calls of the application's functions that are under way.
 
-    Plain functions run in threads, as the client itself has it.
+    Plain functions run in threads, as in the client itself.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Watched:
         self._functions: list[ApplicationFunction] = []
 
     def watch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A coroutine function that does the same, and is counted."""
+        """Wraps a function as a coroutine function whose calls are counted."""
         called = ApplicationFunction(function, THREADS_MAX)
         self._functions.append(called)
 
@@ -56,13 +56,13 @@ class Watched:
         return counted
 
     def close(self) -> None:
-        """Lets threads go."""
+        """Ends the threads that plain functions run in."""
         for function in self._functions:
             function.close()
 
 
 class _WatchedTransactions:
-    """A transaction listener whose calls are counted."""
+    """Counts the calls of a transaction listener."""
 
     def __init__(self, listener: TransactionListener, watched: Watched) -> None:
         self.execute_local_transaction = watched.watch(listener.execute_local_transaction)
@@ -70,11 +70,11 @@ class _WatchedTransactions:
 
 
 class ClientSettings:
-    """What the clients of a cluster are made with.
+    """Makes the settings of the clients of a cluster.
 
     Args:
         core: the cluster.
-        namespace: of their topics and groups.
+        namespace: the namespace of the clients' topics and groups.
     """
 
     def __init__(self, core: Core, namespace: str) -> None:
@@ -83,28 +83,28 @@ class ClientSettings:
         core.settling.works.add(self.watched)
 
     def close(self) -> None:
-        """Counts no calls any more, and lets their threads go. Idempotent."""
+        """Stops counting calls and ends their threads. Idempotent."""
         self._core.settling.works.discard(self.watched)
         self.watched.close()
 
     def instance(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Of any client, unless it shares an instance."""
+        """Returns the settings of a client that has an instance of its own."""
         if "instance" in given:
             return given
         own = {"namesrv": self._core.namesrv, "clock": self._core.client_clock}
         return {**own, "namespace": self._namespace, **INSTANCE_DEFAULTS, **given}
 
     def member(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Of a consumer whose queues are shared out."""
+        """Returns the settings of a member of a consumer group."""
         return self.instance({**MEMBER_DEFAULTS, **given})
 
     def push(self, listener: Listener | None, given: dict[str, Any]) -> dict[str, Any]:
-        """Of a push consumer."""
+        """Returns the settings of a push consumer."""
         watched = None if listener is None else self.watched.watch(listener)
         return {**self.member({**PUSH_DEFAULTS, **given}), "listener": watched}
 
     def transactions(self, listener: TransactionListener, given: dict[str, Any]) -> dict[str, Any]:
-        """Of a transactional producer."""
+        """Returns the settings of a transactional producer."""
         methods = ("execute_local_transaction", "check_local_transaction")
         if all(callable(getattr(listener, name, None)) for name in methods):
             listener = _WatchedTransactions(listener, self.watched)

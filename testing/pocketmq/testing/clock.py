@@ -1,4 +1,4 @@
-"""A clock that only moves when it is told to."""
+"""A clock that only `advance` moves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 START_MS = 1_700_000_000_000
-"""Where a virtual clock begins unless told otherwise: a date in November 2023."""
+"""The default start of a virtual clock: a date in November 2023."""
 
 SETTLE_TURNS = 50
-"""Turns of the event loop that are given to woken tasks before time moves on."""
+"""Turns of the event loop given to woken tasks before time moves on."""
 
 
 TimeT = TypeVar("TimeT", int, float)
@@ -34,11 +34,11 @@ class Alarm(Generic[TimeT]):
         self.callback: Callable[..., object] | None = callback
 
     def cancel(self) -> None:
-        """Makes sure that the callback is not called any more."""
+        """Prevents the call of the callback. Idempotent."""
         self.callback = None
 
     def fire(self) -> None:
-        """Calls the callback, unless it was cancelled; once."""
+        """Calls the callback once, unless the timer was cancelled."""
         callback, self.callback = self.callback, None
         if callback is not None:
             callback(*self.args)
@@ -66,11 +66,11 @@ class VirtualClock:
         return self._elapsed_s
 
     def stopwatch(self) -> float:
-        """The same."""
+        """Seconds since the clock was made, as `monotonic`."""
         return self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Returns when the clock was advanced by so many seconds."""
+        """Returns when `advance` has moved the clock by this many seconds."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(seconds, _wake, future)
         try:
@@ -81,7 +81,7 @@ class VirtualClock:
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: Any
     ) -> Alarm[float]:
-        """Calls the callback when the clock was advanced by so many seconds."""
+        """Calls the callback when `advance` has moved the clock by this many seconds."""
         entry = Alarm(self._elapsed_s + max(0.0, seconds), callback, args)
         if seconds <= 0:  # due now: waiting for an `advance` would make it later
             asyncio.get_running_loop().call_soon(entry.fire)
@@ -91,16 +91,16 @@ class VirtualClock:
 
     @property
     def machine(self) -> VirtualClock:
-        """Itself: in these tests wires and disks have no other time."""
+        """The clock itself: with it connections and disks have no other time."""
         return self
 
     @property
     def pending_timers(self) -> int:
-        """How many timers are armed."""
+        """The number of armed timers."""
         return sum(entry.callback is not None for _, _, entry in self._timers)
 
     def block(self, seconds: float) -> None:
-        """Lets time go by while the loop is blocked: what is due meanwhile fires late."""
+        """Moves time as if the loop was blocked: timers due meanwhile fire late."""
         self._elapsed_s += seconds
 
     async def advance(self, seconds: float) -> None:
@@ -127,11 +127,11 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 TURNS_OF_A_FUTURE = 2
-"""What `pass_turns` takes besides: the first callback comes a turn later, and so does its end."""
+"""Turns that `pass_turns` adds: one before its first callback, and one before it returns."""
 
 
 async def settle(turns: int = SETTLE_TURNS) -> None:
-    """Lets every task that can run do so, in just so many turns of the loop."""
+    """Gives tasks that can run exactly this many turns of the loop."""
     if turns < TURNS_OF_A_FUTURE:
         await asyncio.sleep(0)
     else:
@@ -139,7 +139,7 @@ async def settle(turns: int = SETTLE_TURNS) -> None:
 
 
 async def pass_turns(count: int) -> None:
-    """Lets so many turns of the running loop pass, without a step of a task in each."""
+    """Lets turns of the running loop pass by callbacks alone, without a step of a task in each."""
     loop = asyncio.get_running_loop()
     passed: asyncio.Future[None] = loop.create_future()
 

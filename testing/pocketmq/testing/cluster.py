@@ -8,8 +8,8 @@
         cluster.clock.advance(hours=2)
         assert cluster.published("Orders").bodies == [b"hello"]
 
-In a coroutine it is ``async with LocalCluster() as cluster:``, and what waits is awaited. The
-servers have a thread and an event loop of their own either way.
+In a coroutine it is ``async with LocalCluster() as cluster:``, and calls that wait are awaited.
+Either way the servers have a thread and an event loop of their own.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from pocketmq.transport.errors import CannotListenError
 BlockingT = TypeVar("BlockingT", bound=Blocking[Any])
 
 TIMEOUT_S = 10.0
-"""So long, in real time, is waited for what a test asks for."""
+"""Real time that `published` and `drain` wait for messages."""
 
 
 class _View:
-    """What both kinds of clusters have in common: addresses, and what is known without waiting.
+    """The part that both kinds of clusters share: addresses, and calls that do not wait.
 
     Args:
         core: the servers.
-        thread: where they run.
-        namespace: of the names that are used through it.
+        thread: the thread that the servers run in.
+        namespace: the namespace of all names that are used through this object.
 
     Attributes:
         namespace: the same.
-        faults: what goes wrong in it on order.
+        faults: orders faults of the cluster.
         core, thread: the same, for this package.
     """
 
@@ -67,32 +67,32 @@ class _View:
 
     @property
     def namesrv(self) -> str:
-        """Where the name server answers, ``host:port``: all that a client has to know."""
+        """The address of the name server, ``host:port``: the only address that a client needs."""
         return self.core.namesrv
 
     @property
     def brokers(self) -> dict[str, str]:
-        """Where the running brokers answer, by name."""
+        """The addresses of the running brokers, by name."""
         return {b.config.broker_name: b.address for b in self.thread.call(self.core.brokers)}
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """For clients that the application makes: ``Producer("shop", **cluster.client_settings)``.
+        """Settings for clients of the application: ``Producer("shop", **cluster.client_settings)``.
 
-        They live in the cluster's namespace and time then, as those made here do.
+        Such clients live in the cluster's namespace and time, as clients made by the cluster do.
         """
         return self._clients.instance({})
 
     def dead_letters(self, group: str) -> Messages:
-        """What was given up for a group so far, oldest first."""
+        """Returns the dead letters of a group so far, oldest first."""
         return self.thread.call(self._inspection.dead_letters, group)
 
     def stored(self, topic: str) -> Messages:
-        """What a topic holds at this moment, oldest first."""
+        """Returns the messages that a topic holds at this moment, oldest first."""
         return self.thread.call(self._inspection.stored, topic)
 
     def close_clients(self) -> None:
-        """Closes those that were made here and can be closed from outside. Idempotent."""
+        """Closes the clients that the cluster made. Idempotent."""
         self.thread.call(self._clients.close)
 
     def _topic(self, name: str, queues: int | None, settings: Mapping[str, Any]) -> Any:
@@ -107,7 +107,7 @@ class Cluster(_View):
     """A cluster for plain code; its clients are those of `pocketmq.client.blocking`.
 
     Attributes:
-        clock: its time.
+        clock: the time of the cluster.
     """
 
     def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
@@ -116,31 +116,31 @@ class Cluster(_View):
         self._open_clients: list[Blocking[Any]] = []
 
     def in_namespace(self, namespace: str) -> Cluster:
-        """The same cluster, with names in a namespace."""
+        """Returns the same cluster with all names in a namespace."""
         return Cluster(self.core, self.thread, namespace)
 
     def published(
         self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
     ) -> Messages:
-        """What a topic holds, oldest first; nothing is consumed.
+        """Returns the messages of a topic, oldest first, without consuming them.
 
         Args:
-            topic: its name.
-            count: waits for so many; without it, until nothing moves any more.
-            timeout_s: how long, in real time.
+            topic: the topic's name.
+            count: the number of messages to wait for; without it, waits until nothing moves.
+            timeout_s: real time to wait.
 
         Raises:
-            AssertionError: there are not as many in time; the text shows what there is.
+            AssertionError: too few messages came in time; the text shows those that did.
         """
         __tracebackhide__ = True
         check_blockable("published")
         return self.thread.run(self._inspection.published(topic, count, timeout_s))
 
     def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
-        """Waits until a group has handled everything; what waits for its time does not count.
+        """Waits until a group has handled all messages, except those that wait for their time.
 
         Raises:
-            AssertionError: it has not in time; the text shows what is left.
+            AssertionError: the group did not do so in time; the text shows what is left.
         """
         __tracebackhide__ = True
         check_blockable("drain")
@@ -155,7 +155,7 @@ class Cluster(_View):
         self.thread.run(self._group(name, settings))
 
     def close_clients(self) -> None:
-        """Closes the clients that were made here and are open still. Idempotent."""
+        """Closes the clients that the cluster made and that are still open. Idempotent."""
         made, self._open_clients = self._open_clients, []
         for one in made:
             one.close()
@@ -168,32 +168,32 @@ class Cluster(_View):
     # -- clients ------------------------------------------------------------------------------
 
     def producer(self, group: str = "producers", **settings: Any) -> blocking.Producer:
-        """A producer: use it in a ``with`` block."""
+        """Makes a producer; use it in a ``with`` block."""
         return self._made(blocking.Producer(group, **self._clients.instance(settings)))
 
     def transaction_producer(
         self, group: str, *, listener: TransactionListener, **settings: Any
     ) -> blocking.TransactionProducer:
-        """A producer of transactional messages."""
+        """Makes a producer of transactional messages."""
         given = self._clients.transactions(listener, settings)
         return self._made(blocking.TransactionProducer(group, **given))
 
     def push_consumer(
         self, group: str, *, listener: Listener | None = None, **settings: Any
     ) -> blocking.PushConsumer:
-        """A consumer with a listener, or to be iterated over."""
+        """Makes a consumer with a listener, or one to iterate over."""
         return self._made(blocking.PushConsumer(group, **self._clients.push(listener, settings)))
 
     def lite_pull_consumer(self, group: str, **settings: Any) -> blocking.LitePullConsumer:
-        """A consumer that polls."""
+        """Makes a consumer that polls."""
         return self._made(blocking.LitePullConsumer(group, **self._clients.member(settings)))
 
     def pull_consumer(self, group: str, **settings: Any) -> blocking.PullConsumer:
-        """A consumer that pulls from queues of its choice."""
+        """Makes a consumer that pulls from queues of its choice."""
         return self._made(blocking.PullConsumer(group, **self._clients.instance(settings)))
 
     def admin(self, **settings: Any) -> blocking.Admin:
-        """An administrator; names are as they are, in no namespace."""
+        """Makes an administrator, which uses names as they are, in no namespace."""
         return self._made(blocking.Admin(**{**self._clients.instance(settings), "namespace": ""}))
 
 
@@ -201,7 +201,7 @@ class AsyncCluster(_View):
     """A cluster for coroutines; its clients are those of `pocketmq.client`.
 
     Attributes:
-        clock: its time.
+        clock: the time of the cluster.
     """
 
     def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
@@ -209,7 +209,7 @@ class AsyncCluster(_View):
         self.clock = AsyncClusterClock(core, thread)
 
     def in_namespace(self, namespace: str) -> AsyncCluster:
-        """The same cluster, with names in a namespace."""
+        """Returns the same cluster with all names in a namespace."""
         return AsyncCluster(self.core, self.thread, namespace)
 
     async def published(
@@ -235,32 +235,32 @@ class AsyncCluster(_View):
     # -- clients ------------------------------------------------------------------------------
 
     def producer(self, group: str = "producers", **settings: Any) -> client.Producer:
-        """A producer: use it in an ``async with`` block."""
+        """Makes a producer; use it in an ``async with`` block."""
         return client.Producer(group, **self._clients.instance(settings))
 
     def transaction_producer(
         self, group: str, *, listener: TransactionListener, **settings: Any
     ) -> client.TransactionProducer:
-        """A producer of transactional messages."""
+        """Makes a producer of transactional messages."""
         given = self._clients.transactions(listener, settings)
         return client.TransactionProducer(group, **given)
 
     def push_consumer(
         self, group: str, *, listener: Listener | None = None, **settings: Any
     ) -> client.PushConsumer:
-        """A consumer with a listener, or to be iterated over."""
+        """Makes a consumer with a listener, or one to iterate over."""
         return client.PushConsumer(group, **self._clients.push(listener, settings))
 
     def lite_pull_consumer(self, group: str, **settings: Any) -> client.LitePullConsumer:
-        """A consumer that polls."""
+        """Makes a consumer that polls."""
         return client.LitePullConsumer(group, **self._clients.member(settings))
 
     def pull_consumer(self, group: str, **settings: Any) -> client.PullConsumer:
-        """A consumer that pulls from queues of its choice."""
+        """Makes a consumer that pulls from queues of its choice."""
         return client.PullConsumer(group, **self._clients.instance(settings))
 
     def admin(self, **settings: Any) -> client.Admin:
-        """An administrator; names are as they are, in no namespace."""
+        """Makes an administrator, which uses names as they are, in no namespace."""
         return client.Admin(**{**self._clients.instance(settings), "namespace": ""})
 
 
@@ -280,7 +280,7 @@ class LocalCluster:
         self._thread: LoopThread | None = None
 
     def start(self) -> Cluster:
-        """Starts the cluster, for code that cannot use ``with``; `close` ends it."""
+        """Starts the cluster for code that cannot use ``with``; `close` ends the cluster."""
         if self._thread is not None:
             raise UsageError("this cluster runs already: make another LocalCluster")
         thread, core = LoopThread("pocketmq-cluster"), Core(self.settings)
@@ -294,7 +294,7 @@ class LocalCluster:
         return Cluster(core, thread)
 
     def close(self) -> None:
-        """Stops the cluster, and removes its data unless their directory was given. Idempotent."""
+        """Stops the cluster and removes its data, unless a directory was given. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is not None:
             unused = thread.call(self._core.take_unused_faults)
@@ -330,7 +330,7 @@ def warn_of_unused(faults: list[str]) -> None:
 
 @contextlib.contextmanager
 def _in_options() -> Iterator[None]:
-    """Tells what stands in the way of a start together with the options that help.
+    """Turns errors of a start into errors that name the options that help.
 
     Raises:
         ConfigError: a port or the data directory is in use.

@@ -1,4 +1,4 @@
-"""The time of a cluster, as tests hold it."""
+"""The clock of a cluster that tests read and advance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pocketmq.testing.loop_thread import LoopThread
 
 
 class _View:
-    """What is known without waiting."""
+    """The part of a cluster's clock that does not wait."""
 
     def __init__(self, core: Core, thread: LoopThread) -> None:
         self._core, self._thread = core, thread
@@ -49,7 +49,8 @@ class ClusterClock(_View):
         Connections, requests, heartbeats and held pulls live in real time and notice nothing.
 
         Raises:
-            UsageError: back, or with ``clock="system"``, or on an event loop.
+            UsageError: the jump goes back, the cluster has ``clock="system"``, or the thread of the
+                caller runs an event loop.
         """
         check_blockable("clock.advance")
         jump_s = in_seconds(seconds, days, hours, minutes, milliseconds)
@@ -76,12 +77,12 @@ class AsyncClusterClock(_View):
 def in_seconds(
     seconds: float, days: float, hours: float, minutes: float, milliseconds: float
 ) -> float:
-    """The sum of them."""
+    """Adds up a duration in seconds."""
     return seconds + 86_400 * days + 3600 * hours + 60 * minutes + milliseconds / 1000
 
 
 def check_blockable(what: str) -> None:
-    """A coroutine that blocks keeps its own clients from doing what is waited for.
+    """Refuses to block an event loop, whose own clients could then not do what is waited for.
 
     Raises:
         UsageError: the caller's thread runs an event loop.

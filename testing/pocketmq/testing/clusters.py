@@ -1,4 +1,4 @@
-"""The clusters of a test run, and the corners of them that single tests get."""
+"""Keeps the clusters of a test run, and gives each test a corner of one: its own namespace."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster, warn_o
 from pocketmq.testing.settings import ClusterSettings, cluster_settings
 
 CLUSTERS_MAX = 4
-"""Clusters with different options that are kept; the one unused for longest makes room."""
+"""Clusters with different options that are kept; the least recently used one makes room."""
 
 WHERE = "the marker pocketmq"
 
 OF_CORNER = ("topics", "groups", "seed_file")
-"""Options that are met in the namespace of a test, not by a cluster."""
+"""Options that a test's namespace fulfils, not the cluster."""
 
 
 class Kept(NamedTuple):
-    """A cluster that several tests use, and the names that were in it from the start."""
+    """A cluster that several tests use, and the names that it had from the start."""
 
     local: LocalCluster
     cluster: Cluster
@@ -32,16 +32,16 @@ class Kept(NamedTuple):
 
 
 class Corner:
-    """What one test gets: a namespace of its own, with the topics and groups it asked for.
+    """A namespace of one test in a shared cluster, with the topics and groups of its marker.
 
     Args:
         kept: the cluster.
-        namespace: nobody else's.
-        wanted: the topics and groups.
-        is_async: for a coroutine.
+        namespace: the namespace, which no other test has.
+        wanted: the topics and groups to make.
+        is_async: whether the test is a coroutine.
 
     Attributes:
-        cluster: for the test.
+        cluster: the cluster as the test sees it.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Corner:
             thread.run(core.sow(wanted.seed_file, namespace))
 
     def clean(self) -> None:
-        """Closes the clients that were left open, and removes what the test has made.
+        """Closes clients that are still open, and removes the topics and groups of the test.
 
-        Messages that wait for their time go nowhere when their topic is gone; those of a topic that
-        the next test may have as well, because it is in no namespace, go with all other data.
+        Messages that wait for their time are dropped once their topic is gone. If such a topic is
+        in no namespace, the next test may have it too: then all data of the cluster is removed.
         """
         self.cluster.close_clients()
         core, thread = self._kept.cluster.core, self._kept.cluster.thread
@@ -84,7 +84,7 @@ class Corner:
 
 
 class Clusters:
-    """``with Clusters() as clusters:`` keeps clusters by their options."""
+    """Keeps running clusters by their options, within ``with Clusters() as clusters:``."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, Kept] = OrderedDict()
@@ -98,10 +98,10 @@ class Clusters:
             self._kept.popitem()[1].local.close()
 
     def of(self, options: Mapping[str, Any]) -> Kept:
-        """The running cluster with these options, started if there is none.
+        """Returns the running cluster with these options, and starts it if there is none.
 
         Raises:
-            ConfigError: they do not fit.
+            ConfigError: the options do not fit.
         """
         key = msgspec.json.encode(cluster_settings(options, WHERE), order="deterministic")
         kept = self._kept.get(key)
@@ -116,14 +116,14 @@ class Clusters:
         return kept
 
     def corner(self, options: Mapping[str, Any], *, is_async: bool) -> Corner:
-        """A corner for one test.
+        """Makes the corner of one test.
 
         Args:
-            options: of `LocalCluster`; those in `OF_CORNER` are met in the corner.
+            options: options of `LocalCluster`; the corner fulfils those in `OF_CORNER`.
             is_async: whether the test is a coroutine.
 
         Raises:
-            ConfigError, IllegalNameError: they do not fit.
+            ConfigError, IllegalNameError: the options do not fit.
         """
         cluster_settings(options, WHERE)
         of_corner = {k: v for k, v in options.items() if k in OF_CORNER}

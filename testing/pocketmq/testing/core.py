@@ -1,6 +1,6 @@
-"""A cluster in one event loop: its name server, its brokers, its clock, and how they start and end.
+"""Runs the name server, the brokers and the clock of a cluster in one event loop.
 
-Everything here runs on the cluster's own loop; `pocketmq.testing.cluster` is what tests use.
+Everything here runs on the cluster's own loop; tests use `pocketmq.testing.cluster`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Core:
     """``async with Core(settings) as core:`` starts the servers on entry and stops them on exit.
 
     Args:
-        settings: what is wanted.
+        settings: the options of the cluster.
 
     Attributes:
         slots: the brokers by name.
         travel: the clock that can be advanced; None with ``clock="system"``.
         client_clock: the clock that clients of this cluster should have.
-        settling: knows when nothing moves.
+        settling: waits until nothing moves.
         faults: the faults that are ordered.
     """
 
@@ -73,11 +73,11 @@ class Core:
 
     @property
     def clock(self) -> Clock:
-        """The brokers' time."""
+        """The clock of the brokers."""
         return self.travel or self.machine
 
     async def start(self) -> None:
-        """Starts all servers; the topics and groups that were asked for are there then.
+        """Starts all servers and makes the topics and groups of the settings.
 
         Raises:
             CannotListenError, DirectoryInUseError: an address or the data directory is in use.
@@ -120,10 +120,10 @@ class Core:
             await self.sow(self.settings.seed_file)
 
     async def sow(self, path: str, namespace: str = "") -> None:
-        """Makes the cluster, or a namespace of it, what a seed file says.
+        """Applies a seed file to the cluster, or to a namespace of it.
 
         Raises:
-            ConfigError: the file is wrong, or does not fit the cluster; names the slot.
+            ConfigError: the file is wrong or does not fit the cluster; names the place in the file.
         """
         from pocketmq.client.copying.seeds import apply_seed, read_seed
 
@@ -141,18 +141,18 @@ class Core:
 
     @property
     def namesrv(self) -> str:
-        """Where the name server answers, ``host:port``."""
+        """The address of the name server, ``host:port``."""
         return self.name_server.address
 
     def brokers(self) -> list[Broker]:
-        """Those that run."""
+        """Returns the running brokers."""
         return [slot.broker for slot in self.slots.values() if slot.broker is not None]
 
     def slot(self, name: str) -> BrokerSlot:
-        """The broker of a name.
+        """Returns the slot of a broker by the broker's name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: no broker has this name.
         """
         try:
             return self.slots[name]
@@ -161,10 +161,10 @@ class Core:
             raise UsageError(f"no broker is called {name!r}; this cluster has {known}") from None
 
     async def advance(self, seconds: float) -> None:
-        """Sets the clock forward; what is too old after that is removed as well.
+        """Sets the clock forward, then runs retention until nothing is left to remove.
 
-        A segment goes when its successor is on the disk, and disks live in real time: retention
-        is therefore run again, with nothing to wait for.
+        Retention removes a segment once its successor is on the disk, and disks live in real
+        time: therefore retention runs again after a checkpoint instead of waiting.
         """
         assert self.travel is not None
         await self.travel.advance(seconds)
@@ -179,7 +179,7 @@ class Core:
     # -- topics and groups --------------------------------------------------------------------
 
     async def put(self, topics: list[TopicConfig], groups: list[GroupConfig]) -> None:
-        """Makes or changes topics and groups on all brokers; the name server knows on return."""
+        """Makes or changes topics and groups on all brokers, and registers them."""
         for broker in self.brokers():
             broker.topics.put(*topics)
             broker.groups.put(*groups)
@@ -190,11 +190,11 @@ class Core:
         await self.register()
 
     async def register(self) -> None:
-        """Has all brokers tell the name server what they have now."""
+        """Registers all brokers with the name server."""
         await asyncio.gather(*(broker.registration.register() for broker in self.brokers()))
 
     def names(self) -> tuple[set[str], set[str]]:
-        """The topics and the groups of all brokers."""
+        """Returns the names of the topics and of the groups of all brokers."""
         topics = {topic.topic_name for broker in self.brokers() for topic in broker.topics}
         groups = {group.group_name for broker in self.brokers() for group in broker.groups}
         return topics, groups
@@ -216,18 +216,18 @@ class Core:
             await self.register()
 
     def take_unused_faults(self) -> list[str]:
-        """Faults that never fired since the last call; all faults are ended."""
+        """Ends all faults; returns the texts of those since the last call that never fired."""
         for slot in self.slots.values():
             slot.files.is_full = False
         return self.faults.take_unused()
 
     async def heal(self) -> None:
-        """Starts the brokers again that were killed."""
+        """Starts the brokers that were killed."""
         for slot in self.slots.values():
             await slot.start()
 
     def waiting(self) -> int:
-        """Messages that wait for their time, and transactions that are open."""
+        """Counts the messages that wait for their time and the open transactions."""
         count = 0
         for broker in self.brokers():
             broker.transactions.grow()
@@ -235,7 +235,7 @@ class Core:
         return count
 
     async def begin_anew(self) -> None:
-        """Empties all brokers: they stop, lose their data, and are back at their addresses."""
+        """Empties all brokers: stops them, removes their data, starts them at their addresses."""
         await self._stop_brokers()
         for slot in self.slots.values():
             shutil.rmtree(slot.config.store_path_root_dir, ignore_errors=True)

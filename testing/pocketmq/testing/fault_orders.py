@@ -1,4 +1,4 @@
-"""Orders of faults, carried out on the cluster's loop: `faults` is what tests have of it."""
+"""Puts faults into force on the cluster's loop; tests order them through `faults`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pocketmq.testing.injection.points import Action
 from pocketmq.testing.injection.rules import Fired, Rule, response_code, where_of
 
 REGISTRATIONS = ("REGISTER_BROKER", "QUERY_DATA_VERSION", "BROKER_HEARTBEAT", "UNREGISTER_BROKER")
-"""What a broker says to a name server."""
+"""The requests that a broker sends to a name server."""
 
 LOOK_PERIOD_S = 0.001
-"""So often it is looked whether the name server has noticed a partition."""
+"""Period of checking whether the name server has noticed a partition."""
 
 STATUSES = tuple(status.name for status in SendStatus if status is not SendStatus.SEND_OK)
 
@@ -31,9 +31,9 @@ class OrderedFault:
     """A fault in force.
 
     Args:
-        text: what was ordered.
-        end: makes everything right again.
-        rule: which requests it is for, if it is for requests.
+        text: the order, for messages.
+        end: ends the fault.
+        rule: the rule of a fault of requests; None for other faults.
 
     Attributes:
         text: the same.
@@ -44,29 +44,29 @@ class OrderedFault:
         self._end: Callable[[], Awaitable[object]] | None = end
 
     async def remove(self) -> None:
-        """Ends it. Idempotent."""
+        """Ends the fault. Idempotent."""
         end, self._end = self._end, None
         if end is not None:
             await end()
 
     @property
     def count(self) -> int:
-        """How often it fired."""
+        """How often the fault fired."""
         return 0 if self.rule is None else self.rule.count
 
     @property
     def fired(self) -> list[Fired]:
-        """What for, oldest first."""
+        """The requests that the fault fired for, oldest first."""
         return [] if self.rule is None else list(self.rule.fired)
 
     @property
     def is_unused(self) -> bool:
-        """Whether it waits for requests, and none has fitted so far."""
+        """Whether the fault is one of requests and none has matched so far."""
         return self.rule is not None and not self.rule.count
 
 
 class FaultOrders:
-    """Carries out orders; topics and groups are in a namespace.
+    """Puts faults into force; topics and groups are in a namespace.
 
     Args:
         core: the cluster.
@@ -77,7 +77,7 @@ class FaultOrders:
         self._core, self._names = core, names
 
     async def answer(self, code: str | int, remark: str = ORDERED, **where: Any) -> OrderedFault:
-        """Requests are refused with a `ResponseCode`, by name or number, and not carried out.
+        """Refuses requests with a `ResponseCode`, by name or number, instead of carrying them out.
 
         Raises:
             ConfigError: the code or a condition does not exist.
@@ -86,24 +86,24 @@ class FaultOrders:
         return self._order(f"answer({code!r}", action, where)
 
     async def delay(self, milliseconds: float, **where: Any) -> OrderedFault:
-        """Requests are carried out so much later."""
+        """Delays requests before they are carried out."""
         action = fault_points.wait(self._core.machine, milliseconds / 1000)
         return self._order(f"delay({milliseconds!r}", action, where)
 
     async def drop_request(self, **where: Any) -> OrderedFault:
-        """Requests are neither carried out nor answered."""
+        """Neither carries out nor answers requests."""
         return self._order("drop_request(", fault_points.drop_request, where)
 
     async def drop_reply(self, **where: Any) -> OrderedFault:
-        """Requests are carried out and not answered."""
+        """Carries out requests without answering them."""
         return self._order("drop_reply(", fault_points.drop_reply, where)
 
     async def close_connection(self, **where: Any) -> OrderedFault:
-        """The connection of a request is cut instead."""
+        """Cuts the connection of a request instead of carrying the request out."""
         return self._order("close_connection(", fault_points.close_connection, where)
 
     async def send_status(self, status: str | SendStatus, **where: Any) -> OrderedFault:
-        """Messages are stored, and their senders get this `SendStatus` instead of SEND_OK.
+        """Stores messages and answers their senders with this `SendStatus` instead of SEND_OK.
 
         Raises:
             ConfigError: there is no such status.
@@ -116,7 +116,7 @@ class FaultOrders:
         return self._order(f"send_status({name!r}", action, where)
 
     async def pause(self, broker: str) -> OrderedFault:
-        """A broker takes requests and carries none out before the fault ends: it hangs."""
+        """Lets a broker hang: it takes requests and carries them out when the fault ends."""
         self._core.slot(broker)
         resumed = asyncio.Event()
         action = fault_points.after(resumed.wait)
@@ -129,9 +129,9 @@ class FaultOrders:
         return OrderedFault(fault.text, end, fault.rule)
 
     async def kill(self, broker: str) -> OrderedFault:
-        """A broker is gone at once, without a word to anybody; it is back when the fault ends.
+        """Kills a broker at once, without unregistering; starts it again when the fault ends.
 
-        As after a killed process the name server and the clients see broken connections. What the
+        As after kill -9 the name server and the clients see broken connections. All that the
         broker had acknowledged is there when it is back.
         """
         slot = self._core.slot(broker)
@@ -139,7 +139,7 @@ class FaultOrders:
         return OrderedFault(f"kill({broker!r})", slot.start, None)
 
     async def partition(self, broker: str) -> OrderedFault:
-        """A broker cannot reach the name server, which takes it for gone; clients reach both."""
+        """Cuts a broker off from the name server, which drops it; clients still reach both."""
         slot = self._core.slot(broker)
         text = f"partition({broker!r}"
         faults = [
@@ -162,7 +162,7 @@ class FaultOrders:
         return OrderedFault(f"{text})", end, None)
 
     async def _part(self, slot: BrokerSlot) -> None:
-        """Cuts the broker's connection, and waits until the name server has noticed."""
+        """Cuts the broker's connection and waits until the name server has dropped the broker."""
         if slot.broker is None:
             return
         slot.broker.registration.disconnect("a partition was ordered")
@@ -171,7 +171,7 @@ class FaultOrders:
             await self._core.machine.sleep(LOOK_PERIOD_S)
 
     async def disk_full(self, broker: str | None = None) -> OrderedFault:
-        """A broker, or all, cannot write: sends are refused, and what is there can be read."""
+        """Fills the disk of one broker, or of all: sends are refused, reads go on."""
         slots = [self._core.slot(broker)] if broker else list(self._core.slots.values())
 
         def fill(is_full: bool) -> None:

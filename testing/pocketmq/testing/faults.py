@@ -1,4 +1,4 @@
-"""Faults on order: what goes wrong in a cluster, when, for whom and how often.
+"""Faults that a test orders: their kind, and the requests, clients and times they are for.
 
 ::
 
@@ -6,8 +6,8 @@
         producer.send(message)  # succeeds at the third attempt
 
 Each fault lasts until its ``with`` block ends, or `Fault.remove`. The oldest rule that matches a
-request decides. What a rule may ask for is in `fault_rules.Where`; times are the machine's, since
-what waits for a broker does so in real time.
+request decides. `injection.rules.Where` lists the conditions of a rule; times are the machine's,
+since clients wait for a broker in real time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pocketmq.testing.loop_thread import LoopThread
 
 
 class FaultWarning(UserWarning):
-    """A fault was ordered and never fired: its conditions fit nothing that was asked."""
+    """Warns of an ordered fault that never fired: no request matched its conditions."""
 
 
 class Fault:
-    """Something that goes wrong until its ``with`` block ends."""
+    """A fault that is in force until its ``with`` block ends."""
 
     def __init__(self, thread: LoopThread, ordered: OrderedFault) -> None:
         self._thread, self._ordered = thread, ordered
@@ -43,26 +43,26 @@ class Fault:
         self.remove()
 
     def remove(self) -> None:
-        """Ends it: from now on everything is right again. Idempotent."""
+        """Ends the fault. Idempotent."""
         if not self._is_over:
             self._is_over = True
             self._thread.run(self._ordered.remove())
 
     @property
     def count(self) -> int:
-        """How often it fired."""
+        """How often the fault fired."""
         return self._ordered.count
 
     @property
     def fired(self) -> list[Fired]:
-        """What for, oldest first."""
+        """The requests that the fault fired for, oldest first."""
         return self._ordered.fired
 
 
 class Faults:
-    """What a test orders; topics and groups are in the namespace of its cluster.
+    """Orders faults; topics and groups are in the namespace of the cluster.
 
-    Its methods block for a moment, also in coroutines; none waits for a client.
+    The methods block for a moment, also in coroutines; none waits for a client.
 
     Args:
         core, thread: the cluster.
@@ -73,7 +73,7 @@ class Faults:
         self._thread, self._orders = thread, FaultOrders(core, names)
 
     def answer(self, code: str | int, remark: str = ORDERED, **where: Any) -> Fault:
-        """Requests are refused with a `ResponseCode`, by name or number, and not carried out.
+        """Refuses requests with a `ResponseCode`, by name or number, instead of carrying them out.
 
         Raises:
             ConfigError: the code or a condition does not exist.
@@ -81,23 +81,23 @@ class Faults:
         return self._order(self._orders.answer(code, remark, **where))
 
     def delay(self, milliseconds: float, **where: Any) -> Fault:
-        """Requests are carried out so much later."""
+        """Delays requests before they are carried out."""
         return self._order(self._orders.delay(milliseconds, **where))
 
     def drop_request(self, **where: Any) -> Fault:
-        """Requests are neither carried out nor answered."""
+        """Neither carries out nor answers requests."""
         return self._order(self._orders.drop_request(**where))
 
     def drop_reply(self, **where: Any) -> Fault:
-        """Requests are carried out and not answered."""
+        """Carries out requests without answering them."""
         return self._order(self._orders.drop_reply(**where))
 
     def close_connection(self, **where: Any) -> Fault:
-        """The connection of a request is cut instead."""
+        """Cuts the connection of a request instead of carrying the request out."""
         return self._order(self._orders.close_connection(**where))
 
     def send_status(self, status: str | SendStatus, **where: Any) -> Fault:
-        """Messages are stored, and their senders get this `SendStatus` instead of SEND_OK.
+        """Stores messages and answers their senders with this `SendStatus` instead of SEND_OK.
 
         Raises:
             ConfigError: there is no such status.
@@ -105,23 +105,23 @@ class Faults:
         return self._order(self._orders.send_status(status, **where))
 
     def pause(self, broker: str) -> Fault:
-        """A broker takes requests and carries none out before the fault ends: it hangs."""
+        """Lets a broker hang: it takes requests and carries them out when the fault ends."""
         return self._order(self._orders.pause(broker))
 
     def kill(self, broker: str) -> Fault:
-        """A broker is gone at once, without a word to anybody; it is back when the fault ends.
+        """Kills a broker at once, without unregistering; starts it again when the fault ends.
 
-        As after a killed process the name server and the clients see broken connections. What the
+        As after kill -9 the name server and the clients see broken connections. All that the
         broker had acknowledged is there when it is back.
         """
         return self._order(self._orders.kill(broker))
 
     def partition(self, broker: str) -> Fault:
-        """A broker cannot reach the name server, which takes it for gone; clients reach both."""
+        """Cuts a broker off from the name server, which drops it; clients still reach both."""
         return self._order(self._orders.partition(broker))
 
     def disk_full(self, broker: str | None = None) -> Fault:
-        """A broker, or all, cannot write: sends are refused, and what is there can be read."""
+        """Fills the disk of one broker, or of all: sends are refused, reads go on."""
         return self._order(self._orders.disk_full(broker))
 
     def _order(self, order: Coroutine[Any, Any, OrderedFault]) -> Fault:

@@ -12,13 +12,13 @@ class FaultyFiles(Files):
     """A disk that can be full.
 
     Attributes:
-        is_full: whether it takes no more bytes.
+        is_full: whether the disk refuses further bytes.
     """
 
     is_full = False
 
     def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
-        """As `Files.write`, while there is room."""
+        """Writes as `Files.write`; fails with ENOSPC while the disk is full."""
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
         super().write(path, position, data)

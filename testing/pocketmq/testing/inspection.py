@@ -1,6 +1,6 @@
-"""What a cluster holds, as tests ask for it: messages of a topic, dead letters, what a group lacks.
+"""Reads the messages of topics, dead letters and the lag of groups out of a cluster's brokers.
 
-Read in the brokers themselves, past the wire: nothing is consumed and no offset moves.
+The brokers' own stores are read, not the wire: nothing is consumed and no offset moves.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pocketmq.testing.core import Core
 from pocketmq.testing.messages import Messages, counted, listing
 
 MESSAGES_MAX = 100_000
-"""Messages of a topic that are shown to a test; further ones are left out."""
+"""Messages of a topic that a test gets; further ones are left out."""
 
 LOOK_PERIOD_S = 0.002
-"""So often it is looked whether what is waited for has come."""
+"""Period of checking whether a condition has come true."""
 
 READ_COUNT, READ_SIZE = 1000, 4 * 1024 * 1024
 
@@ -30,8 +30,8 @@ class Lag(NamedTuple):
     """A queue in which a group is not at the end.
 
     Attributes:
-        committed: how far the group has come; None if it never said.
-        end: where the next message will be.
+        committed: the offset that the group has committed; None if it never did.
+        end: the offset of the next message to come.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class Lag(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Messages that are left."""
+        """The number of messages that the group has not handled."""
         return self.end - max(self.committed or 0, self.begin)
 
     def __str__(self) -> str:
@@ -53,18 +53,18 @@ class Lag(NamedTuple):
 
 
 class Inspection:
-    """Looks into the brokers of a cluster, in a namespace.
+    """Reads the state of the brokers of a cluster, with names in a namespace.
 
     Args:
         core: the cluster.
-        namespace: of the names that are asked for.
+        namespace: the namespace of the names in calls.
     """
 
     def __init__(self, core: Core, namespace: Namespace) -> None:
         self._core, self._namespace = core, namespace
 
     def stored(self, topic: str) -> Messages:
-        """The messages that a topic holds now, in the order in which they were stored."""
+        """Returns the messages that a topic holds now, in the order in which they were stored."""
         found = Messages()
         name = self._namespace.wrap(topic)
         for broker in self._core.brokers():
@@ -86,14 +86,14 @@ class Inspection:
             offset = part.next_offset
 
     def dead_letters(self, group: str) -> Messages:
-        """What was given up for a group."""
+        """Returns the dead letters of a group."""
         return self.stored(dlq_topic(group))
 
     async def published(self, topic: str, count: int | None, timeout_s: float) -> Messages:
-        """Waits until a topic holds so many messages, or until nothing moves any more.
+        """Waits until a topic holds a number of messages, or until nothing moves any more.
 
         Raises:
-            AssertionError: it does not hold as many in time; the text shows what there is.
+            AssertionError: the topic holds too few in time; the text shows its messages.
         """
         if count is None:
             await self._core.settling.wait()
@@ -109,10 +109,10 @@ class Inspection:
     async def drain(self, group: str, timeout_s: float) -> None:
         """Waits until a group has handled all that its topics hold, retries included.
 
-        Messages that wait for their time are not in its topics yet.
+        Messages that wait for their time are not in the group's topics yet.
 
         Raises:
-            AssertionError: it has not in time; the text shows what is left, and who could do it.
+            AssertionError: the group has not in time; the text shows what is left, and the members.
         """
         if await self.comes_true(lambda: self._knows(group) and not self.lags(group), timeout_s):
             return
@@ -132,7 +132,7 @@ class Inspection:
         )
 
     def lags(self, group: str) -> list[Lag]:
-        """The queues in which a group is not at the end."""
+        """Returns the queues in which a group is not at the end."""
         name = self._namespace.wrap(group)
         found = []
         for broker in self._core.brokers():
@@ -171,21 +171,21 @@ class Inspection:
         return bool(self.members(group)) or group in self.groups()
 
     def members(self, group: str) -> list[str]:
-        """The client ids of a group's consumers that are connected."""
+        """Returns the client ids of a group's connected consumers."""
         name = self._namespace.wrap(group)
         of_brokers = [broker.consumers.get(name) for broker in self._core.brokers()]
         found = (member for of in of_brokers if of is not None for member in of.members.values())
         return sorted({member.client_id for member in found})
 
     def topics_of(self, group: str) -> list[str]:
-        """The topics that a group subscribes to or has offsets in, its retries left out."""
+        """Returns the topics that a group subscribes to or has offsets in, except its retries."""
         name = self._namespace.wrap(group)
         of_brokers = (self._topics_of(broker, name) for broker in self._core.brokers())
         found = {topic for topics in of_brokers for topic in topics} - {retry_topic(name)}
         return sorted(map(self._namespace.unwrap, found))
 
     def count(self, topic: str) -> int:
-        """How many messages a topic holds."""
+        """Counts the messages of a topic."""
         name = self._namespace.wrap(topic)
         logs = (
             broker.store.find_log(name, queue_id)
@@ -195,7 +195,7 @@ class Inspection:
         return sum(log.max_offset - log.min_offset for log in logs if log is not None)
 
     def groups(self) -> list[str]:
-        """Groups that have members or offsets."""
+        """Returns the groups that have members or offsets."""
         found = set()
         for broker in self._core.brokers():
             found |= {group for group, _ in broker.consumers}
@@ -205,7 +205,7 @@ class Inspection:
         return sorted(self._namespace.unwrap(group) for group in found)
 
     def _surroundings(self) -> str:
-        """What else may explain it: topics, and messages that wait for their time."""
+        """Describes what may explain a failure: topics with messages, and messages that wait."""
         counts: dict[str, int] = {}
         for broker in self._core.brokers():
             for topic in sorted(topic.topic_name for topic in broker.topics):
@@ -222,7 +222,7 @@ class Inspection:
         return text
 
     async def comes_true(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether something comes true in so much real time; looks again and again."""
+        """Checks a condition again and again; returns whether it came true within the real time."""
         machine = self._core.machine
         end_s = machine.monotonic() + timeout_s
         while not condition():
@@ -233,4 +233,4 @@ class Inspection:
 
 
 SYSTEM_PREFIXES = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_", "RMQ_SYS_")
-"""Topics of the brokers' own."""
+"""Prefixes of the topics that brokers make for themselves."""

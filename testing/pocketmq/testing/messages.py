@@ -1,4 +1,4 @@
-"""Messages as tests look at them: a list that shows what is in it."""
+"""The list of messages that tests get, and how messages are printed."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import ReceivedMessage
 
 SHOWN_MAX = 20
-"""Messages that a text shows; of more it shows how many there are."""
+"""Messages that a text shows; of further ones it shows the count."""
 
 BODY_SHOWN_MAX = 60
-"""Bytes of a body that are shown."""
+"""Bytes of a body that a text shows."""
 
 _OWN = {props.TAGS, props.KEYS, props.UNIQ_KEY, props.WAIT, props.MSG_REGION, props.TRACE_ON,
         props.CLUSTER}  # fmt: skip
-"""Properties that are shown otherwise, or that every message has."""
+"""Properties that are left out: shown elsewhere in the line, or present in every message."""
 
 
 class Messages(list[ReceivedMessage]):
-    """Messages of a topic, oldest first; printed, it shows them one by one."""
+    """Messages of a topic, oldest first; its repr shows them one by one."""
 
     @property
     def bodies(self) -> list[bytes]:
-        """What they hold."""
+        """The bodies of the messages."""
         return [message.body for message in self]
 
     @property
     def tags(self) -> list[str | None]:
-        """Their tags."""
+        """The tags of the messages."""
         return [message.tags for message in self]
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
-        """Their keys."""
+        """The keys of the messages."""
         return [message.keys for message in self]
 
     def __repr__(self) -> str:
@@ -41,12 +41,12 @@ class Messages(list[ReceivedMessage]):
 
 
 def counted(count: int, noun: str = "message") -> str:
-    """A number of things in words."""
+    """Formats a count with its noun in singular or plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def shown(message: ReceivedMessage) -> str:
-    """One message on one line."""
+    """Formats a message on one line."""
     body = message.body
     text = repr(body[:BODY_SHOWN_MAX]) + ("…" if len(body) > BODY_SHOWN_MAX else "")
     parts = [f"{message.topic} queue {message.queue_id} offset {message.queue_offset}: {text}"]
@@ -62,7 +62,7 @@ def shown(message: ReceivedMessage) -> str:
 
 
 def listing(messages: Iterable[ReceivedMessage]) -> str:
-    """Messages in lines, for the text of an assertion."""
+    """Formats messages as lines for the text of an assertion."""
     found = list(messages)
     lines = [f"\n  {shown(message)}" for message in found[:SHOWN_MAX]]
     if len(found) > SHOWN_MAX:

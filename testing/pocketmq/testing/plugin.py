@@ -30,7 +30,7 @@ MARKER = "pocketmq"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells of the marker."""
+    """Registers the marker."""
     config.addinivalue_line(
         "markers",
         "pocketmq(**options): topics, groups and options of the cluster that the fixture "
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def _pocketmq_clusters() -> Iterator[Clusters]:
-    """The clusters of this run, by their options; each worker of pytest-xdist has its own."""
+    """Keeps the clusters of this run by options; each worker of pytest-xdist has its own."""
     from pocketmq.testing.clusters import Clusters
 
     with Clusters() as clusters:
@@ -49,7 +49,7 @@ def _pocketmq_clusters() -> Iterator[Clusters]:
 
 @pytest.fixture(scope="session")
 def pocketmq_cluster(_pocketmq_clusters: Clusters) -> Cluster:
-    """The cluster of the run, without a namespace; nothing is cleaned up in it for you."""
+    """Gives the cluster of the run, without a namespace and without cleaning up after tests."""
     return _pocketmq_clusters.of({}).cluster
 
 
@@ -57,7 +57,7 @@ def pocketmq_cluster(_pocketmq_clusters: Clusters) -> Cluster:
 def pocketmq(
     request: pytest.FixtureRequest, _pocketmq_clusters: Clusters
 ) -> Iterator[AsyncCluster | Cluster]:
-    """A cluster in a state that no other test has touched; what the test makes is gone after it."""
+    """Gives a cluster that no other test has touched, and removes all that the test makes."""
     from pocketmq.protocol.errors import UsageError
 
     function = getattr(request, "function", None)
@@ -76,7 +76,7 @@ def pocketmq(
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The marker's options; those of a nearer marker win."""
+    """Returns the options of the markers of a test; a nearer marker wins."""
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
         if mark.args:

@@ -1,4 +1,4 @@
-"""What a local cluster can be asked for, and what that means for its servers."""
+"""The options of a local cluster, and the settings of its servers that follow from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.names import check_group, check_topic
 
 BROKERS_MAX = 26
-"""Brokers are named broker-a to broker-z."""
+"""Brokers of a cluster, which are named broker-a to broker-z."""
 
 CLOCKS = ("offset", "virtual", "system")
 
@@ -34,13 +34,13 @@ BROKER_DEFAULTS: dict[str, Any] = {
     "default_topic_queue_nums": 4,
     "broker_fast_failure_enable": False,
 }
-"""A test depends neither on how full nor how busy the machine is; a jump seldom stops to clean."""
+"""Settings that keep tests independent of a full or busy machine, and jumps in time quick."""
 
 NAMESRV_DEFAULTS: dict[str, Any] = {
     "bind_address": LOCALHOST,
     "delete_topic_with_broker_registration": True,
 }
-"""A topic that a test deletes is gone for the next one."""
+"""Settings that make a deleted topic vanish from the routes, too."""
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -50,21 +50,21 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The options of a `LocalCluster`.
 
     Attributes:
-        brokers: how many.
-        topics: to be there from the start: numbers of queues, or settings of `TopicConfig`.
-        groups: likewise, each with settings of `GroupConfig`; a list of names for the defaults.
-        broker_settings: of each broker, in the names of `BrokerConfig` or RocketMQ's.
-        namesrv_settings: of the name server, likewise.
-        data: directory of the data, which is kept; a temporary one, which is not, by default.
+        brokers: the number of brokers.
+        topics: topics to make at the start: numbers of queues, or settings of `TopicConfig`.
+        groups: groups to make, each with settings of `GroupConfig`; or names, for the defaults.
+        broker_settings: settings of each broker, by the names of `BrokerConfig` or RocketMQ's.
+        namesrv_settings: settings of the name server, likewise.
+        data: the directory of the data, which is kept; by default a temporary one.
         clock: ``offset`` goes on by itself and can be advanced; ``virtual`` only moves when it is
             advanced; ``system`` is the machine's.
-        start_ms: with which time the clock begins; by default the machine's.
+        start_ms: the time at which the clock begins; by default the machine's.
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
             broker_port + i * broker_port_step.
-        seed: of the brokers' choices.
+        seed: the seed of the brokers' random choices.
         seed_file: a YAML file with topics, groups and messages to begin with (docs/seed.md).
 
-    Where a path is wanted a `Path` does, too.
+    Options that are paths take a `Path`, too.
     """
 
     brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
@@ -82,11 +82,11 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     seed_file: str | None = None
 
     def topic_configs(self) -> list[TopicConfig]:
-        """The topics as brokers have them."""
+        """Returns the settings of the topics as brokers hold them."""
         return [topic_config(name, wanted) for name, wanted in self.topics.items()]
 
     def group_configs(self) -> list[GroupConfig]:
-        """The groups as brokers have them."""
+        """Returns the settings of the groups as brokers hold them."""
         groups = self.groups
         if isinstance(groups, list):
             groups = {name: {} for name in groups}
@@ -94,14 +94,14 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> ClusterSettings:
-    """Reads the options of a cluster, and checks all that can be checked before it starts.
+    """Reads the options of a cluster, and checks all that can be checked before the start.
 
     Args:
-        given: by name.
-        where: they were given, for errors.
+        given: the options by name.
+        where: the place that the options were given at, for errors.
 
     Raises:
-        ConfigError: an option does not exist or does not fit; the text says what would.
+        ConfigError: an option does not exist or does not fit; the text says which would.
     """
     fields = {
         name: os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -120,7 +120,7 @@ def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> C
 
 
 def topic_config(name: str, wanted: int | Mapping[str, Any]) -> TopicConfig:
-    """A topic's settings, from a number of queues or from what they are called.
+    """Reads the settings of a topic from a number of queues, or from settings by name.
 
     Raises:
         ConfigError, IllegalNameError.
@@ -137,7 +137,7 @@ def topic_config(name: str, wanted: int | Mapping[str, Any]) -> TopicConfig:
 
 
 def group_config(name: str, wanted: Mapping[str, Any]) -> GroupConfig:
-    """A group's settings.
+    """Reads the settings of a group.
 
     Raises:
         ConfigError, IllegalNameError.
@@ -148,14 +148,14 @@ def group_config(name: str, wanted: Mapping[str, Any]) -> GroupConfig:
 
 
 def broker_name(index: int) -> str:
-    """The name of the broker with an index."""
+    """Returns the name of the broker with an index."""
     return f"broker-{chr(ord('a') + index)}"
 
 
 def broker_config(
     settings: ClusterSettings, index: int, namesrv: str, directory: str
 ) -> BrokerConfig:
-    """The settings of one broker.
+    """Makes the settings of one broker.
 
     Raises:
         ConfigError.
@@ -173,7 +173,7 @@ def broker_config(
 
 
 def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
-    """The settings of the name server.
+    """Makes the settings of the name server.
 
     Raises:
         ConfigError.
@@ -188,14 +188,14 @@ def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
 
 
 def _kv_config_path(settings: ClusterSettings) -> str | None:
-    """What name servers keep lives as long as the data does."""
+    """Returns the path of the name server's KV configuration, which lives as long as the data."""
     return settings.data and str(Path(settings.data) / "namesrv" / "kvConfig.json")
 
 
 def _converted(
     cls: type[StructT], fields: dict[str, Any], where: str, kind: str, *further: str
 ) -> StructT:
-    """A struct from fields in its own names or those on the wire."""
+    """Makes a struct from fields by their Python names or their names on the wire."""
     wire = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
     known = {**wire, **{name: name for name in wire.values()}}
     for name in fields:

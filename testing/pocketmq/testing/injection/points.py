@@ -1,6 +1,6 @@
 """Where faults get in before the handlers of a server, and what they do there.
 
-Nothing stands in the way of a request for which no rule was given.
+Requests without a rule reach their handler untouched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pocketmq.testing.injection.rules import Asked, Rule, asked_of
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 Action = Callable[[Handler, Command, Connection], Reply]
-"""What is done instead of asking the handler."""
+"""The effect of a fault, called instead of the handler."""
 
 FindRule = Callable[[int, Asked], "tuple[Rule, Action] | None"]
 ClientsOf = Callable[[Connection], frozenset[str]]
@@ -26,11 +26,11 @@ class HandlerPoint:
     """The handlers of one server, some of them with faults before them.
 
     Args:
-        server: its name.
-        handlers: its table, which is changed.
-        broker: the name of the broker that is asked, None for a name server.
-        find: the rule for a request.
-        clients_of: by which names the client of a connection goes.
+        server: the server's name.
+        handlers: the server's table of handlers, which is changed in place.
+        broker: the name of the broker; None for a name server.
+        find: returns the rule for a request.
+        clients_of: returns the names of the client of a connection.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class HandlerPoint:
         self._originals: dict[int, Handler] = {}
 
     def guard(self, codes: frozenset[int] | None) -> None:
-        """Puts faults before these requests, None for all, and before no others."""
+        """Puts faults before the handlers of these codes only; None stands for all codes."""
         wanted = set(self._handlers) if codes is None else codes & set(self._handlers)
         for code in set(self._originals) - wanted:
             self._handlers[code] = self._originals.pop(code)
@@ -67,7 +67,7 @@ class HandlerPoint:
 
 
 def answer(code: int, remark: str) -> Action:
-    """Refuses with a code."""
+    """Refuses the request with a code."""
 
     def act(original: Handler, command: Command, connection: Connection) -> Reply:
         raise response_error(code, remark)
@@ -76,29 +76,29 @@ def answer(code: int, remark: str) -> Action:
 
 
 def drop_request(original: Handler, command: Command, connection: Connection) -> Reply:
-    """As if it had never come."""
+    """Drops the request."""
     return None
 
 
 def drop_reply(original: Handler, command: Command, connection: Connection) -> Reply:
-    """Does what is asked, and says nothing."""
+    """Carries the request out and drops the reply."""
     command.flag |= FLAG_ONEWAY
     return original(command, connection)
 
 
 def close_connection(original: Handler, command: Command, connection: Connection) -> Reply:
-    """Hangs up."""
+    """Cuts the connection of the request."""
     connection.abort("a fault was ordered")
     return None
 
 
 def wait(clock: Clock, seconds: float) -> Action:
-    """Comes later."""
+    """Carries the request out after a pause."""
     return after(lambda: clock.sleep(seconds))
 
 
 def after(waited_for: Callable[[], Any]) -> Action:
-    """Comes when something has happened."""
+    """Carries the request out once an awaitable is done."""
 
     def act(original: Handler, command: Command, connection: Connection) -> Reply:
         async def later() -> Command | None:
@@ -112,7 +112,7 @@ def after(waited_for: Callable[[], Any]) -> Action:
 
 
 def stored_but(code: int, remark: str) -> Action:
-    """Stores the message, and says so by another code than success."""
+    """Stores the message, and answers with another code than success."""
 
     def act(original: Handler, command: Command, connection: Connection) -> Reply:
         return original(command, _OtherAnswer(connection, code, remark))  # type: ignore[arg-type]
@@ -121,10 +121,10 @@ def stored_but(code: int, remark: str) -> Action:
 
 
 class _OtherAnswer:
-    """A connection that says another code where its handler says success.
+    """A connection that replaces the success code of an answer by another code.
 
     Attributes:
-        greeting_due: has the handler use `respond`, not a frame that is ready-made for success.
+        greeting_due: makes the handler use `respond`, not a ready-made frame of success.
     """
 
     greeting_due = True
@@ -136,7 +136,7 @@ class _OtherAnswer:
         return getattr(self._connection, name)
 
     def respond(self, request: Command, response: Command) -> None:
-        """Answers."""
+        """Sends the response with the replaced code."""
         if response.code == 0:
             response.code, response.remark = self._code, self._remark
         self._connection.respond(request, response)

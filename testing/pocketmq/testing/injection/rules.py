@@ -1,4 +1,4 @@
-"""Which requests a fault is for, and what has become of it."""
+"""The conditions of a fault on requests, and the record of when it fired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import Header, RequestHeader
 
 FIRED_MAX = 1000
-"""Of so many times that a fault fired it is known what for; further ones are only counted."""
+"""Firings of a fault that are recorded; further ones are only counted."""
 
 FAMILIES: dict[RequestCode, tuple[RequestCode, ...]] = {
     RequestCode.SEND_MESSAGE: (
@@ -32,7 +32,7 @@ FAMILIES: dict[RequestCode, tuple[RequestCode, ...]] = {
         RequestCode.SEND_REPLY_MESSAGE_V2,
     ),
 }
-"""Requests that come in several forms go by the name of the first."""
+"""Requests with several codes, under the code that names them all."""
 
 _GROUP_FIELDS = ("consumer_group", "producer_group", "group", "group_name")
 _MODULES = (
@@ -44,10 +44,10 @@ CodeT = TypeVar("CodeT", bound=IntEnum)
 
 
 def code_of(kind: type[CodeT], given: str | int, what: str) -> CodeT:
-    """A code by its name or number.
+    """Returns a code by its name or number.
 
     Raises:
-        ConfigError: there is none; the text names near ones.
+        ConfigError: no such code; the text names near ones.
     """
     if isinstance(given, str):
         if given in kind.__members__:
@@ -66,17 +66,17 @@ def code_of(kind: type[CodeT], given: str | int, what: str) -> CodeT:
 
 
 class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which requests; what is left out is any.
+    """The conditions on a request; a condition that is left out matches any request.
 
     Attributes:
         request: name or number of a `RequestCode`; SEND_MESSAGE and PULL_MESSAGE stand for all
             forms. Without it: all that clients ask brokers.
-        topic, queue, group: as the request's header says.
+        topic, queue, group: the values in the request's header.
         client: the client id, or ``host:port`` of the connection.
         broker: the broker that is asked, or that asks the name server.
-        times: so often at the most.
-        probability: of each that matches, 0 to 1.
-        seed: of that chance.
+        times: how often the fault may fire.
+        probability: the probability of firing for each match, 0 to 1.
+        seed: the seed of that probability.
     """
 
     request: str | int | None = None
@@ -94,7 +94,7 @@ def where_of(given: dict[str, Any]) -> Where:
     """Reads conditions from keyword arguments.
 
     Raises:
-        ConfigError: one does not exist or does not fit.
+        ConfigError: a condition does not exist or does not fit.
     """
     known = Where.__struct_fields__
     for name in given:
@@ -114,7 +114,7 @@ def where_of(given: dict[str, Any]) -> Where:
 
 
 class Asked(NamedTuple):
-    """What is known of one request."""
+    """The facts of one request that conditions are compared with."""
 
     server: str
     request: str
@@ -129,9 +129,9 @@ class Fired(NamedTuple):
     """One time that a fault fired.
 
     Attributes:
-        time_ms: when, by the cluster's clock.
-        server: which broker, or ``namesrv``.
-        request: what was asked.
+        time_ms: the time by the cluster's clock.
+        server: the broker's name, or ``namesrv``.
+        request: the name of the request.
     """
 
     time_ms: int
@@ -143,16 +143,16 @@ class Fired(NamedTuple):
 
 
 class Rule:
-    """A condition with its counts.
+    """The conditions of one fault with the count of its firings.
 
     Args:
-        text: what was ordered, for warnings.
-        where: which requests.
+        text: the order, for warnings.
+        where: the conditions.
 
     Attributes:
-        codes: of requests; None for all of brokers.
-        count: how often it fired.
-        fired: for what, the first `FIRED_MAX` times.
+        codes: the request codes that may match; None for all codes of brokers.
+        count: how often the fault fired.
+        fired: the first `FIRED_MAX` firings.
     """
 
     def __init__(self, text: str, where: Where) -> None:
@@ -166,7 +166,7 @@ class Rule:
             self.codes = frozenset(FAMILIES.get(code, (code,)))
 
     def takes(self, code: int, asked: Asked, now_ms: int) -> bool:
-        """Whether it fires for a request; if so, it counts that."""
+        """Tells whether the fault fires for a request, and counts the firing."""
         where = self.where
         if self.codes is not None and code not in self.codes:
             return False
@@ -192,7 +192,7 @@ class Rule:
 
 
 def asked_of(command: Command, server: str, broker: str | None, clients: frozenset[str]) -> Asked:
-    """What a request says of itself; what cannot be read is left out."""
+    """Reads the facts of a request from its header; leaves out those that cannot be read."""
     header: Header | None = None
     kind = _headers().get(command.code)
     if kind is not None:
@@ -224,9 +224,9 @@ def _below(kind: type[RequestHeader]) -> Iterator[type[RequestHeader]]:
 
 
 def response_code(given: str | int) -> ResponseCode:
-    """A response code by name or number.
+    """Returns a response code by its name or number.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no such code.
     """
     return code_of(ResponseCode, given, "code")

@@ -11,7 +11,7 @@ from pocketmq.transport.connection import Connection
 
 
 class FaultTable:
-    """The rules in force in one cluster, on its loop; puts them before the handlers of its servers.
+    """Puts the fault rules in force before the handlers of a cluster's servers, on its loop.
 
     Args:
         clock: the time that rules with a duration go by.
@@ -41,7 +41,7 @@ class FaultTable:
             self._guard()
 
     def add(self, rule: Rule, action: Action, *, is_counted: bool = True) -> None:
-        """Puts a rule into force; one that is counted is warned of if it never fires."""
+        """Puts a rule into force; a counted rule is warned of if it never fires."""
         self._rules[rule] = action
         if is_counted:
             self._ordered[rule] = None

@@ -1,7 +1,7 @@
 """A cluster's clock that can be set forward while real clients are connected to it.
 
-What messages wait for (delays, timers, transaction checks, the life of order locks, retention) goes
-by this clock. Wires and disks keep the machine's (`Clock.machine`): a jump of two hours makes no
+The waits of messages (delays, timers, transaction checks, the life of order locks, retention) go by
+this clock. Connections and disks keep the machine's (`Clock.machine`): a jump of two hours makes no
 request late, no connection idle and no client silent, whichever process it is in.
 """
 
@@ -20,17 +20,17 @@ from pocketmq.testing.clock import Alarm
 US = 1_000_000
 
 TOLERANCE_US = 1000
-"""Wall-clock times are whole milliseconds: a timer for one may be armed for up to so much later."""
+"""The error of timers that are armed for a wall-clock time, which is in whole milliseconds."""
 
 DUE_US = 2
-"""Less than that is left of a wait by rounding only."""
+"""A remainder of a wait that only rounding leaves."""
 
 
 class WatchedClock(SystemClock):
-    """The machine's clock, and how often it was looked at: whatever a wire brings reads it.
+    """The machine's clock with a count of its reads: each read from a connection reads the clock.
 
     Attributes:
-        reads: so often.
+        reads: the number of reads.
     """
 
     def __init__(self) -> None:
@@ -43,19 +43,18 @@ class WatchedClock(SystemClock):
 
 
 class TravelClock:
-    """Time that goes on by itself, or stands still, and jumps from timer to timer on order.
+    """A clock that goes on by itself, or stands still, and jumps from timer to timer in `advance`.
 
     For one event loop; the time may be read from any thread.
 
     Args:
-        machine: the time of wires and disks.
-        is_running: whether it goes on with the machine's; else it only moves by `advance`.
+        machine: the clock of connections and disks.
+        is_running: whether the clock goes on with the machine's; else only `advance` moves it.
         start_ms: the wall-clock time to begin with; by default the machine's.
-        settle: returns when everything that fired timers began is done; called before the clock
-            moves on.
+        settle: awaited before the clock moves on; returns when all work of fired timers is done.
 
     Attributes:
-        reads: how often it was looked at.
+        reads: the number of reads of the clock.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class TravelClock:
         self._sequence = itertools.count()
         self._alarm: Timer | None = None
         self._alarm_us = 0
-        self._turn: asyncio.Lock | None = None
+        self._lock: asyncio.Lock | None = None
 
     # -- as a clock ---------------------------------------------------------------------------
 
@@ -96,7 +95,7 @@ class TravelClock:
         return self.machine.stopwatch()
 
     async def sleep(self, seconds: float) -> None:
-        """Returns when so many seconds have passed, or were jumped over."""
+        """Returns when this many seconds have passed or were jumped over."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(seconds, _wake, future)
         try:
@@ -105,7 +104,7 @@ class TravelClock:
             timer.cancel()
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
-        """Calls the callback when so many seconds have passed, or were jumped over."""
+        """Calls the callback when this many seconds have passed or were jumped over."""
         entry = Alarm(self._now_us() + max(0, round(seconds * US)), callback, args)
         if seconds <= 0:
             self.reads += 1
@@ -123,7 +122,7 @@ class TravelClock:
     # -- time that goes on by itself ----------------------------------------------------------
 
     def _set_alarm(self) -> None:
-        """Has the machine wake this clock for the timer that is due next."""
+        """Sets a timer of the machine for the timer of this clock that is due next."""
         due_us = self._next_due_us()
         if not self.is_running or due_us is None:
             return
@@ -147,7 +146,7 @@ class TravelClock:
         return timers[0][0] if timers else None
 
     def _fire_due(self) -> None:
-        """Fires what is due now, in order; what that arms waits for its own turn."""
+        """Fires the timers due now, in order; timers that these arm wait for the next call."""
         limit_us = self._now_us() + DUE_US
         due = []
         while (due_us := self._next_due_us()) is not None and due_us <= limit_us:
@@ -156,7 +155,7 @@ class TravelClock:
             entry.fire()
 
     def close(self) -> None:
-        """Fires nothing more. Idempotent."""
+        """Drops all timers. Idempotent."""
         self._timers.clear()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -167,20 +166,20 @@ class TravelClock:
     async def advance(self, seconds: float) -> None:
         """Jumps forward; every timer due on the way fires at its own moment, in order.
 
-        What each begins is done before the clock moves on, and all of it on return. Calls at the
-        same time jump one after the other.
+        The work that a timer begins is done before the clock moves on, and all work on return.
+        Concurrent calls jump one after the other.
 
         Raises:
-            UsageError: time does not go back.
+            UsageError: the number of seconds is negative.
         """
         if seconds < 0:
             raise UsageError(
                 f"the clock cannot be set back by {-seconds:g} s: stored messages have their times "
                 "in order; start another cluster instead"
             )
-        if self._turn is None:
-            self._turn = asyncio.Lock()
-        async with self._turn:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
             await self.settle()
             target_us = self._now_us() + round(seconds * US)
             while (due_us := self._next_due_us()) is not None:
@@ -193,7 +192,7 @@ class TravelClock:
             self._set_alarm()
 
     def next_due_s(self) -> float | None:
-        """How far the next timer is away, in seconds; None if there is none."""
+        """Returns the seconds until the next timer; None if there is none."""
         due_us = self._next_due_us()
         return None if due_us is None else max(0, due_us - self._now_us()) / US
 
@@ -202,11 +201,11 @@ class TravelClock:
 
 
 class ClientClock(SystemClock):
-    """The clock of the clients of such a cluster: its wall-clock time, with the machine's waits.
+    """The clock of a cluster's clients: the cluster's wall-clock time, with waits of the machine.
 
     Args:
-        travel: the cluster's.
-        on_loop: told the loops on which it is used.
+        travel: the cluster's clock.
+        on_loop: called with each loop that the clock is used on.
     """
 
     def __init__(
@@ -223,18 +222,18 @@ class ClientClock(SystemClock):
         return self._travel.machine.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Returns when so many seconds have passed."""
+        """Returns when this many seconds have passed."""
         self._on_loop(asyncio.get_running_loop())
         await self._travel.machine.sleep(seconds)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
-        """Calls the callback on the running loop when so many seconds have passed."""
+        """Calls the callback on the running loop when this many seconds have passed."""
         self._on_loop(asyncio.get_running_loop())
         return self._travel.machine.call_later(seconds, callback, *args)
 
 
 async def _nothing() -> None:
-    """Nothing has to settle."""
+    """Returns at once: nothing has to settle."""
 
 
 def _wake(future: asyncio.Future[None]) -> None:
