@@ -31,7 +31,7 @@ from pocketmq.broker.counters.traffic import MINUTE, TrafficTable
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.keys.message_keys import index_items
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.log.segment import ENTRY_SIZE
 from pocketmq.client.instance.identity import UniqueKeys
 from pocketmq.client.sending.outgoing import Packer
@@ -152,7 +152,7 @@ def store_stages(directory: Path) -> None:
     files = Files()
     queue_log = QueueLog(files, directory / "1", "Stages", 1, 5, 64 * 1024 * 1024)
     record = record_at(queue_log)
-    waiter = Waiter(lambda _: None, False)
+    waiter = Waiter(lambda _: None, WRITTEN)
     row("stored record: encode", partial(record_at, queue_log))
 
     def append(count: int) -> None:

@@ -276,7 +276,7 @@ async def test_more_timers_than_a_turn_handles(stage: Stage, clock: SetClock) ->
         copy = message._replace(body=b"%d" % index)
         copied = copy.record_for(queue_log, store.store_time(queue_log), deliver_ms)
         queue_log.append(copied, deliver_ms, None)
-    store.touch(queue_log)
+    store.schedule_commit(queue_log)
     await client.broker.close()
     client = await stage.start(**QUIET)
     await clock.advance(DAY_S - 0.001)

@@ -96,7 +96,7 @@ def put_keyed(
     )
     store.turn.begin_chunk()
     queue_log.append(record, encoded_tags_code(message.properties), None)
-    store.touch(queue_log)
+    store.schedule_commit(queue_log)
     store.turn.in_chunk = False
     store.commit()
     return message

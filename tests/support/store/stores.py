@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, Durability, QueueLog, Waiter
 from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.mending.check import check_directory
@@ -79,7 +79,7 @@ def append(
     *,
     topic: str = TOPIC,
     queue_id: int = 0,
-    wants_flush: bool = True,
+    durability: Durability = AS_CONFIGURED,
 ) -> Outcome:
     """Appends one record as a send does; it is stored by the next `commit`."""
     outcome = Outcome()
@@ -87,8 +87,8 @@ def append(
     record = record_of(queue_log, body, tags, store_time_ms=store.store_time(queue_log))
     code = encoded_tags_code(f"TAGS\x01{tags}\x02".encode() if tags else b"")
     store.turn.begin_chunk()
-    queue_log.append(record, code, Waiter(outcome.tell, wants_flush))
-    store.touch(queue_log)
+    queue_log.append(record, code, Waiter(outcome.tell, durability))
+    store.schedule_commit(queue_log)
     store.turn.in_chunk = False
     return outcome
 
@@ -111,7 +111,7 @@ def add(
 def put(store: MessageStore, *bodies: bytes, topic: str = TOPIC, queue_id: int = 0) -> None:
     """Appends records and commits them one by one, each of which must succeed."""
     for body in bodies:
-        outcome = append(store, body, topic=topic, queue_id=queue_id, wants_flush=False)
+        outcome = append(store, body, topic=topic, queue_id=queue_id, durability=WRITTEN)
         store.commit()
         assert outcome.is_stored, outcome.error
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
@@ -151,9 +151,9 @@ class Delivery(ABC):
             return
         record = message.record_for(target, self._store.store_time(target))
         self._pending.add(offset)
-        waiter = Waiter(partial(self._told, offset, target), False)
+        waiter = Waiter(partial(self._told, offset, target), WRITTEN)
         target.append(record, encoded_tags_code(message.properties), waiter)
-        self._store.touch(target)
+        self._store.schedule_commit(target)
 
     def _told(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
         self._pending.discard(offset)

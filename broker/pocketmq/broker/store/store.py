@@ -77,7 +77,7 @@ class MessageStore:
 
     Attributes:
         queues_directory: where the logs are: `<topic>/<queue id>/` below it.
-        turn: what was appended and is not yet written; `touch` and `commit` are its own.
+        turn: what was appended and is not yet written; `schedule_commit` and `commit` are its own.
         bulk_reads: bulk pulls so far; what works in the background leaves time to them.
 
     Raises:
@@ -126,7 +126,7 @@ class MessageStore:
             clock, self.new_logs, self._flusher, self.puts, self.disk, self._unsynced,
             settings.flush_sync,
         )  # fmt: skip
-        self.touch, self.commit = self.turn.touch, self.turn.commit
+        self.schedule_commit, self.commit = self.turn.schedule_commit, self.turn.commit
         self.known = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()

@@ -10,7 +10,7 @@ import msgspec
 
 from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
 from pocketmq.broker.groups.clients import ProducerTable
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
@@ -196,8 +196,8 @@ class CheckBack:
                 self._ask(copy)
 
         record = message.record_for(half, self._store.store_time(half), origin)
-        half.append(record, origin, Waiter(stored, False))
-        self._store.touch(half)
+        half.append(record, origin, Waiter(stored, WRITTEN))
+        self._store.schedule_commit(half)
 
     def _ask(self, half: StoredMessage) -> None:
         """Sends 39 to one living producer of the message's group."""
@@ -226,8 +226,8 @@ class CheckBack:
         target = self._store.queue_log(names.CHECK_MAX_TIME_TOPIC, 0)
         record = message.record_for(target, self._store.store_time(target))
         done = partial(self._given_up, message)
-        target.append(record, encoded_tags_code(message.properties), Waiter(done, False))
-        self._store.touch(target)
+        target.append(record, encoded_tags_code(message.properties), Waiter(done, WRITTEN))
+        self._store.schedule_commit(target)
 
     def _given_up(self, message: StoredMessage, error: OperatingError | None) -> None:
         if error is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.appending.stored_message import stored_in
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
@@ -120,9 +120,9 @@ class Operations:
             body="".join([f"{ended.offset}," for ended in group]).encode(),
             properties=_PROPERTIES,
         )
-        wants_flush = any(ended.on_written for ended in group)
-        queue_log.append(record, encoded_tags_code(_PROPERTIES), Waiter(stored, wants_flush))
-        self._store.touch(queue_log)
+        durability = AS_CONFIGURED if any(ended.on_written for ended in group) else WRITTEN
+        queue_log.append(record, encoded_tags_code(_PROPERTIES), Waiter(stored, durability))
+        self._store.schedule_commit(queue_log)
 
     def _stored(self, group: list[Ended], error: OperatingError | None) -> None:
         again = []

@@ -15,7 +15,7 @@ from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.progress import Progress
 from pocketmq.broker.refusals import unavailable
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
@@ -210,8 +210,8 @@ class Transactions:
                 self._written[target] = target.end_position
             ended(error)
 
-        target.append(record, encoded_tags_code(message.properties), Waiter(stored, True))
-        self._store.touch(target)
+        target.append(record, encoded_tags_code(message.properties), Waiter(stored, AS_CONFIGURED))
+        self._store.schedule_commit(target)
 
     def _ended(self, offset: int, origin: int, outcome: int, error: OperatingError | None) -> None:
         waiting = self._ending.pop(offset)

@@ -23,7 +23,7 @@ def append_delayed(store: MessageStore, *messages: bytes) -> None:
     now = store.store_time(queue_log)
     for body in messages:
         queue_log.append(record_of(queue_log, body, store_time_ms=now), now + DELAY_MS, None)
-    store.touch(queue_log)
+    store.schedule_commit(queue_log)
     store.commit()
 
 

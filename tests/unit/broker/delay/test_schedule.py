@@ -52,7 +52,7 @@ async def test_what_names_no_topic_is_dropped(
     store = open_store(tmp_path / "data", clock, StoreSettings(disk_free_min=0))
     queue_log = store.queue_log(SCHEDULE_TOPIC, 0)
     queue_log.append(record_of(queue_log, b"x", store_time_ms=clock.now_ms()), clock.now_ms(), None)
-    store.touch(queue_log)
+    store.schedule_commit(queue_log)
     store.commit()
     schedule = schedule_of(store)
     schedule.start()

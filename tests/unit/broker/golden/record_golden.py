@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics.topics import TopicTable
@@ -97,8 +97,8 @@ def put(store: MessageStore, message: GoldenMessage) -> None:
         properties=properties,
     )
     store.turn.begin_chunk()
-    queue_log.append(record, encoded_tags_code(properties), Waiter(lambda _: None, False))
-    store.touch(queue_log)
+    queue_log.append(record, encoded_tags_code(properties), Waiter(lambda _: None, WRITTEN))
+    store.schedule_commit(queue_log)
     store.turn.end_chunk()
 
 

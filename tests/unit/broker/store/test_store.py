@@ -259,7 +259,7 @@ async def test_a_topic_may_be_deleted_while_its_queues_are_put_off(store: Messag
 
 async def test_the_loop_commits_what_nobody_else_does(store: MessageStore) -> None:
     outcome = append(store, b"x")
-    store.touch(store.queue_log(TOPIC, 0))
+    store.schedule_commit(store.queue_log(TOPIC, 0))
     await store.clock.sleep(0)
     assert outcome.is_stored
 

@@ -35,7 +35,7 @@ from support.store.stores import (
 )
 
 from pocketmq.broker.store.log import queue_log as queue_log_module
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
 from pocketmq.broker.store.log.segment import ENTRY, HEADER_SIZE
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
@@ -148,8 +148,8 @@ class StoreMachine(RuleBasedStateMachine):
             records += record
             entries += ENTRY.pack(place[1], len(record), tags_code(tags))
         self.store.turn.begin_chunk()
-        queue_log.append_many(records, entries, count, Waiter(outcome.tell, True))
-        self.store.touch(queue_log)
+        queue_log.append_many(records, entries, count, Waiter(outcome.tell, AS_CONFIGURED))
+        self.store.schedule_commit(queue_log)
         self.store.turn.in_chunk = False
         return outcome, [Message(body, tags, time_ms)] * count
 

@@ -51,7 +51,7 @@ async def test_damaged_records_are_left_out(
     queue_log = store.queue_log(names.OP_HALF_TOPIC, 0)
     for body in (b"1,2", b"1,x,", b",,3,", b"5555,", b"4", b"5555,"):
         queue_log.append(record_of(queue_log, body), 0, None)
-    store.touch(queue_log)
+    store.schedule_commit(queue_log)
     store.commit()
     path = queue_log.segments[0].log_path
     damage(path, path.read_bytes().index(b"5555"), b"7")

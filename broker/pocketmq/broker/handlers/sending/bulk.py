@@ -18,7 +18,7 @@ from pocketmq.broker.refusals import (
     unavailable,
 )
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol import flags
@@ -123,8 +123,8 @@ class BulkHandlers:
             else:
                 connection.refuse(command, *store_failure(error))
 
-        queue_log.append_many(records, entries, count, Waiter(stored, True))
-        self._store.touch(queue_log)
+        queue_log.append_many(records, entries, count, Waiter(stored, AS_CONFIGURED))
+        self._store.schedule_commit(queue_log)
 
     def _check_place(self, request: BulkAppendRequest, connection: Connection) -> None:
         """Raises unless the queue may be appended to now."""

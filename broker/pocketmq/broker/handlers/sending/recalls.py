@@ -9,7 +9,7 @@ import msgspec
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.refusals import no_permission, store_failure, topic_missing
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.topics.topics import TopicTable
@@ -167,8 +167,8 @@ class RecallHandlers:
                 _, remark = store_failure(error)
                 connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"recall failed, {remark}")
 
-        queue_log.append(record, deliver_ms, Waiter(stored, True))
-        self._store.touch(queue_log)
+        queue_log.append(record, deliver_ms, Waiter(stored, AS_CONFIGURED))
+        self._store.schedule_commit(queue_log)
 
 
 def _illegal(remark: str) -> ResponseError:

@@ -14,7 +14,7 @@ from pocketmq.broker.appending.stored_message import with_properties
 from pocketmq.broker.groups.clients import ProducerTable
 from pocketmq.broker.handlers.sending.send_checks import SendChecks
 from pocketmq.broker.handlers.sending.sent_record import sent_record
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError
@@ -194,8 +194,8 @@ class ReplyHandlers:
             connection.respond(command, self._answer(refusal, msg_id, queue_log.queue_id, offset))
 
         code = props.tags_code(props.value_of(text, props.TAGS))
-        queue_log.append(record, code, Waiter(stored, False))
-        self._store.touch(queue_log)
+        queue_log.append(record, code, Waiter(stored, WRITTEN))
+        self._store.schedule_commit(queue_log)
 
     def _answer(self, refusal: str | None, msg_id: str, queue_id: int, offset: int) -> Command:
         return Command(

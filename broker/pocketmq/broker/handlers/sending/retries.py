@@ -11,7 +11,7 @@ from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.refusals import no_permission
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import DLQ_QUEUE_NUMS, TopicTable
@@ -157,8 +157,8 @@ class RetryHandlers:
 
         # WAIT=false is for the copies: the consumer that gets this answer forgets the message.
         code = deliver_ms or encoded_tags_code(message.properties)
-        queue_log.append(record, code, Waiter(stored, True))
-        self._store.touch(queue_log)
+        queue_log.append(record, code, Waiter(stored, AS_CONFIGURED))
+        self._store.schedule_commit(queue_log)
 
 
 def _delay_level(

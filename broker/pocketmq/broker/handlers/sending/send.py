@@ -11,8 +11,8 @@ from pocketmq.broker.handlers.sending.send_checks import (
     check_properties_size,
     check_sys_flag,
     does_not_fit,
+    durability_of,
     is_special,
-    wants_flush,
 )
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.send_replies import SendAnswers
@@ -111,8 +111,8 @@ class SendHandlers:
             store.store_time(queue_log), checks.settings.store_host,
         )  # fmt: skip
         code = props.tags_code(props.value_of(given, props.TAGS)) if "TAGS" in given else 0
-        queue_log.append(record, code, Waiter(told, wants_flush(given)))
-        store.touch(queue_log)
+        queue_log.append(record, code, Waiter(told, durability_of(given)))
+        store.schedule_commit(queue_log)
 
     def _stored(
         self,
@@ -164,9 +164,9 @@ class SendHandlers:
         told = partial(
             self._batch_stored, command, connection, batch.places, queue_log.queue_id, first_offset
         )
-        waiter = Waiter(told, wants_flush(given))
+        waiter = Waiter(told, durability_of(given))
         queue_log.append_many(batch.records, batch.entries, len(entries), waiter)
-        self._store.touch(queue_log)
+        self._store.schedule_commit(queue_log)
 
     def _batch_stored(
         self,

@@ -16,7 +16,7 @@ from pocketmq.broker.refusals import (
     unavailable,
 )
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, Durability, QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.half import asks_for_transaction
@@ -254,10 +254,12 @@ def check_properties_size(properties: bytes, size_max: int) -> None:
         )
 
 
-def wants_flush(properties: str) -> bool:
-    """Whether a message is to be answered only when it is as durable as the broker is set to."""
+def durability_of(properties: str) -> Durability:
+    """How safe a message must be before its sender is answered (the property WAIT)."""
     # The quick look spares most messages the exact one: "WAIT" may end another property's name.
-    return "WAIT\x01false" not in properties or props.value_of(properties, props.WAIT) != "false"
+    if "WAIT\x01false" in properties and props.value_of(properties, props.WAIT) == "false":
+        return WRITTEN
+    return AS_CONFIGURED
 
 
 def does_not_fit(error: struct.error) -> ResponseError:

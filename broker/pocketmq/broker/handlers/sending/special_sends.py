@@ -11,8 +11,8 @@ from pocketmq.broker.groups.order_locks import OrderLocks
 from pocketmq.broker.handlers.sending.send_checks import (
     SendChecks,
     check_properties_size,
+    durability_of,
     is_special,
-    wants_flush,
 )
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.send_replies import SendAnswers
@@ -105,8 +105,8 @@ class SpecialSends:
         )  # fmt: skip
         tags = props.value_of(text, props.TAGS)
         code = 0 if is_half else deliver_ms or props.tags_code(tags)
-        queue_log.append(record, code, Waiter(told, wants_flush(given)))
-        self._store.touch(queue_log)
+        queue_log.append(record, code, Waiter(told, durability_of(given)))
+        self._store.schedule_commit(queue_log)
 
     def _stored(
         self,

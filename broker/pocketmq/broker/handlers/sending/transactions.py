@@ -8,7 +8,7 @@ import msgspec
 
 from pocketmq.broker.appending.stored_message import StoredMessage, read_stored
 from pocketmq.broker.refusals import unavailable
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.transactions.half import immunity_ms, with_check_times
 from pocketmq.broker.transactions.ledger import COMMITTED, ROLLED_BACK
@@ -159,8 +159,8 @@ class TransactionHandlers:
                     f"Put message back to {names.HALF_TOPIC} failed: {error}",
                 )
 
-        half_log.append(record, 0, Waiter(stored, True))
-        self._store.touch(half_log)
+        half_log.append(record, 0, Waiter(stored, AS_CONFIGURED))
+        self._store.schedule_commit(half_log)
 
 
 def _wrong(remark: str) -> ResponseError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable
+from enum import Enum, auto
 from pathlib import Path
 
 import msgspec
@@ -36,11 +37,23 @@ OnStored = Callable[[OperatingError | None], object]
 """Told once what became of an append: None when it is as durable as it was asked to be."""
 
 
+class Durability(Enum):
+    """How safe a record must be before its append counts as done."""
+
+    WRITTEN = auto()
+    """The operating system has the record; a power cut may still take it."""
+    AS_CONFIGURED = auto()
+    """The record is as safe as the broker's settings promise to senders (flushDiskType)."""
+
+
+WRITTEN, AS_CONFIGURED = Durability.WRITTEN, Durability.AS_CONFIGURED
+
+
 class Waiter(msgspec.Struct, frozen=True, gc=False):
-    """Who is to be told of an append, and whether only after a flush to the disk."""
+    """The callback of an append, and how safe the record must be before it is called."""
 
     on_stored: OnStored
-    wants_flush: bool
+    durability: Durability
 
 
 class QueueLog(ReadableLog):

@@ -12,7 +12,7 @@ import msgspec
 from pocketmq.broker.counters.puts import Puts
 from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.metadata.new_logs import NewLogs
 from pocketmq.broker.store.writing.flusher import Flusher
 from pocketmq.runtime.clock import Clock
@@ -99,8 +99,8 @@ class CommitTurn:
         self._dirty.pop(queue_log, None)
         self._tell(queue_log.forget(), error)
 
-    def touch(self, queue_log: QueueLog) -> None:
-        """Has a log, to which something was appended, committed at the end of this turn."""
+    def schedule_commit(self, queue_log: QueueLog) -> None:
+        """Puts a log into the next commit, and schedules that commit unless it is due already."""
         if not self._dirty:
             self._first_s = self._machine.monotonic()
         self._dirty[queue_log] = None
@@ -168,11 +168,11 @@ class CommitTurn:
             self._unsynced[queue_log] = None
             size = queue_log.end_position - start_position
             if self.flush_sync:
-                later = [w.on_stored for w in waiters if w.wants_flush]
+                later = [w.on_stored for w in waiters if w.durability is not WRITTEN]
                 if later:
                     later.append(partial(self._flushed, first_s, len(later)))
                     self._flusher.flush(queue_log, later, size)
-                self._tell([w for w in waiters if not w.wants_flush], None)
+                self._tell([w for w in waiters if w.durability is WRITTEN], None)
             else:
                 for waiter in waiters:
                     waiter.on_stored(None)

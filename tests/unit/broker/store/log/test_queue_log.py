@@ -8,7 +8,7 @@ from support.store.disks import FailingFiles
 from support.store.stores import BORN_MS, RECORD_OVERHEAD, TOPIC, Outcome, add, messages, record_of
 
 from pocketmq.broker.store.log import queue_log as queue_log_module
-from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
 from pocketmq.broker.store.log.recovery import Checkpoint, open_queue_log
 from pocketmq.broker.store.log.segment import (
     ENTRY_SIZE,
@@ -38,7 +38,7 @@ def test_a_turn_is_one_write_and_tells_its_waiters(
 ) -> None:
     outcomes = [Outcome() for _ in range(3)]
     for outcome in outcomes:
-        queue_log.append(record_of(queue_log, b"x"), 0, Waiter(outcome.tell, True))
+        queue_log.append(record_of(queue_log, b"x"), 0, Waiter(outcome.tell, AS_CONFIGURED))
     files.fail_after(3)  # two headers and the records
     waiters = queue_log.commit(BORN_MS)
     assert files.countdown == 0
@@ -98,7 +98,7 @@ def test_a_failed_write_leaves_nothing_behind(
     files.fail_after(0, errno.EIO, part)
     outcomes = [Outcome(), Outcome()]
     for outcome in outcomes:
-        queue_log.append(record_of(queue_log, b"lost"), 0, Waiter(outcome.tell, True))
+        queue_log.append(record_of(queue_log, b"lost"), 0, Waiter(outcome.tell, AS_CONFIGURED))
     with pytest.raises(OSError, match="Input/output error"):
         queue_log.commit(BORN_MS)
     assert [w.on_stored for w in queue_log.roll_back()] == [o.tell for o in outcomes]
@@ -239,6 +239,6 @@ def test_a_segment_that_cannot_be_removed_stays_the_oldest(
 def test_who_waits_for_a_log_that_is_deleted_is_to_be_told(queue_log: QueueLog) -> None:
     add(queue_log, bytes(900))
     outcome = Outcome()
-    queue_log.append(record_of(queue_log, b"x"), 0, Waiter(outcome.tell, True))
+    queue_log.append(record_of(queue_log, b"x"), 0, Waiter(outcome.tell, AS_CONFIGURED))
     assert [waiter.on_stored for waiter in queue_log.forget()] == [outcome.tell]
     assert not queue_log.has_pending

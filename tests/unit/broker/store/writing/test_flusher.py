@@ -24,6 +24,7 @@ from support.store.stores import (
 
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.queue_log import WRITTEN
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
@@ -84,7 +85,7 @@ async def test_nobody_is_told_before_the_disk_has_it(store: MessageStore, files:
 
 async def test_who_does_not_wait_is_told_at_once(store: MessageStore, files: SlowFiles) -> None:
     files.gate.clear()
-    patient, hasty = append(store, b"a"), append(store, b"b", wants_flush=False)
+    patient, hasty = append(store, b"a"), append(store, b"b", durability=WRITTEN)
     store.commit()
     assert hasty.is_stored
     assert not patient.is_told
