@@ -27,7 +27,7 @@ class StoredMessage(NamedTuple):
         size: bytes of the record.
         reconsume_times: how often a group had the message already.
         queue_offset, store_timestamp: where and when (milliseconds) the record was stored.
-        own_field: see `store.tags`.
+        prepared_transaction_offset: see `store.log.tags`.
     """
 
     size: int
@@ -43,20 +43,23 @@ class StoredMessage(NamedTuple):
     properties: bytes
     queue_offset: int
     store_timestamp: int
-    own_field: int
+    prepared_transaction_offset: int
 
     @property
     def text(self) -> str:
         """The encoded properties as text; bytes that are no UTF-8 come through as surrogates."""
         return self.properties.decode("utf-8", "surrogateescape")
 
-    def record_for(self, queue_log: QueueLog, store_timestamp: int, own_field: int = 0) -> bytes:
+    def record_for(
+        self, queue_log: QueueLog, store_timestamp: int, prepared_transaction_offset: int = 0
+    ) -> bytes:
         """The message as the next record of a log.
 
         Args:
             queue_log: of the topic and queue that it is to be in.
             store_timestamp: milliseconds since the epoch.
-            own_field: for a record of the schedule or the half topic, see `store.tags`.
+            prepared_transaction_offset: for a record of the schedule, the timer or the half topic,
+                see `store.log.tags`.
 
         Raises:
             struct.error: a number does not fit.
@@ -66,7 +69,7 @@ class StoredMessage(NamedTuple):
             queue_offset=queue_log.next_offset,
             physical_offset=queue_log.next_physical_offset,
             store_timestamp=store_timestamp,
-            own_field=own_field,
+            prepared_transaction_offset=prepared_transaction_offset,
         )
         return moved.record(queue_log.queue_id)
 
@@ -88,7 +91,7 @@ class StoredMessage(NamedTuple):
             store_timestamp=self.store_timestamp,
             store_host=self.store_host,
             reconsume_times=self.reconsume_times,
-            prepared_transaction_offset=self.own_field,
+            prepared_transaction_offset=self.prepared_transaction_offset,
             body=self.body,
             properties=self.properties,
         )
@@ -108,7 +111,7 @@ def read_stored(data: bytes, position: int = 0) -> StoredMessage:
     store_host_size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
     store_host = data[at : at + store_host_size]
     at += store_host_size
-    reconsume_times, own_field, body_size = _TAIL.unpack_from(data, at)
+    reconsume_times, prepared, body_size = _TAIL.unpack_from(data, at)
     at += _TAIL.size
     body = data[at : at + body_size]
     at += body_size
@@ -122,7 +125,7 @@ def read_stored(data: bytes, position: int = 0) -> StoredMessage:
     at += topic_size + _SHORT.size
     return StoredMessage(
         size, topic, flag, physical_offset, sys_flag, born_timestamp, born_host, store_host,
-        reconsume_times, body, data[at : position + size], queue_offset, store_timestamp, own_field,
+        reconsume_times, body, data[at : position + size], queue_offset, store_timestamp, prepared,
     )  # fmt: skip
 
 

@@ -246,5 +246,5 @@ def as_real_message(half: StoredMessage) -> bytes:
     text = half.text
     queue_id = props.value_of(text, props.REAL_QUEUE_ID) or ""
     topic = props.value_of(text, props.REAL_TOPIC) or ""
-    real = half._replace(topic=topic, own_field=0)
+    real = half._replace(topic=topic, prepared_transaction_offset=0)
     return real.record(int(queue_id) if queue_id.isascii() and queue_id.isdecimal() else 0)

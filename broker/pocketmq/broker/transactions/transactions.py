@@ -294,7 +294,7 @@ class Transactions:
 
 def origin_of(half: StoredMessage) -> int:
     """The physical offset of the half message that a producer sent, by which copies are known."""
-    return half.own_field or half.physical_offset
+    return half.prepared_transaction_offset or half.physical_offset
 
 
 def _is_stored(error: OperatingError | None) -> bool:

@@ -22,7 +22,7 @@ def sent_record(
     properties: bytes,
     store_timestamp: int,
     store_host: bytes,
-    own_field: int = 0,
+    prepared_transaction_offset: int = 0,
 ) -> bytes:
     """The record of a send.
 
@@ -32,7 +32,7 @@ def sent_record(
         sys_flag, properties: as they are stored.
         store_timestamp: milliseconds since the epoch.
         store_host: the broker's encoded address.
-        own_field: see `store.tags`.
+        prepared_transaction_offset: see `store.log.tags`.
 
     Raises:
         ResponseError: a number does not fit.
@@ -42,7 +42,8 @@ def sent_record(
         return encode_record(
             queue_log.topic.encode(), queue_log.queue_id, request.flag, queue_log.next_offset,
             place, sys_flag, request.born_timestamp, connection.remote_host, store_timestamp,
-            store_host, request.reconsume_times or 0, own_field, command.body, properties,
+            store_host, request.reconsume_times or 0, prepared_transaction_offset, command.body,
+            properties,
         )  # fmt: skip
     except struct.error as e:
         raise does_not_fit(e) from e

@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.segment import HEADER_SIZE, Segment, physical_offset
-from pocketmq.broker.store.log.tags import FIELD_TOPICS, encoded_tags_code, own_field
+from pocketmq.broker.store.log.tags import (
+    FIELD_TOPICS,
+    encoded_tags_code,
+    prepared_transaction_offset,
+)
 from pocketmq.protocol.messages.records import (
     PHYSICAL_OFFSET_AT,
     QUEUE_OFFSET_AT,
@@ -72,5 +76,5 @@ def record_tags_code(data: bytes, position: int) -> int:
     """The tags code of the record at a position."""
     topic, properties = topic_and_properties(data, position)
     if topic in FIELD_TOPICS:
-        return own_field(data, position)
+        return prepared_transaction_offset(data, position)
     return encoded_tags_code(properties)

@@ -16,7 +16,7 @@ _INT, _LONG = struct.Struct(">I"), struct.Struct(">q")
 FIELD_TOPICS = frozenset(
     name.encode() for name in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
 )
-"""Records of these topics have what `own_field` reads as their tags code."""
+"""Records of these topics have what `prepared_transaction_offset` reads as their tags code."""
 
 
 def encoded_tags_code(properties: bytes) -> int:
@@ -29,7 +29,7 @@ def encoded_tags_code(properties: bytes) -> int:
     return props.tags_code(props.value_of(properties.decode("utf-8", "replace"), props.TAGS))
 
 
-def own_field(data: bytes, position: int) -> int:
+def prepared_transaction_offset(data: bytes, position: int) -> int:
     """The prepared transaction offset of a record, which in the broker's own topics means more.
 
     In the schedule and the timer topic it is when the message is due, in milliseconds: computed
