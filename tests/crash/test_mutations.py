@@ -12,8 +12,8 @@ from support.crash.crash_runs import Explorer, Recording
 from pocketmq.broker.delay import progress
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.store.log import recovery, scan
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.log.recovery import Checkpoint
 from pocketmq.broker.store.writing.commit import CommitTurn
 from pocketmq.broker.store.writing.flusher import Flusher
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.log.recovery import has_one_segment
+from pocketmq.broker.store.log.segment import has_one_segment
 from pocketmq.broker.store.metadata.log_table import KnownLog
 from pocketmq.broker.store.store import MessageStore
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from pocketmq.broker.store.deletions import number_in
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.recovery import Checkpoint, remove_unfinished
+from pocketmq.broker.store.log.checkpoint import Checkpoint
+from pocketmq.broker.store.log.recovery import remove_unfinished
 from pocketmq.broker.store.metadata.log_table import LogTable
 from pocketmq.broker.store.metadata.metadata import Metadata
-from pocketmq.broker.store.removal.deletions import number_in
 
 log = logging.getLogger("pocketmq.store")
 

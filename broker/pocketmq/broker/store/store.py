@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk.disk import NO_ROOM, DiskGuard
 from pocketmq.broker.store.disk.errors import (
     DamagedQueueError,
@@ -22,8 +23,9 @@ from pocketmq.broker.store.disk.errors import (
 )
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.disk.lock import DirectoryLock
+from pocketmq.broker.store.log.checkpoint import Checkpoint, ends_at
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.log.recovery import Checkpoint, ends_at, open_queue_log
+from pocketmq.broker.store.log.recovery import open_queue_log
 from pocketmq.broker.store.log.segment import log_number_of
 from pocketmq.broker.store.metadata.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.metadata.log_table import KnownLog, LogTable
@@ -32,7 +34,6 @@ from pocketmq.broker.store.metadata.metadata_gaps import UnsureTimes
 from pocketmq.broker.store.metadata.new_logs import NewLogs
 from pocketmq.broker.store.metadata.open_logs import OpenLogs
 from pocketmq.broker.store.orphan_logs import Adoption
-from pocketmq.broker.store.removal.deletions import Deletions
 from pocketmq.broker.store.verification import Verifier
 from pocketmq.broker.store.writing.commit import CommitTurn
 from pocketmq.broker.store.writing.flusher import FLUSH_THREADS, Flusher

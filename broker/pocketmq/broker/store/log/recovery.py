@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.scan import READ_SIZE, RECORD_SIZE_MAX, scan
 from pocketmq.broker.store.log.segment import (
@@ -41,47 +42,11 @@ UNFINISHED_SUFFIXES = (".merge", _REMADE)
 """Of files that were not finished: the next start removes them."""
 
 
-class Checkpoint(NamedTuple):
-    """Up to where a log and its index were on the disk: nothing before it has to be checked."""
-
-    position: int = 0
-    offset: int = 0
-    timestamp: int = 0
-
-
 class Recovered(NamedTuple):
     """What opening a log found: the log, and how many bytes were cut off its end."""
 
     queue_log: QueueLog
     cut_size: int
-
-
-def ends_at(directory: str, checkpoint: Checkpoint) -> bool:
-    """Whether a log's files reach exactly to its checkpoint, as far as their sizes tell.
-
-    Then there is nothing to check behind it. No file is opened for this.
-    """
-    try:
-        with os.scandir(directory) as entries:
-            names = {entry.name: entry for entry in entries}
-    except FileNotFoundError:
-        return not checkpoint.position
-    end = -1
-    for name in sorted(name for name in names if name.endswith(".log")):
-        stem = name[: -len(".log")]
-        if f"{stem}.idx" not in names or not stem.isdecimal() or end not in (-1, int(stem)):
-            return False
-        end = int(stem) + names[name].stat().st_size - HEADER_SIZE
-    return end == checkpoint.position
-
-
-def has_one_segment(directory: Path) -> bool:
-    """Whether a log has a single segment; no file is opened for this."""
-    try:
-        with os.scandir(directory) as entries:
-            return sum(entry.name.endswith(".log") for entry in entries) == 1
-    except FileNotFoundError:
-        return False
 
 
 def open_queue_log(

@@ -7,6 +7,7 @@ base_position + HEADER_SIZE`` in the file.
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -143,3 +144,12 @@ def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment
             f"its name back",
         )
     return Segment(path.with_suffix(""), number, base_position, base_offset, created_ms)
+
+
+def has_one_segment(directory: Path) -> bool:
+    """Whether the directory of a log holds a single segment; no file is opened for this."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(entry.name.endswith(".log") for entry in entries) == 1
+    except FileNotFoundError:
+        return False

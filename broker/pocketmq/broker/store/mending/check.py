@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
 from pocketmq.broker.store.mending.survey import OnProgress, SegmentSurvey, survey_queue
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import OPEN_FILES_MAX, Place, queue_places
 from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata

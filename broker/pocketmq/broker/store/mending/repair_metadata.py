@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import Place
 from pocketmq.broker.store.mending.metadata_check import CLEAN_STATE, TABLES, MetadataSurvey

@@ -14,7 +14,7 @@ from pocketmq.broker.store.disk.errors import (
     WriteFailedError,
 )
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 
 SCHEMA_VERSION = 1
 

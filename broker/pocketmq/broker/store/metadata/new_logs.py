@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.log.recovery import Checkpoint
 from pocketmq.broker.store.log.segment import LOG_NUMBER_MAX
 from pocketmq.broker.store.metadata.metadata import Metadata, QueueLogRow
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from pocketmq.broker.store.disk.directory_syncs import DirectorySyncs
 from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
-from pocketmq.broker.store.log.recovery import Checkpoint
 from pocketmq.runtime.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.store")

@@ -8,8 +8,9 @@ from support.store.disks import FailingFiles
 from support.store.stores import BORN_MS, RECORD_OVERHEAD, TOPIC, Outcome, add, messages, record_of
 
 from pocketmq.broker.store.log import queue_log as queue_log_module
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
-from pocketmq.broker.store.log.recovery import Checkpoint, open_queue_log
+from pocketmq.broker.store.log.recovery import open_queue_log
 from pocketmq.broker.store.log.segment import (
     ENTRY_SIZE,
     INDEX_MAGIC,

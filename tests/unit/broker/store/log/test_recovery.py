@@ -14,8 +14,9 @@ from support.store.stores import BORN_MS, TOPIC, cut_file, damage, messages, rec
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log import recovery
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.log.recovery import Checkpoint, Recovered, open_queue_log
+from pocketmq.broker.store.log.recovery import Recovered, open_queue_log
 from pocketmq.broker.store.log.segment import HEADER_SIZE, physical_offset
 from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.messages.properties import tags_code

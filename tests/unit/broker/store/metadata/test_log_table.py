@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.metadata.log_table import KnownLog, LogTable
 
 

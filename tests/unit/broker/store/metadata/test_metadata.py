@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store.disk.errors import DirectoryError, FormatError, WriteFailedError
-from pocketmq.broker.store.log.recovery import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.metadata.metadata import SCHEMA_VERSION, Metadata, QueueLogRow
 
 

@@ -22,9 +22,9 @@ from support.store.stores import (
     segment_files,
 )
 
+from pocketmq.broker.store.deletions import REMOVED_AT_ONCE, remove_some
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.removal.deletions import REMOVED_AT_ONCE, remove_some
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock, settle
 

@@ -1,1 +1,0 @@
-"""Deleting the logs of topics."""
