@@ -35,6 +35,7 @@ from pocketmq.broker.transactions.half import HALF_PROPERTIES_SIZE_MAX
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import ResumeCheckHalfMessageRequest
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 INTERVAL_S = 30
@@ -374,9 +375,8 @@ async def test_while_the_disk_is_full_nobody_is_asked(stage: Stage, clock: Virtu
     rounds = CheckBack(
         client.broker.transactions, client.broker.producers, client.broker.store,
         client.broker.topics,
-        CheckSettings(
-            broker_name="b", store_host=bytes(8), timeout_ms=0, check_max=15, reserved_ms=1 << 40
-        ),
+        Live(CheckSettings(broker_name="b", timeout_ms=0, check_max=15, reserved_ms=1 << 40)),
+        bytes(8),
     )  # fmt: skip
     assert await rounds.run() == 0
     assert not client.checks

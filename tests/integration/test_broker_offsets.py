@@ -63,7 +63,7 @@ async def lose_everything(client: Client, clock: VirtualClock) -> None:
     """Has retention remove every message."""
     store = client.broker.store
     retention = client.broker.retention
-    retention.reserved_ms = 0
+    retention.reserved_ms.replace(0)
     await clock.advance(1)
     for _ in range(4):
         await retention.run()

@@ -128,7 +128,7 @@ async def expire(client: Client, clock: VirtualClock) -> None:
     """Has retention remove everything that there is."""
     store = client.broker.store
     retention = client.broker.retention
-    retention.reserved_ms = 0
+    retention.reserved_ms.replace(0)
     await clock.advance(1)
     for _ in range(4):  # a last segment goes once its successor is on the disk
         await retention.run()

@@ -14,12 +14,12 @@ from types import TracebackType
 import msgspec
 
 from pocketmq.broker.appending.real_targets import RealTargets
-from pocketmq.broker.appending.write_backlog import WriteBacklog
+from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.config.delay_levels import parse_delay_levels
 from pocketmq.broker.config.live_settings import LiveSettings
-from pocketmq.broker.config.owner import Owner, claim
-from pocketmq.broker.delay.levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.delay.timers import TimerSettings
 from pocketmq.broker.groups.clients import (
     ConsumerGroup,
     ConsumerTable,
@@ -34,23 +34,17 @@ from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.registration.registration import Registration
 from pocketmq.broker.registration.vip_channel import listen_for_vips
-from pocketmq.broker.settings import (
-    backlog_settings,
-    check_settings,
-    reserved_ms,
-    store_settings,
-    timer_settings,
-)
 from pocketmq.broker.statistics.pressure import Pressure
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S, Statistics
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.metadata.owner import Owner, claim
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics.topics import TopicTable, system_topics
-from pocketmq.broker.transactions.check_back import CheckBack
+from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.protocol.messages.hosts import encode_host, join_address
 from pocketmq.protocol.names import names
@@ -148,7 +142,9 @@ class Broker:
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
-        self.registration = Registration(self.config, self.address, self.topics, self.clock.machine)
+        self.registration = Registration(
+            self.settings, self.address, self.topics, self.clock.machine
+        )
         stack.push_async_callback(self.registration.close)
         stack.push_async_callback(self.registration.unregister)
         await self._run(tasks, store_host)
@@ -160,20 +156,24 @@ class Broker:
         """Recovers what was stored, and the settings that were changed while it ran."""
         config = self.config
         self.store = store = MessageStore(
-            Path(config.store_path_root_dir), store_settings(config), self.clock, self._files
+            Path(config.store_path_root_dir), StoreSettings.of(config), self.clock, self._files
         )
         stack.push_async_callback(store.close)
         own = Owner(config.broker_cluster_name, config.broker_name, config.broker_id)
         claim(store.directory, store.metadata, own)
         self.settings = LiveSettings(config, store.metadata, self.clock)
-        self.config = self.settings.config
-        store.use(store_settings(self.config))
+        self.config = self.settings.now
+        store_settings = self.settings.view(StoreSettings.of)
+        store.use(store_settings.now)
+        store_settings.follow(store.use)
 
     def _open_tables(self, stack: AsyncExitStack) -> None:
         """Topics, groups, clients, and how far they are."""
-        config, clock, metadata = self.config, self.clock, self.store.metadata
+        clock, metadata = self.clock, self.store.metadata
         self.topics = TopicTable(metadata, clock)
-        self.groups = GroupTable(metadata, clock, auto_create=config.auto_create_subscription_group)
+        self.groups = GroupTable(
+            metadata, clock, self.settings.view(lambda c: c.auto_create_subscription_group)
+        )
         self.offsets = ConsumerOffsets(metadata)
         if not self.store.was_clean:
             self.offsets.bring_back(self.store.end_offset)
@@ -185,10 +185,10 @@ class Broker:
 
     async def _open_deliveries(self, stack: AsyncExitStack) -> None:
         """What is stored now and delivered later: delays, timers, transactions."""
-        config, store, topics, groups = self.config, self.store, self.topics, self.groups
-        levels = parse_delay_levels(config.message_delay_level)
+        settings, store, topics, groups = self.settings, self.store, self.topics, self.groups
+        levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
         self.schedule = Schedule(
-            levels, store, topics, groups, timer_settings(config), self._chance
+            levels, store, topics, groups, settings.view(TimerSettings.of), self._chance
         )
         stack.push_async_callback(self.schedule.close)
         self.transactions = Transactions(store, RealTargets(store, topics, groups))
@@ -198,14 +198,16 @@ class Broker:
     def _follow_the_store(self, stack: AsyncExitStack) -> None:
         """What looks at every message that comes or goes, and at how hard that is."""
         config, clock, store = self.config, self.clock, self.store
-        self.retention = Retention(store, reserved_ms(config), self._still_needs)
+        self.retention = Retention(
+            store, self.settings.view(lambda c: c.reserved_ms), self._still_needs
+        )
         self.statistics = Statistics(
             config.broker_cluster_name, store, self.progress,
             self.schedule.timers.delivery.delivered, clock,
         )  # fmt: skip
         self.polling = LongPolling(clock.machine, config.max_held_pulls)
         store.turn.on_appended = self.polling.arrived
-        self.backlog = WriteBacklog(store, backlog_settings(config))
+        self.backlog = WriteBacklog(store, self.settings.view(BacklogSettings.of))
         self.pressure = Pressure(
             LoopWatch(clock.machine),
             FrameBudget(clock.machine, config.unread_size_max),
@@ -257,21 +259,12 @@ class Broker:
     async def _run(self, tasks: Tasks, store_host: bytes) -> None:
         """Registers, and starts what happens by itself from now on."""
         config, clock, registration = self.config, self.clock, self.registration
-        retention = self.retention
         checks = CheckBack(
             self.transactions, self.producers, self.store, self.topics,
-            check_settings(config, store_host),
+            self.settings.view(CheckSettings.of), store_host,
         )  # fmt: skip
-
-        def follow(config: BrokerConfig) -> None:
-            retention.reserved_ms = reserved_ms(config)
-            checks.settings = check_settings(config, store_host)
-            permission = registration.config.broker_permission
-            registration.config = config
-            if config.broker_permission != permission:
-                self.topics.renew_version()
-
-        self.settings.follow(follow)
+        permission = self.settings.view(lambda config: config.broker_permission)
+        permission.follow(lambda _: self.topics.renew_version())
         if registration.servers:
             await registration.register()
             self.topics.on_change = registration.want
@@ -290,7 +283,7 @@ class Broker:
             ("order locks", lambda _: LOCK_SCAN_PERIOD_S * 1000, self.order_locks.expire),
         )
         of_messages: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (
-            ("retention", lambda c: c.clean_resource_interval, retention.run),
+            ("retention", lambda c: c.clean_resource_interval, self.retention.run),
         )
         if not config.broker_id:
             checking = ("checks", lambda c: c.transaction_check_interval, checks.run)
@@ -360,11 +353,6 @@ class Broker:
         """Takes over changed settings; handlers and periodic tasks do so by themselves."""
         self.config = config
         self._create_system_topics()
-        self.groups.auto_create = config.auto_create_subscription_group
-        self.store.use(store_settings(config))
-        self.backlog.settings = backlog_settings(config)
-        self.schedule.use_levels(parse_delay_levels(config.message_delay_level))
-        self.schedule.timers.settings = timer_settings(config)
 
     # -- clients ------------------------------------------------------------------------------
 

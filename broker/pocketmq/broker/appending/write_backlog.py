@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 WRITE_CODES = (
@@ -41,6 +43,16 @@ class BacklogSettings(msgspec.Struct, frozen=True):
     flush_wait_ms: int = 1000
     size_max: int = 256 * 1024 * 1024
 
+    @classmethod
+    def of(cls, config: BrokerConfig) -> BacklogSettings:
+        """The part of a broker's settings that the backlog depends on."""
+        return cls(
+            is_enabled=config.broker_fast_failure_enable,
+            turn_wait_ms=config.wait_time_mills_in_send_queue,
+            flush_wait_ms=config.os_page_cache_busy_time_out_mills,
+            size_max=config.flush_backlog_size_max,
+        )
+
 
 class WriteBacklog:
     """Stands before the handlers that append.
@@ -50,14 +62,14 @@ class WriteBacklog:
 
     Args:
         store: whose backlog it is.
-        settings: may be changed at any time.
+        settings: from when on the broker is busy.
 
     Attributes:
         refused_count: requests that were refused since the start.
     """
 
-    def __init__(self, store: MessageStore, settings: BacklogSettings) -> None:
-        self._store, self._flusher, self.settings = store, store.flusher, settings
+    def __init__(self, store: MessageStore, settings: Live[BacklogSettings]) -> None:
+        self._store, self._flusher, self._settings = store, store.flusher, settings
         self._flusher.on_told = self._eased
         self.refused_count = 0
         self._held: dict[Connection, None] = {}
@@ -78,7 +90,7 @@ class WriteBacklog:
         return guarded_handler
 
     def _check(self, connection: Connection) -> None:
-        flusher, settings = self._flusher, self.settings
+        flusher, settings = self._flusher, self._settings.now
         if settings.is_enabled:
             begun_s = self._store.turn.begun_s
             if begun_s is not None:
@@ -110,7 +122,7 @@ class WriteBacklog:
         return len(self._held)
 
     def _eased(self) -> None:
-        if self._held and self._flusher.waiting_size <= self.settings.size_max // 2:
+        if self._held and self._flusher.waiting_size <= self._settings.now.size_max // 2:
             held, self._held = self._held, {}
             for connection in held:
                 connection.release_reading()

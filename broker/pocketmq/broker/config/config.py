@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.broker.delay.levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
-from pocketmq.broker.delay.timers import CONGESTION_UNLIMITED
+from pocketmq.broker.config.delay_levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
 from pocketmq.protocol.names.advertise import parse_advertised
@@ -24,6 +23,9 @@ MIB = 1024 * 1024
 TIMER_PRECISIONS_MS = (100, 200, 500, 1000)
 TIMER_DELAY_SEC_MAX = 2**31 - 1
 """RocketMQ's number has 32 bits: 68 years."""
+
+CONGESTION_UNLIMITED = 2**31 - 1
+"""The value of `timerCongestNumEachSlot` that limits nothing."""
 
 
 RANGES: dict[str, tuple[int, int]] = {
@@ -254,6 +256,11 @@ class BrokerConfig(
                 parse_advertised(self.advertise_text)
             except ContentError as e:
                 raise ConfigError(f"advertise: {e}") from e
+
+    @property
+    def reserved_ms(self) -> int:
+        """How long messages are kept (`file_reserved_time`)."""
+        return self.file_reserved_time * 3_600_000
 
     @property
     def advertise_text(self) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
-from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 from pocketmq.runtime.settings import changed_settings
 
 log = logging.getLogger("pocketmq.broker")
@@ -29,7 +30,15 @@ FIXED_KEYS = frozenset(
 
 _STATE = "changed_settings"
 
-Follower = Callable[[BrokerConfig], object]
+
+class StateTexts(Protocol):
+    """Keeps texts by name over restarts, as the store's metadata does."""
+
+    def state(self, name: str) -> str | None:
+        """The text of a name; None if there is none."""
+
+    def set_state(self, name: str, text: str) -> None:
+        """Keeps the text of a name."""
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -39,7 +48,7 @@ class _Change(msgspec.Struct, frozen=True):
     value: str
 
 
-class LiveSettings:
+class LiveSettings(Live[BrokerConfig]):
     """The settings in force: those of the configuration, with what was changed at run time.
 
     A change is kept in the metadata, because the configuration may be a file that others write, or
@@ -48,25 +57,26 @@ class LiveSettings:
 
     Args:
         configured: what the configuration says.
-        metadata: where changes are kept.
+        kept: where changes are kept.
         clock: dates the versions.
 
     Attributes:
-        config: the settings in force.
+        now: the settings in force; each part of the broker has a view of its own settings.
         version: of them, for the tools.
     """
 
-    def __init__(self, configured: BrokerConfig, metadata: Metadata, clock: Clock) -> None:
-        self._configured, self._metadata, self._clock = configured, metadata, clock
-        self.config = configured
+    __slots__ = ("_changes", "_clock", "_kept", "_texts", "version")
+
+    def __init__(self, configured: BrokerConfig, kept: StateTexts, clock: Clock) -> None:
+        super().__init__(configured)
+        self._kept, self._clock = kept, clock
         self.version = DataVersion(timestamp=clock.now_ms())
-        self._followers: list[Follower] = []
         self._texts = _texts(configured)
         self._changes: dict[str, _Change] = {}
         self._restore()
 
     def _restore(self) -> None:
-        state = self._metadata.state(_STATE)
+        state = self._kept.state(_STATE)
         known = {} if state is None else msgspec.json.decode(state, type=dict[str, _Change])
         for key, change in known.items():
             if self._texts.get(key) != change.configured:
@@ -74,17 +84,13 @@ class LiveSettings:
                          "at run time", key, change.value)  # fmt: skip
                 continue
             try:
-                self.config = changed_settings(self.config, {key: change.value})
+                self.now = changed_settings(self.now, {key: change.value})
             except ConfigError as e:  # another version of the broker knew more, or allowed more
                 log.warning("a change at run time is forgotten: %s", e)
                 continue
             self._changes[key] = change
             log.warning("%s is %s, as it was changed to at run time; the configuration says %s",
                         key, change.value, change.configured)  # fmt: skip
-
-    def follow(self, follower: Follower) -> None:
-        """Has somebody called with the settings whenever they have changed."""
-        self._followers.append(follower)
 
     def change(self, changes: Mapping[str, str]) -> None:
         """Changes settings, all of them or none; they hold at once, and after a restart.
@@ -96,18 +102,17 @@ class LiveSettings:
             ConfigError: a key does not exist, or a value does not fit it.
             WriteFailedError: they cannot be kept; nothing was changed.
         """
-        config = changed_settings(self.config, changes)
+        config = changed_settings(self.now, changes)
         texts = _texts(config)
         known = dict(self._changes)
         for key in changes:
             known.pop(key, None)
             if texts[key] != self._texts[key]:
                 known[key] = _Change(self._texts[key], texts[key])
-        self._metadata.set_state(_STATE, msgspec.json.encode(known).decode())
-        self._changes, self.config = known, config
+        self._kept.set_state(_STATE, msgspec.json.encode(known).decode())
+        self._changes = known
         self.version = self.version.next(self._clock.now_ms())
-        for follower in self._followers:
-            follower(config)
+        self.replace(config)
 
 
 def _texts(config: BrokerConfig) -> dict[str, str]:

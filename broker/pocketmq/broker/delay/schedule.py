@@ -9,10 +9,11 @@ import msgspec
 
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
+from pocketmq.broker.config.delay_levels import DelayLevels
 from pocketmq.broker.delay.delivery import Delivery
 from pocketmq.broker.delay.diversion import Diversion
 from pocketmq.broker.delay.level_delivery import LevelDelivery
-from pocketmq.broker.delay.levels import DelayLevels, delay_level_of
+from pocketmq.broker.delay.levels import delay_level_of
 from pocketmq.broker.delay.timers import Timers, TimerSettings
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -20,6 +21,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
+from pocketmq.runtime.live import Live
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -47,20 +49,21 @@ class Schedule:
 
     def __init__(
         self,
-        levels: DelayLevels,
+        levels: Live[DelayLevels],
         store: MessageStore,
         topics: TopicTable,
         groups: GroupTable,
-        timer_settings: TimerSettings | None = None,
+        timer_settings: Live[TimerSettings] | None = None,
         chance: random.Random | None = None,
     ) -> None:
         self._levels, self._store = levels, store
+        levels.follow(self._apply)
         self._targets = RealTargets(store, topics, groups)
         text = store.metadata.state(_OFFSETS)
         self._saved = {} if text is None else msgspec.json.decode(text, type=dict[int, int])
         self._deliveries: dict[int, LevelDelivery] = {}
         self.timers = Timers(
-            timer_settings or TimerSettings(), store, self._target, chance or random.Random()
+            timer_settings or Live(TimerSettings()), store, self._target, chance or random.Random()
         )
 
     def start(self) -> None:
@@ -84,9 +87,8 @@ class Schedule:
         self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode(), durably=durably)
         self._saved = offsets
 
-    def use_levels(self, levels: DelayLevels) -> None:
-        """Goes on with other delays; what waits already keeps the time that it was given."""
-        self._levels = levels
+    def _apply(self, levels: DelayLevels) -> None:
+        """Tells the deliveries the new delays; messages that wait keep the time they were given."""
         for queue_id, delivery in self._deliveries.items():
             delivery.delay_ms = levels.delay_ms(queue_id + 1)
 
@@ -96,7 +98,7 @@ class Schedule:
             delivery = self._deliveries[queue_id] = LevelDelivery(
                 self._store,
                 queue_id,
-                self._levels.delay_ms(queue_id + 1),
+                self._levels.now.delay_ms(queue_id + 1),
                 self._saved.get(queue_id, 0),
                 self._target,
             )
@@ -138,13 +140,13 @@ class Schedule:
         Raises:
             StoreError: the level's log cannot be made or opened.
         """
-        level = self._levels.clamp(level)
+        level = self._levels.now.clamp(level)
         queue_log = self._store.queue_log(names.SCHEDULE_TOPIC, level - 1)
         delivery = self._delivery(level - 1)
         # The store time first: the delay must not end before store time + level. Only after the
         # clock was set back does the clock count alone, as store times never go back.
         store_ms = self._store.store_time(queue_log)
-        deliver_ms = delivery.look_at_clock(queue_log) + self._levels.delay_ms(level)
+        deliver_ms = delivery.look_at_clock(queue_log) + self._levels.now.delay_ms(level)
         changes: dict[str, str | None] = {
             **dict.fromkeys(props.TIMER_PROPERTIES),  # the level wins over them
             props.DELAY: str(level),

@@ -8,6 +8,7 @@ import re
 import msgspec
 
 from pocketmq.broker.appending.stored_message import with_properties
+from pocketmq.broker.config.config import CONGESTION_UNLIMITED, BrokerConfig
 from pocketmq.broker.delay.delivery import FindTarget
 from pocketmq.broker.delay.diversion import Diversion
 from pocketmq.broker.delay.timer_delivery import TimerDelivery
@@ -16,8 +17,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
-
-CONGESTION_UNLIMITED = 2**31 - 1
+from pocketmq.runtime.live import Live
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _UNITS_MS = {props.TIMER_DELAY_SEC: 1000, props.TIMER_DELAY_MS: 1}
@@ -39,6 +39,16 @@ class TimerSettings(msgspec.Struct, frozen=True):
     delay_max_ms: int = 3 * 86_400_000
     congestion_max: int = CONGESTION_UNLIMITED
 
+    @classmethod
+    def of(cls, config: BrokerConfig) -> TimerSettings:
+        """The part of a broker's settings that timers depend on."""
+        return cls(
+            is_enabled=config.timer_wheel_enable,
+            precision_ms=config.timer_precision_ms,
+            delay_max_ms=config.timer_max_delay_sec * 1000,
+            congestion_max=config.timer_congest_num_each_slot,
+        )
+
 
 class Timers:
     """The timer messages of a broker.
@@ -52,14 +62,14 @@ class Timers:
 
     def __init__(
         self,
-        settings: TimerSettings,
+        settings: Live[TimerSettings],
         store: MessageStore,
         find_target: FindTarget,
         chance: random.Random,
     ) -> None:
-        self.settings, self._store, self._chance = settings, store, chance
-        counts_slots = settings.congestion_max < CONGESTION_UNLIMITED
-        self.delivery = TimerDelivery(store, find_target, settings.precision_ms, counts_slots)
+        self._settings, self._store, self._chance = settings, store, chance
+        counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
+        self.delivery = TimerDelivery(store, find_target, settings.now.precision_ms, counts_slots)
 
     def divert(self, topic: str, queue_id: int, properties: str) -> Diversion | None:
         """Where a message waits that asks for a time (`HookUtils#handleScheduleMessage`).
@@ -82,7 +92,7 @@ class Timers:
         asked = _asked_for(properties)
         if asked is None:
             return None
-        settings = self.settings
+        settings = self._settings.now
         if not settings.is_enabled:
             raise response_error(
                 ResponseCode.SYSTEM_ERROR,
@@ -117,12 +127,12 @@ class Timers:
         return Diversion(queue_log, store_ms, deliver_ms, text)
 
     def _is_congested(self, deliver_ms: int) -> bool:
-        limit = self.settings.congestion_max
+        limit = self._settings.now.congestion_max
         count = self.delivery.index.count_near(deliver_ms)
         return count > limit and self._chance.random() * limit < count - limit
 
     def _congested(self) -> ResponseError:
-        limit = self.settings.congestion_max
+        limit = self._settings.now.congestion_max
         return response_error(
             ResponseCode.SYSTEM_ERROR,
             f"timer message is under flow control: more than timerCongestNumEachSlot, which is "
@@ -130,7 +140,7 @@ class Timers:
         )
 
     def _too_late(self, delay_ms: int) -> ResponseError:
-        limit_ms = self.settings.delay_max_ms
+        limit_ms = self._settings.now.delay_max_ms
         return _illegal(
             f"the delay time should not be bigger than the max delay {limit_ms}ms "
             f"(timerMaxDelaySec), and it is {delay_ms}ms"

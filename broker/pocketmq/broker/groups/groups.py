@@ -14,6 +14,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import GroupMissingError, IllegalNameError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 
 _VERSION = "group_version"
 _FORBIDDEN = "group_forbidden"
@@ -29,11 +30,11 @@ class GroupTable:
     Args:
         metadata: where they are kept.
         clock: dates the versions.
-        auto_create: make unknown groups on first use; may be changed at any time.
+        auto_create: make unknown groups on first use (autoCreateSubscriptionGroup).
     """
 
-    def __init__(self, metadata: Metadata, clock: Clock, *, auto_create: bool) -> None:
-        self._metadata, self._clock, self.auto_create = metadata, clock, auto_create
+    def __init__(self, metadata: Metadata, clock: Clock, auto_create: Live[bool]) -> None:
+        self._metadata, self._clock, self._auto_create = metadata, clock, auto_create
         self._groups = {name: GroupConfig(group_name=name) for name in names.BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
             self._groups[name] = msgspec.json.decode(text, type=GroupConfig)
@@ -89,7 +90,7 @@ class GroupTable:
         return out
 
     def _check_new(self, name: str) -> None:
-        if not self.auto_create:
+        if not self._auto_create.now:
             raise response_error(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group [{name}] does not exist, and autoCreateSubscriptionGroup is "

@@ -6,7 +6,6 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 from pocketmq.broker.appending.write_backlog import WRITE_CODES
-from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
@@ -19,26 +18,19 @@ from pocketmq.broker.handlers.administration.topics import TopicHandlers
 from pocketmq.broker.handlers.consuming.clients import ClientHandlers
 from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
-from pocketmq.broker.handlers.consuming.pull import PullHandlers
+from pocketmq.broker.handlers.consuming.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.consuming.queries import QueryHandlers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
-from pocketmq.broker.handlers.sending.recalls import RecallHandlers
-from pocketmq.broker.handlers.sending.replies import ReplyHandlers
+from pocketmq.broker.handlers.sending.recalls import RecallHandlers, RecallSettings
+from pocketmq.broker.handlers.sending.replies import ReplyHandlers, ReplySettings
 from pocketmq.broker.handlers.sending.retries import RetryHandlers
 from pocketmq.broker.handlers.sending.send import SendHandlers
-from pocketmq.broker.handlers.sending.send_checks import SendChecks
+from pocketmq.broker.handlers.sending.send_checks import SendChecks, SendSettings
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.send_replies import SendAnswers
 from pocketmq.broker.handlers.sending.special_sends import SpecialSends
-from pocketmq.broker.handlers.sending.transactions import TransactionHandlers
+from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
-from pocketmq.broker.settings import (
-    pull_settings,
-    recall_settings,
-    reply_settings,
-    send_settings,
-    transaction_settings,
-)
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.topics import system_topic_names
@@ -77,62 +69,45 @@ def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> d
 
 
 def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tuple[Family, ...]:
-    config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
-    sending = send_settings(config, store_host)
+    settings, store, topics, groups = broker.settings, broker.store, broker.topics, broker.groups
+    sending = settings.view(SendSettings.of)
     checks = SendChecks(topics, groups, store, sending, chance)
-    added, answers = SendProperties(sending, broker.clock, chance), SendAnswers(sending)
+    added = SendProperties(sending, store_host, broker.clock, chance)
+    answers = SendAnswers(sending, store_host)
     specials = SpecialSends(
         checks, added, answers, topics, groups, store, broker.schedule, broker.transactions,
-        broker.order_locks,
+        broker.order_locks, settings.now.broker_name, store_host,
     )  # fmt: skip
-    sends = SendHandlers(checks, added, answers, specials, store)
-    pulls = PullHandlers(
-        topics, groups, broker.offsets, broker.consumers, store, broker.progress, broker.polling,
-        pull_settings(config),
+    return (
+        SendHandlers(checks, added, answers, specials, store, store_host),
+        PullHandlers(
+            topics, groups, broker.offsets, broker.consumers, store, broker.progress,
+            broker.polling, settings.view(PullSettings.of),
+        ),
+        BulkHandlers(topics, store, store_host, sending, broker.clock.machine),
+        QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers),
+        RetryHandlers(
+            topics, groups, store, broker.schedule, store_host, sending, chance,
+            broker.statistics.sent_back,
+        ),
+        TransactionHandlers(broker.transactions, store, settings.view(TransactionSettings.of)),
+        RecallHandlers(
+            topics, store, broker.schedule, store_host, settings.view(RecallSettings.of)
+        ),
+        ReplyHandlers(
+            checks, broker.producers, store, broker.clock, broker.address,
+            settings.view(ReplySettings.of),
+        ),
     )  # fmt: skip
-    bulk = BulkHandlers(
-        topics, store, store_host, config.max_message_size, config.broker_permission,
-        broker.clock.machine,
-    )  # fmt: skip
-    retries = RetryHandlers(
-        topics, groups, store, broker.schedule, store_host, config.broker_permission, chance,
-        broker.statistics.sent_back,
-    )  # fmt: skip
-    ends = TransactionHandlers(broker.transactions, store, transaction_settings(config))
-    recalls = RecallHandlers(topics, store, broker.schedule, store_host, recall_settings(config))
-    replies = ReplyHandlers(
-        checks, broker.producers, store, broker.clock, reply_settings(config, broker.address)
-    )
-
-    def follow(config: BrokerConfig) -> None:
-        sending = checks.settings = send_settings(config, store_host)
-        added.use(sending)
-        answers.use(sending)
-        pulls.settings = pull_settings(config)
-        bulk.body_size_max = config.max_message_size
-        bulk.permission = retries.permission = config.broker_permission
-        ends.settings = transaction_settings(config)
-        recalls.settings = recall_settings(config)
-        replies.settings = reply_settings(config, broker.address)
-
-    broker.settings.follow(follow)
-    queries = QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers)
-    return sends, pulls, bulk, queries, retries, ends, recalls, replies
 
 
 def _of_clients(broker: Broker) -> tuple[Family, ...]:
     topics, groups = broker.topics, broker.groups
-    clients = ClientHandlers(
-        topics, groups, broker.producers, broker.consumers, broker.clock,
-        sql_enabled=broker.config.enable_property_filter,
-    )  # fmt: skip
-
-    def follow(config: BrokerConfig) -> None:
-        clients.sql_enabled = config.enable_property_filter
-
-    broker.settings.follow(follow)
+    sql_enabled = broker.settings.view(lambda config: config.enable_property_filter)
     return (
-        clients,
+        ClientHandlers(
+            topics, groups, broker.producers, broker.consumers, broker.clock, sql_enabled
+        ),
         OffsetHandlers(topics, groups, broker.offsets, broker.store),
         OrderLockHandlers(broker.order_locks),
     )
@@ -146,15 +121,6 @@ def _of_administration(broker: Broker) -> tuple[Family, ...]:
     runtime_info = RuntimeInfo(
         store, broker.schedule, broker.polling, broker.statistics, broker.pressure, broker.clock
     )
-    resets = ResetHandlers(
-        name, topics, groups, offsets, store, progress, broker.polling,
-        None if config.use_server_side_reset_offset else calls,
-    )  # fmt: skip
-
-    def follow(config: BrokerConfig) -> None:
-        resets.calls = None if config.use_server_side_reset_offset else calls
-
-    broker.settings.follow(follow)
     return (
         TopicHandlers(name, system_names, topics, offsets, store, progress, broker.polling),
         GroupHandlers(topics, groups, offsets, progress, broker.clock),
@@ -162,7 +128,10 @@ def _of_administration(broker: Broker) -> tuple[Family, ...]:
             name, broker.address, topics, groups, offsets, broker.consumers, store, progress,
             broker.clock,
         ),
-        resets,
+        ResetHandlers(
+            name, topics, groups, offsets, store, progress, broker.polling, calls,
+            broker.settings.view(lambda config: config.use_server_side_reset_offset),
+        ),
         RelayHandlers(name, topics, groups, store, calls),
         FigureHandlers(runtime_info, broker.statistics, broker.schedule),
         SettingHandlers(broker.settings),

@@ -39,6 +39,7 @@ from pocketmq.protocol.wire import loose_json
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.runtime.clock import Clock, within
+from pocketmq.runtime.live import Live
 from pocketmq.runtime.tasks import Tasks
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError
@@ -73,24 +74,24 @@ class Registration:
     """Registers one broker with every name server; one that does not answer holds up no other.
 
     Args:
-        config: the broker's settings; may be changed, but not who and where the broker is.
+        settings: the broker's.
         address: what clients are told, ``host:port``.
         topics: what is registered.
         clock: for time limits.
     """
 
     def __init__(
-        self, config: BrokerConfig, address: str, topics: TopicTable, clock: Clock
+        self, settings: Live[BrokerConfig], address: str, topics: TopicTable, clock: Clock
     ) -> None:
-        self.config, self._address = config, address
+        self._settings, self._address = settings, address
         self._topics, self._clock = topics, clock
-        self._servers = name_server_list(config.namesrv_addr)
+        self._servers = name_server_list(settings.now.namesrv_addr)
         self._pool = ConnectionPool(clock, on_close=self._disconnected)
         self._reachable: dict[str, bool] = {}
         self._known: dict[str, _Known] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted = asyncio.Event()
-        self._advertise = config.advertise_text or None
+        self._advertise = settings.now.advertise_text or None
         self._is_leaving = False
         self._reconnecting: set[str] = set()
         self._tasks = Tasks()
@@ -127,10 +128,10 @@ class Registration:
 
     def _request(self, *, is_partial: bool) -> RegisterBrokerRequest:
         return RegisterBrokerRequest(
-            broker_name=self.config.broker_name,
+            broker_name=self._settings.now.broker_name,
             broker_addr=self._address,
-            cluster_name=self.config.broker_cluster_name,
-            broker_id=self.config.broker_id,
+            cluster_name=self._settings.now.broker_cluster_name,
+            broker_id=self._settings.now.broker_id,
             advertise=self._advertise,
             partial=is_partial or None,
         )
@@ -146,7 +147,7 @@ class Registration:
 
     def _registered(self, topic: TopicConfig) -> TopicConfig:
         """The topic with no more permission than the broker has (brokerPermission)."""
-        permission = self.config.broker_permission
+        permission = self._settings.now.broker_permission
         if permission & _RW == _RW:
             return topic
         return msgspec.structs.replace(topic, perm=topic.perm & permission)
@@ -155,10 +156,10 @@ class Registration:
         """The periodic round: name servers that know this version get a short message only."""
         version = loose_json.encode(self._topics.version)
         request = QueryDataVersionRequest(
-            broker_name=self.config.broker_name,
+            broker_name=self._settings.now.broker_name,
             broker_addr=self._address,
-            cluster_name=self.config.broker_cluster_name,
-            broker_id=self.config.broker_id,
+            cluster_name=self._settings.now.broker_cluster_name,
+            broker_id=self._settings.now.broker_id,
         )
         await asyncio.gather(
             *(self._register_unless_known(server, request, version) for server in self._servers)
@@ -177,7 +178,7 @@ class Registration:
                 server,
                 request,
                 QueryDataVersionResponse,
-                self.config.register_broker_timeout_mills,
+                self._settings.now.register_broker_timeout_mills,
                 version,
             )
         except PocketMQError as e:
@@ -205,7 +206,7 @@ class Registration:
         Raises:
             PocketMQError: it did not take them.
         """
-        timeout_ms = self.config.register_broker_timeout_mills
+        timeout_ms = self._settings.now.register_broker_timeout_mills
         try:
             connection = await within(self._clock, timeout_ms / 1000, self._pool.get(server))
         except TimeoutError:
@@ -229,7 +230,7 @@ class Registration:
     async def _send_changes(
         self, server: str, connection: Connection, changed: list[TopicConfig]
     ) -> None:
-        if changed and self.config.enable_single_topic_register:
+        if changed and self._settings.now.enable_single_topic_register:
             await self._send_singly(server, connection, changed)
         elif changed:
             await self._send(server, connection, changed, is_partial=True)
@@ -242,7 +243,7 @@ class Registration:
         version = self._topics.version
         for topic in map(self._registered, changed):
             queues = QueueData(
-                broker_name=self.config.broker_name,
+                broker_name=self._settings.now.broker_name,
                 read_queue_nums=topic.read_queue_nums,
                 write_queue_nums=topic.write_queue_nums,
                 perm=topic.perm,
@@ -269,7 +270,7 @@ class Registration:
         self, server: str, connection: Connection, request: RequestHeader, body: bytes
     ) -> None:
         command = Command(request.code, header=request, body=body)
-        answer = await connection.call(command, self.config.register_broker_timeout_mills)
+        answer = await connection.call(command, self._settings.now.register_broker_timeout_mills)
         if answer.code != ResponseCode.SUCCESS:
             raise response_error(answer.code, answer.remark, server)
 
@@ -283,7 +284,7 @@ class Registration:
         self._tasks.spawn(self._reconnect(server), f"reconnect to {server}")
 
     async def _reconnect(self, server: str) -> None:
-        period_s = self.config.register_name_server_period / 1000
+        period_s = self._settings.now.register_name_server_period / 1000
         pause_s = RECONNECT_DELAY_S
         try:
             await self._clock.sleep(pause_s)
@@ -298,10 +299,10 @@ class Registration:
         self._is_leaving = True
         await self._tasks.close()
         request = UnregisterBrokerRequest(
-            broker_name=self.config.broker_name,
+            broker_name=self._settings.now.broker_name,
             broker_addr=self._address,
-            cluster_name=self.config.broker_cluster_name,
-            broker_id=self.config.broker_id,
+            cluster_name=self._settings.now.broker_cluster_name,
+            broker_id=self._settings.now.broker_id,
         )
         reachable = [server for server in self._servers if self._reachable.get(server)]
         results = await asyncio.gather(

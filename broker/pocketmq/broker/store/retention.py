@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log_ages import LogAges
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.runtime.live import Live
 
 log = logging.getLogger("pocketmq.store")
 
@@ -32,15 +33,14 @@ class Retention:
 
     Args:
         store: whose segments.
-        reserved_ms: how long a record is kept after it was stored (fileReservedTime); may be
-            changed at any time.
+        reserved_ms: how long a record is kept after it was stored (fileReservedTime).
         still_needs: whether the oldest segment of a log must stay, however old or large it is.
     """
 
     def __init__(
         self,
         store: MessageStore,
-        reserved_ms: int,
+        reserved_ms: Live[int],
         still_needs: Callable[[QueueLog], bool] = lambda _: False,
     ) -> None:
         self._store, self.reserved_ms = store, reserved_ms
@@ -64,7 +64,7 @@ class Retention:
 
     async def _remove_expired(self) -> int:
         await self._look(LOOKS_PER_ROUND_MAX)
-        limit = self._store.clock.now_ms() - self.reserved_ms
+        limit = self._store.clock.now_ms() - self.reserved_ms.now
         removed = 0
         looked_at: list[QueueLog] = []
         try:

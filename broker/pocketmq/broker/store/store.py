@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from pocketmq.broker.config.config import SYNC_FLUSH, BrokerConfig
 from pocketmq.broker.counters.puts import Puts
 from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk.disk import NO_ROOM, DiskGuard
@@ -65,6 +66,19 @@ class StoreSettings(msgspec.Struct, frozen=True):
     disk_warning_percent: float = 90.0
     disk_clean_percent: float = 85.0
     disk_free_min: int = 5 * 1024 * 1024 * 1024
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> StoreSettings:
+        """The part of a broker's settings that the store depends on."""
+        return cls(
+            segment_size=config.segment_size,
+            flush_sync=config.flush_disk_type == SYNC_FLUSH,
+            flush_timeout_ms=config.sync_flush_timeout,
+            open_files_max=config.open_files_max,
+            disk_warning_percent=config.disk_space_warning_level_ratio,
+            disk_clean_percent=config.disk_space_clean_forcibly_ratio,
+            disk_free_min=config.disk_space_free_min,
+        )
 
 
 class MessageStore:

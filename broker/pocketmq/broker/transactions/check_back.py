@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.clients import ProducerTable
 from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
@@ -23,6 +24,7 @@ from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -48,17 +50,25 @@ class CheckSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         broker_name: goes into the requests.
-        store_host: the broker's encoded address.
         timeout_ms: how long a half message is left alone (transactionTimeOut).
         check_max: how often producers are asked (transactionCheckMax).
         reserved_ms: the age at which a half message is given up in any case (fileReservedTime).
     """
 
     broker_name: str
-    store_host: bytes
     timeout_ms: int
     check_max: int
     reserved_ms: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> CheckSettings:
+        """The part of a broker's settings that checks depend on."""
+        return cls(
+            broker_name=config.broker_name,
+            timeout_ms=config.transaction_time_out,
+            check_max=config.transaction_check_max,
+            reserved_ms=config.reserved_ms,
+        )
 
 
 class Verdict(Enum):
@@ -80,6 +90,7 @@ class CheckBack:
         producers: who can be asked.
         store, topics: of the broker.
         settings: when and how often.
+        store_host: the broker's encoded address.
     """
 
     def __init__(
@@ -88,11 +99,12 @@ class CheckBack:
         producers: ProducerTable,
         store: MessageStore,
         topics: TopicTable,
-        settings: CheckSettings,
+        settings: Live[CheckSettings],
+        store_host: bytes,
     ) -> None:
         self._transactions, self._producers = transactions, producers
         self._store, self._clock, self._topics = store, store.clock, topics
-        self.settings = settings
+        self._settings, self._store_host = settings, store_host
         self._room = 0
         self._damaged: set[int] = set()
 
@@ -152,7 +164,7 @@ class CheckBack:
             self._damaged.add(offset)
 
     def _verdict(self, message: StoredMessage) -> Verdict:
-        settings, text = self.settings, message.text
+        settings, text = self._settings.now, message.text
         # A producer whose clock is ahead must not make its messages immune, nor asked about early.
         birth_ms = min(message.born_timestamp, message.store_timestamp)
         age_ms = self._clock.now_ms() - birth_ms
@@ -214,8 +226,8 @@ class CheckBack:
             commit_log_offset=half.physical_offset,
             msg_id=unique_key,
             transaction_id=unique_key,
-            offset_msg_id=offset_msg_id(self.settings.store_host, half.physical_offset),
-            broker_name=self.settings.broker_name,
+            offset_msg_id=offset_msg_id(self._store_host, half.physical_offset),
+            broker_name=self._settings.now.broker_name,
         )
         body = as_real_message(half)
         member.connection.notify(Command(header.code, header=header, body=body))

@@ -119,8 +119,8 @@ def release(directory: DirectoryArgument) -> None:
 
     For a broker that was renamed on purpose, or a copy that is to become another broker's.
     """
-    from pocketmq.broker.config.owner import STATE
     from pocketmq.broker.store.metadata.metadata import Metadata
+    from pocketmq.broker.store.metadata.owner import STATE
 
     with _held(directory, changes=True):
         metadata = Metadata(directory / "meta.db")

@@ -13,6 +13,7 @@ from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.records import encode_record
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 
@@ -34,7 +35,7 @@ async def test_where_messages_go(
 ) -> None:
     store = open_store(tmp_path / "data", clock)
     topics = TopicTable(store.metadata, clock)
-    groups = GroupTable(store.metadata, clock, auto_create=True)
+    groups = GroupTable(store.metadata, clock, Live(True))
     groups.find("alive")
     topics.put(TopicConfig(topic_name="Orders", read_queue_nums=2, write_queue_nums=2, perm=6))
     targets = RealTargets(store, topics, groups)
@@ -49,7 +50,7 @@ async def test_what_the_metadata_may_have_lost_is_made_again(
 ) -> None:
     store = open_store(tmp_path / "data", clock)
     topics = TopicTable(store.metadata, clock)
-    groups = GroupTable(store.metadata, clock, auto_create=True)
+    groups = GroupTable(store.metadata, clock, Live(True))
     targets = RealTargets(store, topics, groups)
     store.unsure_times.note_stop(clock.now_ms(), lost_all=False)
     before, after = clock.now_ms(), clock.now_ms() + 1

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from support.store.stores import open_store, record_of
 
-from pocketmq.broker.delay.levels import parse_delay_levels
+from pocketmq.broker.config.delay_levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names.names import SCHEDULE_TOPIC
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 
@@ -27,8 +28,8 @@ class TickingClock(VirtualClock):
 
 def schedule_of(store: MessageStore) -> Schedule:
     topics = TopicTable(store.metadata, store.clock)
-    groups = GroupTable(store.metadata, store.clock, auto_create=True)
-    return Schedule(parse_delay_levels("1s 5s"), store, topics, groups)
+    groups = GroupTable(store.metadata, store.clock, Live(True))
+    return Schedule(Live(parse_delay_levels("1s 5s")), store, topics, groups)
 
 
 async def test_the_delay_counts_from_the_store_time(tmp_path: Path) -> None:

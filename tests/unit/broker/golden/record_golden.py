@@ -22,6 +22,7 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.messages.hosts import encode_host
 from pocketmq.protocol.messages.properties import encode
 from pocketmq.protocol.messages.records import encode_record
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 HERE = Path(__file__).parent
@@ -64,7 +65,7 @@ def fill(store: MessageStore, clock: VirtualClock) -> None:
             for n, q in TOPICS.items()
         )
     )
-    GroupTable(store.metadata, clock, auto_create=True).put(
+    GroupTable(store.metadata, clock, Live(True)).put(
         GroupConfig(group_name=GROUP, retry_max_times=3)
     )
     offsets = ConsumerOffsets(store.metadata)

@@ -10,12 +10,13 @@ from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.errors import GroupMissingError
 from pocketmq.protocol.names.names import BUILT_IN_GROUPS
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 
 @pytest.fixture
 def groups(metadata: Metadata, clock: VirtualClock) -> GroupTable:
-    return GroupTable(metadata, clock, auto_create=True)
+    return GroupTable(metadata, clock, Live(True))
 
 
 def test_rocketmq_s_own_groups_are_there_and_not_saved(
@@ -32,7 +33,7 @@ def test_groups_are_made_on_first_use_and_kept(
     made = groups.find("g")
     assert made.retry_max_times == 16
     groups.put(GroupConfig(group_name="g", retry_max_times=3))
-    again = GroupTable(metadata, clock, auto_create=False)
+    again = GroupTable(metadata, clock, Live(False))
     assert again.find("g").retry_max_times == 3
     with pytest.raises(GroupMissingError, match="autoCreateSubscriptionGroup is off"):
         again.find("h")
@@ -75,7 +76,7 @@ def test_version_and_what_is_forbidden_are_kept(
     groups.set_readable("g", "T", readable=False)
     assert (groups.may_read("g", "T"), groups.may_read("g", "U")) == (False, True)
     assert groups.version.counter == 2
-    again = GroupTable(metadata, clock, auto_create=False)
+    again = GroupTable(metadata, clock, Live(False))
     assert again.version == groups.version
     assert not again.may_read("g", "T")
     again.set_readable("g", "T", readable=True)

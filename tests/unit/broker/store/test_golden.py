@@ -15,6 +15,7 @@ from pocketmq.broker.store.log.segment import FORMAT_VERSION
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.messages.hosts import decode_host
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 GOLDEN = Path(golden.__file__).parent
@@ -41,7 +42,7 @@ async def test_golden_directories_are_read(
     assert {t.topic_name: t.read_queue_nums for t in TopicTable(store.metadata, clock)} == (
         golden.TOPICS
     )
-    groups = GroupTable(store.metadata, clock, auto_create=False)
+    groups = GroupTable(store.metadata, clock, Live(False))
     assert groups.find(golden.GROUP).retry_max_times == 3
     assert ConsumerOffsets(store.metadata).get(golden.GROUP, "Orders", 1) == 2
     for topic, queue_nums in golden.TOPICS.items():

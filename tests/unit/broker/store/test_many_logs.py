@@ -11,6 +11,7 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 QUEUES = 20
@@ -45,7 +46,7 @@ async def test_after_a_clean_stop_no_log_is_opened_by_itself(
     fill(store)
     await store.close()
     store = open_store(data, clock)
-    await Retention(store, HOUR_MS).run()
+    await Retention(store, Live(HOUR_MS)).run()
     await KeyIndex(store).run()
     await store.checkpoint()
     assert opened(store) == []

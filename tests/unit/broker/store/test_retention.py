@@ -22,6 +22,7 @@ from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
 from pocketmq.broker.store.disk.freeing import Freeing
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock, settle
 
 HOUR_S = 3600
@@ -45,7 +46,7 @@ async def run(retention: Retention, store: MessageStore) -> int:
 async def test_whole_segments_go_when_their_last_record_is_too_old(
     store: MessageStore, clock: VirtualClock
 ) -> None:
-    retention = Retention(store, 10 * HOUR_MS)
+    retention = Retention(store, Live(10 * HOUR_MS))
     for index in range(6):  # two to a segment
         put(store, b"%d" % index * 380)
         await clock.advance(HOUR_S)
@@ -65,7 +66,7 @@ async def test_whole_segments_go_when_their_last_record_is_too_old(
 async def test_a_queue_that_was_emptied_goes_on_at_its_offset(
     store: MessageStore, clock: VirtualClock, data: Path
 ) -> None:
-    retention = Retention(store, HOUR_MS)
+    retention = Retention(store, Live(HOUR_MS))
     put(store, *[bytes(100)] * 5)
     await store.checkpoint()
     await clock.advance(2 * HOUR_S)
@@ -87,7 +88,7 @@ async def test_an_empty_segment_survives_a_crash(data: Path, clock: VirtualClock
     put(store, b"x")
     await store.checkpoint()
     await clock.advance(2 * HOUR_S)
-    retention = Retention(store, HOUR_MS)
+    retention = Retention(store, Live(HOUR_MS))
     for _ in range(2):
         await run(retention, store)
     abandon(store)
@@ -101,7 +102,7 @@ async def test_an_empty_segment_survives_a_crash(data: Path, clock: VirtualClock
 async def test_what_is_being_sent_is_not_in_the_way(
     store: MessageStore, clock: VirtualClock
 ) -> None:
-    retention = Retention(store, HOUR_MS)
+    retention = Retention(store, Live(HOUR_MS))
     put(store, b"old")
     await store.checkpoint()
     await clock.advance(2 * HOUR_S)
@@ -120,7 +121,7 @@ async def test_only_so_many_segments_go_in_one_round(
     put(store, *[bytes(900)] * 6)
     await store.checkpoint()
     await clock.advance(2 * HOUR_S)
-    retention = Retention(store, HOUR_MS)
+    retention = Retention(store, Live(HOUR_MS))
     assert await run(retention, store) == 3
     assert store.queue_log(TOPIC, 0).min_offset == 3
 
@@ -139,7 +140,7 @@ async def test_a_full_disk_takes_the_oldest_finished_segments_of_all_queues(
         return DiskUse(100, used, 100 - used)
 
     store.disk = DiskGuard(data, 100.0, 35.0, 1000, measure)
-    retention = Retention(store, 1000 * HOUR_MS)
+    retention = Retention(store, Live(1000 * HOUR_MS))
     assert await retention.run() == 3
     assert [store.queue_log(TOPIC, q).min_offset for q in (0, 1)] == [2, 1]
     store.disk = DiskGuard(data, 100.0, 1.0, 1000, measure)
@@ -159,7 +160,7 @@ async def test_a_damaged_queue_does_not_keep_the_others(
     missing.unlink()
     await clock.advance(2 * HOUR_S)
     store = open_store(data, clock)
-    retention = Retention(store, HOUR_MS)
+    retention = Retention(store, Live(HOUR_MS))
     assert await retention.run() == 2
     await retention.run()
     assert caplog.text.count(f"queue 0 of {TOPIC} is not served") == 1
@@ -190,7 +191,7 @@ async def test_a_topic_may_be_deleted_while_its_segments_are_freed(
     await store.checkpoint()
     gate = store.files.freeing = Gate()
     store.disk = DiskGuard(data, 100.0, 1.0, 1000, lambda _: DiskUse(100, 99, 1))
-    running = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    running = asyncio.ensure_future(Retention(store, Live(HOUR_MS)).run())
     await gate.waiting.wait()
     await store.delete_topic(TOPIC)
     gate.opened.set()
@@ -206,7 +207,7 @@ async def test_the_space_of_a_segment_is_free_before_the_disk_is_judged_again(
     gate = store.files.freeing = Gate()
     used = 99
     store.disk = DiskGuard(data, 100.0, 50.0, 1000, lambda _: DiskUse(100, used, 100 - used))
-    running = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    running = asyncio.ensure_future(Retention(store, Live(HOUR_MS)).run())
     await gate.waiting.wait()
     used = 10
     gate.opened.set()
@@ -220,7 +221,7 @@ async def test_many_logs_are_looked_at_in_turns(
     for queue_id in range(5):
         put(store, b"x", queue_id=queue_id)
     turns: list[None] = []
-    rounds = asyncio.ensure_future(Retention(store, HOUR_MS).run())
+    rounds = asyncio.ensure_future(Retention(store, Live(HOUR_MS)).run())
     while not rounds.done():
         turns.append(None)
         await settle(1)

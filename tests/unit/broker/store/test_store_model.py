@@ -42,6 +42,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.properties import tags_code
 from pocketmq.protocol.messages.records import decode_records
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 QUEUES = [("A", 0), ("A", 1), ("B", 0)]
@@ -195,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def remove_old(self) -> None:
-        self.loop.run_until_complete(Retention(self.store, RESERVED_MS).run())
+        self.loop.run_until_complete(Retention(self.store, Live(RESERVED_MS)).run())
         limit = self.clock.now_ms() - RESERVED_MS
         for queue in QUEUES:
             queue_log = self.store.find_log(*queue)

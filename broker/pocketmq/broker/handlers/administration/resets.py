@@ -18,6 +18,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.requests.groups import CloneOffsetsRequest, ResetOffsetRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")
@@ -31,7 +32,8 @@ class ResetHandlers:
         topics, groups, offsets, store: of the broker.
         progress: forgets what was pulled of a queue where the group is put elsewhere.
         polling: wakes the group's pulls, so that they learn of it.
-        calls: tells the clients, where that is not left to their next pulls; may be changed.
+        calls: tells the clients, unless `server_side` leaves that to their next pulls.
+        server_side: useServerSideResetOffset.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class ResetHandlers:
         store: MessageStore,
         progress: PullProgress,
         polling: LongPolling,
-        calls: ClientCalls | None,
+        calls: ClientCalls,
+        server_side: Live[bool],
     ) -> None:
         self._broker_name = broker_name
         self._topics, self._groups = topics, groups
         self._offsets, self._store = offsets, store
-        self._progress, self._polling, self.calls = progress, polling, calls
+        self._progress, self._polling = progress, polling
+        self._calls, self._server_side = calls, server_side
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -65,8 +69,8 @@ class ResetHandlers:
             raise topic_missing(request.topic)
         if self._groups.get(request.group) is None:
             raise _group_missing(request.group)
-        if self.calls is not None:
-            return self._reset_clients(request, topic, self.calls)
+        if not self._server_side.now:
+            return self._reset_clients(request, topic)
         if request.queue_id < 0:
             offsets = {
                 queue_id: self._offset_at(request.topic, queue_id, request.timestamp)
@@ -116,9 +120,7 @@ class ResetHandlers:
             return queue_log.max_offset
         return queue_log.offset_at_time(timestamp_ms)
 
-    def _reset_clients(
-        self, request: ResetOffsetRequest, topic: TopicConfig, calls: ClientCalls
-    ) -> Command:
+    def _reset_clients(self, request: ResetOffsetRequest, topic: TopicConfig) -> Command:
         """As old brokers do it: the group's consumers are told, and commit where they are then."""
         offsets: dict[int, int] = {}
         for queue_id in range(topic.write_queue_nums):
@@ -131,7 +133,7 @@ class ResetHandlers:
                 )
             target = self._offset_at(request.topic, queue_id, request.timestamp)
             offsets[queue_id] = target if request.is_force or target < before else before
-        calls.reset(request, self._keyed(request.topic, offsets))
+        self._calls.reset(request, self._keyed(request.topic, offsets))
         return self._answer(request.topic, offsets)
 
     def clone(self, command: Command, _: Connection) -> Command:

@@ -40,7 +40,7 @@ class SettingHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=BrokerConfigResponse(version=version),
-            body=settings_text(self._settings.config).encode(),
+            body=settings_text(self._settings.now).encode(),
         )
 
     def update(self, command: Command, connection: Connection) -> Command:

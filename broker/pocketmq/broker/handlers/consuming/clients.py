@@ -30,6 +30,7 @@ from pocketmq.protocol.requests.clients import (
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import NoFields
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import CLIENT_ID, Connection, Handler
 
 GROUPS_PER_TURN = 250
@@ -46,12 +47,11 @@ class ClientHandlers:
         producers: ProducerTable,
         consumers: ConsumerTable,
         clock: Clock,
-        *,
-        sql_enabled: bool,
+        sql_enabled: Live[bool],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._producers, self._consumers = producers, consumers
-        self._clock, self.sql_enabled = clock, sql_enabled
+        self._clock, self._sql_enabled = clock, sql_enabled
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -168,7 +168,7 @@ class ClientHandlers:
         """46: whether the subscription in the body can be served."""
         subscription = CheckClientConfigBody.decode(command.body).subscription_data
         selection_of(
-            subscription.expression_type, subscription.sub_string, sql_enabled=self.sql_enabled
+            subscription.expression_type, subscription.sub_string, sql_enabled=self._sql_enabled.now
         )
         return Command(ResponseCode.SUCCESS)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.clients import ConsumerTable
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
@@ -34,6 +35,7 @@ from pocketmq.protocol.requests.pulling import (
     PullMessageResponse,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 
@@ -56,6 +58,19 @@ class PullSettings(msgspec.Struct, frozen=True):
     long_polling: bool
     short_polling_ms: int
     sql_enabled: bool
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> PullSettings:
+        """The part of a broker's settings that pulls depend on."""
+        return cls(
+            permission=config.broker_permission,
+            count_max=config.max_transfer_count_on_message_in_memory,
+            size_max=config.max_transfer_bytes_on_message_in_memory,
+            bulk_size_max=config.max_transfer_bytes_on_bulk,
+            long_polling=config.long_polling_enable,
+            short_polling_ms=config.short_polling_time_mills,
+            sql_enabled=config.enable_property_filter,
+        )
 
 
 class Found(NamedTuple):
@@ -136,11 +151,11 @@ class PullHandlers:
         store: MessageStore,
         progress: PullProgress,
         polling: LongPolling,
-        settings: PullSettings,
+        settings: Live[PullSettings],
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self._progress, self.settings = progress, settings
+        self._progress, self._settings = progress, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -152,13 +167,13 @@ class PullHandlers:
 
     def pull(self, command: Command, connection: Connection) -> Command | None:
         """11."""
-        settings = self.settings
+        settings = self._settings.now
         request = command.read(PullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
     def lite_pull(self, command: Command, connection: Connection) -> Command | None:
         """361."""
-        settings = self.settings
+        settings = self._settings.now
         request = command.read(LitePullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
@@ -166,7 +181,7 @@ class PullHandlers:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
         self._store.bulk_reads += 1
-        limit = self.settings.bulk_size_max
+        limit = self._settings.now.bulk_size_max
         size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.
         count_max = size_max // RECORD_SIZE_MIN + 1
@@ -204,10 +219,11 @@ class PullHandlers:
             )
         found = self.find(pull)
         if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
+            settings = self._settings.now
             timeout_ms = (
                 request.suspend_timeout_millis
-                if self.settings.long_polling
-                else self.settings.short_polling_ms
+                if settings.long_polling
+                else settings.short_polling_ms
             )
             pull.offset = found.next_offset
             if self._polling.hold(pull, timeout_ms):
@@ -219,9 +235,10 @@ class PullHandlers:
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
     def _check(self, request: PullMessageRequest, peer: str) -> tuple[GroupConfig, TopicConfig]:
-        if not self.settings.permission & PERM_READ:
+        permission = self._settings.now.permission
+        if not permission & PERM_READ:
             raise no_permission(
-                f"the broker gives no messages: its brokerPermission is {self.settings.permission}"
+                f"the broker gives no messages: its brokerPermission is {permission}"
             )
         group = self._groups.find(request.consumer_group)
         if not group.consume_enable:
@@ -279,7 +296,7 @@ class PullHandlers:
             if subscription is None:
                 return EVERYTHING
             kind, text = subscription.expression_type, subscription.sub_string
-        return selection_of(kind, text, sql_enabled=self.settings.sql_enabled)
+        return selection_of(kind, text, sql_enabled=self._settings.now.sql_enabled)
 
     # -- reading ------------------------------------------------------------------------------
 

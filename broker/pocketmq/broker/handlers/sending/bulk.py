@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from importlib import import_module
 
+from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import (
     no_permission,
     queue_illegal,
@@ -29,6 +30,7 @@ from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import BulkAppendRequest, BulkAppendResponse
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 AT_ONCE_SIZE_MAX = 256 * 1024
@@ -45,8 +47,7 @@ class BulkHandlers:
     Args:
         topics, store, clock: of the broker.
         store_host: the broker's encoded IPv4 address.
-        body_size_max: bytes of one message's body.
-        permission: of the whole broker; this and `body_size_max` may be changed at any time.
+        settings: of sends.
     """
 
     def __init__(
@@ -54,13 +55,11 @@ class BulkHandlers:
         topics: TopicTable,
         store: MessageStore,
         store_host: bytes,
-        body_size_max: int,
-        permission: int,
+        settings: Live[SendSettings],
         clock: Clock,
     ) -> None:
         self._topics, self._store = topics, store
-        self._store_host, self.body_size_max = store_host, body_size_max
-        self.permission, self._clock = permission, clock
+        self._store_host, self._settings, self._clock = store_host, settings, clock
         self._checked_size = 0
         self._is_ready = False
 
@@ -105,7 +104,7 @@ class BulkHandlers:
         """Checks portion by portion, then appends all records at once."""
         from pocketmq.broker.handlers.sending.bulk_records import check_bulk, placed
 
-        layout = yield from check_bulk(command.body, request, self.body_size_max)
+        layout = yield from check_bulk(command.body, request, self._settings.now.body_size_max)
         self._check_place(request, connection)  # others had their turns
         try:
             queue_log = self._store.queue_log(request.topic, request.queue_id)
@@ -133,8 +132,9 @@ class BulkHandlers:
             raise topic_missing(request.topic)
         if request.topic in names.SEND_FORBIDDEN_TOPICS:
             raise no_permission(f"Sending message to topic[{request.topic}] is forbidden.")
-        if not self.permission & flags.PERM_WRITE:
-            raise no_permission(f"the broker's brokerPermission is {self.permission}")
+        permission = self._settings.now.permission
+        if not permission & flags.PERM_WRITE:
+            raise no_permission(f"the broker's brokerPermission is {permission}")
         if self._store.refusal is not None:
             raise unavailable(self._store.refusal)
         if not 0 <= request.queue_id < topic.queue_nums_max:

@@ -6,6 +6,7 @@ import struct
 
 import msgspec
 
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.refusals import no_permission, store_failure, topic_missing
 from pocketmq.broker.store.disk.errors import StoreError
@@ -13,6 +14,7 @@ from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol import flags
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError, response_error
 from pocketmq.protocol.messages import properties as props
@@ -20,6 +22,7 @@ from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_
 from pocketmq.protocol.messages.records import encode_record
 from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 RECALL_TAG = "_RECALL_TAG_"
@@ -43,6 +46,18 @@ class RecallSettings(msgspec.Struct, frozen=True):
     is_writable: bool
     delay_max_ms: int
 
+    @classmethod
+    def of(cls, config: BrokerConfig) -> RecallSettings:
+        """The part of a broker's settings that recalls depend on."""
+        return cls(
+            broker_name=config.broker_name,
+            region=config.region_id,
+            is_enabled=config.recall_message_enable,
+            is_writable=bool(config.broker_permission & flags.PERM_WRITE)
+            or config.allow_recall_when_broker_not_writeable,
+            delay_max_ms=config.timer_max_delay_sec * 1000,
+        )
+
 
 class RecallHandlers:
     """Stores, behind the timer messages, which of them are not to be delivered.
@@ -61,10 +76,10 @@ class RecallHandlers:
         store: MessageStore,
         schedule: Schedule,
         store_host: bytes,
-        settings: RecallSettings,
+        settings: Live[RecallSettings],
     ) -> None:
         self._topics, self._store, self._schedule = topics, store, schedule
-        self._store_host, self.settings = store_host, settings
+        self._store_host, self._settings = store_host, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -81,7 +96,7 @@ class RecallHandlers:
 
     def _checked(self, request: RecallMessageRequest) -> RecallHandle:
         """The handle of a request, if everything holds that must."""
-        settings = self.settings
+        settings = self._settings.now
         if not settings.is_enabled:
             raise no_permission(
                 "recall failed, operation is forbidden: recallMessageEnable is false"
@@ -160,7 +175,7 @@ class RecallHandlers:
             self._schedule.wake(queue_log)
             if error is None or isinstance(error, FlushTimeoutError):
                 header = RecallMessageResponse(
-                    msg_id=handle.unique_key, region=self.settings.region
+                    msg_id=handle.unique_key, region=self._settings.now.region
                 )
                 connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
             else:

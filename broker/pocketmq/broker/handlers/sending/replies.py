@@ -11,6 +11,7 @@ import logging
 import msgspec
 
 from pocketmq.broker.appending.stored_message import with_properties
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.clients import ProducerTable
 from pocketmq.broker.handlers.sending.send_checks import SendChecks
 from pocketmq.broker.handlers.sending.sent_record import sent_record
@@ -30,6 +31,7 @@ from pocketmq.protocol.requests.sending import (
 )
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")
@@ -45,17 +47,25 @@ class ReplySettings(msgspec.Struct, frozen=True):
     """What replies need to know of their broker.
 
     Attributes:
-        address: the broker's, ``host:port``.
         region, trace_on: go into the replies and the answers.
         body_size_max: bytes of a reply that is kept.
         are_stored: whether replies are kept, too (storeReplyMessageEnable).
     """
 
-    address: str
     region: str
     trace_on: bool
     body_size_max: int
     are_stored: bool
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> ReplySettings:
+        """The part of a broker's settings that replies depend on."""
+        return cls(
+            region=config.region_id,
+            trace_on=config.trace_on,
+            body_size_max=config.max_message_size,
+            are_stored=config.store_reply_message_enable,
+        )
 
 
 class ReplyHandlers:
@@ -68,6 +78,7 @@ class ReplyHandlers:
         checks: of topics and queues.
         producers: where requesters are.
         store, clock: of the broker.
+        address: the broker's, ``host:port``.
         settings: of replies.
     """
 
@@ -77,12 +88,12 @@ class ReplyHandlers:
         producers: ProducerTable,
         store: MessageStore,
         clock: Clock,
-        settings: ReplySettings,
+        address: str,
+        settings: Live[ReplySettings],
     ) -> None:
         self._checks, self._producers, self._store = checks, producers, store
-        self._clock, self.settings = clock, settings
-        self._store_host = encode_host(*split_address(settings.address))
-        self._trace = "true" if settings.trace_on else "false"
+        self._clock, self._address, self._settings = clock, address, settings
+        self._store_host = encode_host(*split_address(address))
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -104,12 +115,16 @@ class ReplyHandlers:
     ) -> Command | None:
         request.queue_id = self._checks.log_for(request, connection.remote_address).queue_id
         # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
-        spoken = {props.MSG_REGION: self.settings.region, props.TRACE_ON: self._trace}
+        settings = self._settings.now
+        spoken = {
+            props.MSG_REGION: settings.region,
+            props.TRACE_ON: "true" if settings.trace_on else "false",
+        }
         request.properties = with_properties(request.properties or "", spoken)
         refusal = await self._push(command, request, connection)
         if refusal is not None:
             log.warning("%s", refusal)
-        if self.settings.are_stored:
+        if self._settings.now.are_stored:
             try:
                 self._keep(command, request, connection, refusal)
             except OperatingError as e:
@@ -145,7 +160,7 @@ class ReplyHandlers:
             reconsume_times=request.reconsume_times,
             unit_mode=bool(request.unit_mode),
             born_host=connection.remote_address,
-            store_host=self.settings.address,
+            store_host=self._address,
             store_timestamp=now_ms,
         )
         try:
@@ -173,7 +188,7 @@ class ReplyHandlers:
         queue_log = self._checks.log_for(request, connection.remote_address)
         text = request.properties or ""
         properties = text.encode("utf-8", "surrogateescape")
-        limits = (props.PROPERTIES_SIZE_MAX, self.settings.body_size_max)
+        limits = (props.PROPERTIES_SIZE_MAX, self._settings.now.body_size_max)
         if len(properties) > limits[0] or len(command.body) > limits[1]:
             raise ResponseError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -205,7 +220,7 @@ class ReplyHandlers:
                 msg_id=msg_id,
                 queue_id=queue_id,
                 queue_offset=offset,
-                region=self.settings.region,
-                trace_on=self.settings.trace_on,
+                region=self._settings.now.region,
+                trace_on=self._settings.now.trace_on,
             ),
         )

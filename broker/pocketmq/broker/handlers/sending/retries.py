@@ -9,6 +9,7 @@ from pocketmq.broker.appending.stored_message import StoredMessage, read_stored,
 from pocketmq.broker.counters.traffic import TrafficTable
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import no_permission
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
@@ -24,6 +25,7 @@ from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 FIRST_DELAY_LEVEL = 3
@@ -39,7 +41,7 @@ class RetryHandlers:
     Args:
         topics, groups, store, schedule: of the broker.
         store_host: the broker's encoded address.
-        permission: of the whole broker; may be changed at any time.
+        settings: of sends.
         chance: picks the retry topic's queue.
         sent_back: counts, by group and the topic that the messages were first sent to.
     """
@@ -51,13 +53,13 @@ class RetryHandlers:
         store: MessageStore,
         schedule: Schedule,
         store_host: bytes,
-        permission: int,
+        settings: Live[SendSettings],
         chance: random.Random,
         sent_back: TrafficTable[tuple[str, str]],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._store, self._schedule = store, schedule
-        self._store_host, self.permission, self._chance = store_host, permission, chance
+        self._store_host, self._settings, self._chance = store_host, settings, chance
         self._sent_back = sent_back
 
     def table(self) -> dict[int, Handler]:
@@ -68,9 +70,10 @@ class RetryHandlers:
         """36: answered when the message is stored anew, as durably as the broker's sends are."""
         request = command.read(ConsumerSendMsgBackRequest)
         group = self._groups.find(request.group)
-        if not self.permission & flags.PERM_WRITE:
+        permission = self._settings.now.permission
+        if not permission & flags.PERM_WRITE:
             raise no_permission(
-                f"the broker takes no messages: its brokerPermission is {self.permission}"
+                f"the broker takes no messages: its brokerPermission is {permission}"
             )
         if group.retry_queue_nums <= 0:
             return Command(ResponseCode.SUCCESS)  # the group wants no retries: nothing is done

@@ -44,6 +44,7 @@ class SendHandlers:
         answers: what senders are told.
         specials: stores messages that need more.
         store: of the broker.
+        store_host: the broker's encoded address, which goes into records and message ids.
     """
 
     def __init__(
@@ -53,9 +54,10 @@ class SendHandlers:
         answers: SendAnswers,
         specials: SpecialSends,
         store: MessageStore,
+        store_host: bytes,
     ) -> None:
         self._checks, self._properties, self._answers = checks, properties, answers
-        self._specials, self._store = specials, store
+        self._specials, self._store, self._store_host = specials, store, store_host
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -108,7 +110,7 @@ class SendHandlers:
         )  # fmt: skip
         record = sent_record(
             command, request, connection, queue_log, place, request.sys_flag, properties,
-            store.store_time(queue_log), checks.settings.store_host,
+            store.store_time(queue_log), self._store_host,
         )  # fmt: skip
         code = props.tags_code(props.value_of(given, props.TAGS)) if "TAGS" in given else 0
         queue_log.append(record, code, Waiter(told, durability_of(given)))
@@ -155,7 +157,7 @@ class SendHandlers:
                 born_timestamp=request.born_timestamp,
                 born_host=connection.remote_host,
                 store_timestamp=self._store.store_time(queue_log),
-                store_host=self._checks.settings.store_host,
+                store_host=self._store_host,
                 reconsume_times=request.reconsume_times or 0,
             )
         except struct.error as e:
@@ -177,5 +179,5 @@ class SendHandlers:
         offset: int,
         error: OperatingError | None,
     ) -> None:
-        msg_ids = offset_msg_ids(self._checks.settings.store_host, places)
+        msg_ids = offset_msg_ids(self._store_host, places)
         self._answers.answer(command, connection, error, msg_ids, queue_id, offset)

@@ -7,6 +7,7 @@ import struct
 
 import msgspec
 
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.delay.levels import delay_level_of
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.refusals import (
@@ -27,6 +28,7 @@ from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_e
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageRequest
+from pocketmq.runtime.live import Live
 
 _ASKS_FOR_NOTHING = (None, "0", "false")
 """Some SDKs set these on every message."""
@@ -60,8 +62,6 @@ class SendSettings(msgspec.Struct, frozen=True):
 
     Attributes:
         cluster, region: go into the messages' properties.
-        broker_name: goes into recall handles.
-        store_host: the broker's encoded address; goes into records and message ids.
         body_size_max: bytes of one body.
         permission: of the whole broker, bits of `pocketmq.protocol.flags`.
         queue_nums_max: most queues of a topic made on its first message.
@@ -70,14 +70,25 @@ class SendSettings(msgspec.Struct, frozen=True):
     """
 
     cluster: str
-    broker_name: str
     region: str
-    store_host: bytes
     body_size_max: int
     permission: int
     queue_nums_max: int
     trace_on: bool
     rejects_transactions: bool
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> SendSettings:
+        """The part of a broker's settings that sends depend on."""
+        return cls(
+            cluster=config.broker_cluster_name,
+            region=config.region_id,
+            body_size_max=config.max_message_size,
+            permission=config.broker_permission,
+            queue_nums_max=config.default_topic_queue_nums,
+            trace_on=config.trace_on,
+            rejects_transactions=config.reject_transaction_message,
+        )
 
 
 class SendChecks:
@@ -94,11 +105,11 @@ class SendChecks:
         topics: TopicTable,
         groups: GroupTable,
         store: MessageStore,
-        settings: SendSettings,
+        settings: Live[SendSettings],
         chance: random.Random,
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
-        self.settings, self._chance = settings, chance
+        self._settings, self._chance = settings, chance
 
     def _first_topic(self, request: SendMessageRequest) -> TopicConfig:
         """A topic that is asked for by its first message."""
@@ -116,10 +127,10 @@ class SendChecks:
             name,
             request.default_topic,
             request.default_topic_queue_nums,
-            self.settings.queue_nums_max,
+            self._settings.now.queue_nums_max,
         )
         if topic is None:
-            raise topic_unknown_on_send(name, self.settings.cluster)
+            raise topic_unknown_on_send(name, self._settings.now.cluster)
         return topic
 
     def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
@@ -128,9 +139,10 @@ class SendChecks:
         Raises:
             ResponseError: it may not.
         """
-        if not self.settings.permission & flags.PERM_WRITE:
+        permission = self._settings.now.permission
+        if not permission & flags.PERM_WRITE:
             raise no_permission(
-                f"the broker takes no messages: its brokerPermission is {self.settings.permission}"
+                f"the broker takes no messages: its brokerPermission is {permission}"
             )
         name, queue_id, store = request.topic, request.queue_id, self._store
         topic = self._topics.get(name)
@@ -153,11 +165,11 @@ class SendChecks:
         """Refuses a body that is empty or too large."""
         if not body:
             raise response_error(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
-        if len(body) > self.settings.body_size_max:
+        if len(body) > self._settings.now.body_size_max:
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"the message body has {len(body)} bytes, the limit maxMessageSize of this broker "
-                f"is {self.settings.body_size_max}",
+                f"is {self._settings.now.body_size_max}",
             )
 
     def check_batch_kind(self, sys_flag: int, properties: str) -> None:
@@ -182,7 +194,7 @@ class SendChecks:
         if is_retry or not asks_for_transaction(properties):
             check_sys_flag(request.sys_flag)
             return False
-        if self.settings.rejects_transactions:
+        if self._settings.now.rejects_transactions:
             raise no_permission(
                 "the broker sending transaction message is forbidden: its "
                 "rejectTransactionMessage is true"

@@ -8,6 +8,7 @@ from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.ids import unique_key
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live import Live
 
 _BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
 _KEY_FIRST = f"{props.UNIQ_KEY}{props.NAME_END}"
@@ -18,17 +19,25 @@ class SendProperties:
 
     Args:
         settings: what is added.
+        store_host: the broker's encoded address, with which new keys begin.
         clock, chance: make keys of messages that came without one.
     """
 
-    def __init__(self, settings: SendSettings, clock: Clock, chance: random.Random) -> None:
+    def __init__(
+        self,
+        settings: Live[SendSettings],
+        store_host: bytes,
+        clock: Clock,
+        chance: random.Random,
+    ) -> None:
         self._clock = clock
-        self._key_prefix = settings.store_host[:-4] + chance.randbytes(6)
+        self._key_prefix = store_host[:-4] + chance.randbytes(6)
         self._key_counter = 0
-        self.use(settings)
+        self._apply(settings.now)
+        settings.follow(self._apply)
 
-    def use(self, settings: SendSettings) -> None:
-        """Goes on with other settings."""
+    def _apply(self, settings: SendSettings) -> None:
+        """Encodes the properties that the broker adds to every message."""
         self._added = props.encode(
             {
                 props.MSG_REGION: settings.region,

@@ -9,6 +9,7 @@ from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.protocol.wire.send_answer_frames import send_answers
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection
 
 
@@ -17,16 +18,17 @@ class SendAnswers:
 
     Args:
         settings: of sends.
+        store_host: the broker's encoded address, with which message ids begin.
     """
 
-    def __init__(self, settings: SendSettings) -> None:
-        self.use(settings)
+    def __init__(self, settings: Live[SendSettings], store_host: bytes) -> None:
+        self._settings, self._id_start = settings, store_host.hex().upper()
+        self._apply(settings.now)
+        settings.follow(self._apply)
 
-    def use(self, settings: SendSettings) -> None:
-        """Goes on with other settings."""
-        self._settings = settings
+    def _apply(self, settings: SendSettings) -> None:
+        """Makes the frames of answers anew, which hold the region and whether traces are on."""
         self._frames = send_answers(settings.region, settings.trace_on)
-        self._id_start = settings.store_host.hex().upper()
 
     def id_at(self, place: int) -> str:
         """The offset message id of a message, from its physical offset."""
@@ -57,8 +59,8 @@ class SendAnswers:
             queue_offset=queue_offset,
             transaction_id=transaction_id,
             recall_handle=recall_handle,
-            region=self._settings.region,
-            trace_on=self._settings.trace_on,
+            region=self._settings.now.region,
+            trace_on=self._settings.now.trace_on,
         )
         if error is None:
             connection.respond(command, Command(ResponseCode.SUCCESS, header=header))

@@ -41,6 +41,8 @@ class SpecialSends:
     Args:
         checks, properties, answers: of sends.
         topics, groups, store, schedule, transactions, locks: of the broker.
+        broker_name: goes into recall handles.
+        store_host: the broker's encoded address.
     """
 
     def __init__(
@@ -54,10 +56,13 @@ class SpecialSends:
         schedule: Schedule,
         transactions: Transactions,
         locks: OrderLocks,
+        broker_name: str,
+        store_host: bytes,
     ) -> None:
         self._checks, self._properties, self._answers = checks, properties, answers
         self._topics, self._groups, self._store = topics, groups, store
         self._schedule, self._transactions, self._locks = schedule, transactions, locks
+        self._broker_name, self._store_host = broker_name, store_host
 
     def store(self, command: Command, request: SendMessageRequest, connection: Connection) -> None:
         """Stores one message; its sender is answered when that is done.
@@ -90,11 +95,10 @@ class SpecialSends:
         check_properties_size(
             properties, HALF_PROPERTIES_SIZE_MAX if is_half else props.PROPERTIES_SIZE_MAX
         )
-        settings = self._checks.settings
         offset, place = queue_log.next_offset, queue_log.next_physical_offset
         record = sent_record(
             command, request, connection, queue_log, place, sys_flag, properties,
-            store_ms or self._store.store_time(queue_log), settings.store_host, deliver_ms,
+            store_ms or self._store.store_time(queue_log), self._store_host, deliver_ms,
         )  # fmt: skip
         handle = None
         if queue_log.topic == names.TIMER_TOPIC:
@@ -145,5 +149,4 @@ class SpecialSends:
         if slot_ms is None or topic.startswith(names.RETRY_PREFIX):
             return None
         # RocketMQ finds the slot by rounding down: hence the millisecond.
-        broker_name = self._checks.settings.broker_name
-        return RecallHandle(topic, broker_name, int(slot_ms) + 1, unique).encode()
+        return RecallHandle(topic, self._broker_name, int(slot_ms) + 1, unique).encode()

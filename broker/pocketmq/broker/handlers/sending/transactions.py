@@ -7,6 +7,7 @@ import logging
 import msgspec
 
 from pocketmq.broker.appending.stored_message import StoredMessage, read_stored
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.refusals import unavailable
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
@@ -24,6 +25,7 @@ from pocketmq.protocol.requests.transactions import (
     ResumeCheckHalfMessageRequest,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")
@@ -45,6 +47,11 @@ class TransactionSettings(msgspec.Struct, frozen=True):
     is_slave: bool
     timeout_ms: int
 
+    @classmethod
+    def of(cls, config: BrokerConfig) -> TransactionSettings:
+        """The part of a broker's settings that the ends of transactions depend on."""
+        return cls(is_slave=config.broker_id != 0, timeout_ms=config.transaction_time_out)
+
 
 class TransactionHandlers:
     """Takes the decisions of producers.
@@ -55,9 +62,9 @@ class TransactionHandlers:
     """
 
     def __init__(
-        self, transactions: Transactions, store: MessageStore, settings: TransactionSettings
+        self, transactions: Transactions, store: MessageStore, settings: Live[TransactionSettings]
     ) -> None:
-        self._transactions, self._store, self.settings = transactions, store, settings
+        self._transactions, self._store, self._settings = transactions, store, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -72,7 +79,7 @@ class TransactionHandlers:
         A decision that the producer does not know changes nothing and is not answered.
         """
         request = command.read(EndTransactionRequest)
-        if self.settings.is_slave:
+        if self._settings.now.is_slave:
             raise response_error(
                 ResponseCode.SLAVE_NOT_AVAILABLE,
                 "this broker is a slave: transactions end at their master",
@@ -122,7 +129,7 @@ class TransactionHandlers:
         text = half.text
         if props.value_of(text, props.CHECK_IMMUNITY_TIME_IN_SECONDS) is None:
             return False
-        limit_ms = max(immunity_ms(text) or 0, self.settings.timeout_ms)
+        limit_ms = max(immunity_ms(text) or 0, self._settings.now.timeout_ms)
         return self._store.clock.now_ms() - half.born_timestamp > limit_ms
 
     def _read(self, offset: int, topic: str) -> StoredMessage | None:

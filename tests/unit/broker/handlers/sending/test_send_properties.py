@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +11,12 @@ from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.hosts import encode_host
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
 SETTINGS = SendSettings(
     cluster="C",
-    broker_name="b",
     region="R",
-    store_host=encode_host("127.0.0.1", 10911),
     body_size_max=1,
     permission=6,
     queue_nums_max=8,
@@ -27,8 +27,11 @@ ADDED = "MSG_REGION\x01R\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
 PARTS = st.sampled_from(["UNIQ_KEY", "A", "\x01", "\x02", "u1", "xUNIQ_KEY\x01", "UNIQ_KEY\x01"])
 
 
-def send_properties() -> SendProperties:
-    return SendProperties(SETTINGS, VirtualClock(), Random(1))
+STORE_HOST = encode_host("127.0.0.1", 10911)
+
+
+def send_properties(settings: Live[SendSettings] | None = None) -> SendProperties:
+    return SendProperties(settings or Live(SETTINGS), STORE_HOST, VirtualClock(), Random(1))
 
 
 @given(st.lists(PARTS, max_size=8).map("".join))
@@ -53,10 +56,7 @@ def test_renewing_what_was_completed_changes_nothing(sent: str) -> None:
 
 
 def test_other_settings_count_from_the_next_message() -> None:
-    properties = send_properties()
-    properties.use(
-        SendSettings(
-            **{n: getattr(SETTINGS, n) for n in SETTINGS.__struct_fields__} | {"region": "S"}
-        )
-    )
+    settings = Live(SETTINGS)
+    properties = send_properties(settings)
+    settings.replace(msgspec.structs.replace(SETTINGS, region="S"))
     assert "MSG_REGION\x01S\x02" in properties.complete("a\x01b\x02")[1]

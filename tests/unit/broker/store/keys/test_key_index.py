@@ -23,6 +23,7 @@ from support.store.stores import TOPIC, abandon, damage, open_store, queue_direc
 from pocketmq.broker.store.keys import key_index
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 SETTINGS = StoreSettings(segment_size=6000, disk_free_min=0)
@@ -241,7 +242,7 @@ async def test_whatever_happens_searches_find_what_is_there(
             await store.checkpoint()
             await index.run()
         elif action == "age":
-            await Retention(store, chance.randrange(20)).run()
+            await Retention(store, Live(chance.randrange(20))).run()
             await store.checkpoint()
         elif action == "lose":
             keys = files_in(data, "keys")

@@ -28,6 +28,7 @@ from pocketmq.broker.store.log.queue_log import WRITTEN
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore, StoreSettings
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
+from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock, settle
 
 SYNC = StoreSettings(segment_size=1000, flush_sync=True, flush_timeout_ms=5000, disk_free_min=0)
@@ -375,7 +376,7 @@ async def test_a_power_cut_during_retention_keeps_the_offset(
     await store.checkpoint()
     store.metadata.sync()
     await clock.advance(3600)
-    retention = Retention(store, 1000)
+    retention = Retention(store, Live(1000))
     for step in range(4):
         await retention.run()
         left = tmp_path / f"left-{step}"

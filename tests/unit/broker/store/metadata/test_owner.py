@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.config.owner import Owner, claim
 from pocketmq.broker.store.disk.errors import OwnerError
 from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.broker.store.metadata.owner import Owner, claim
 
 OWNER = Owner("DefaultCluster", "broker-a", 0)
 
