@@ -82,7 +82,7 @@ spark-zip: ## the package for spark-submit --py-files
 docs: $(STAMP) reference ## the site of docs/, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-reference: $(STAMP) ## the pages that are made from the sources
+reference: $(STAMP) ## the pages, and the blocking client, that are made from the sources
 	$(BIN)/python docs/scripts/reference.py
 
 clean: ## removes what all these made

@@ -1,4 +1,4 @@
-"""Writes the pages of the documentation that are made of the sources.
+"""Writes what is made of the sources: pages of the documentation, and the blocking client.
 
 ``python docs/scripts/reference.py`` writes them; with ``--check`` it only says, by its exit code,
 whether they are what it would write.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import blocking_client
 from command_pages import pages
 from struct_pages import table
 
@@ -26,6 +27,7 @@ from pocketmq.client.settings import (
 from pocketmq.namesrv import NamesrvConfig
 
 DOCS = Path(__file__).parents[1]
+BLOCKING_CLIENT = DOCS.parent / "client/pocketmq/client/blocking/clients.py"
 MADE = "<!-- Made by `make reference` of the sources: change those, not this page. -->"
 
 CONFIGURATION = """# Configuration
@@ -100,7 +102,7 @@ be done, 2 the command's words or a file it reads are wrong. Every command that 
 
 
 def made_pages() -> dict[Path, str]:
-    """The text of each page."""
+    """The text of each page and module."""
     configuration = CONFIGURATION.format(
         made=MADE,
         broker=table(BrokerConfig, is_python=False, ranges=RANGES),
@@ -114,11 +116,15 @@ def made_pages() -> dict[Path, str]:
         pull=table(PullSettings, is_python=True),
     )
     commands = COMMANDS.format(made=MADE, commands="\n\n".join(pages(command())))
-    return {DOCS / "configuration.md": configuration, DOCS / "cli.md": commands}
+    return {
+        DOCS / "configuration.md": configuration,
+        DOCS / "cli.md": commands,
+        BLOCKING_CLIENT: blocking_client.module_source(),
+    }
 
 
 def main(*words: str) -> int:
-    """Writes the pages, or with ``--check`` compares them; the exit code."""
+    """Writes the pages and the module, or with ``--check`` compares them; the exit code."""
     stale = [path for path, text in made_pages().items() if _text(path) != text]
     for path in stale:
         if "--check" not in words:

@@ -23,16 +23,16 @@ from typing import Any, TypeVar
 from pocketmq import client
 from pocketmq.broker.store.disk.errors import DirectoryInUseError
 from pocketmq.client import TransactionListener, blocking
-from pocketmq.client.blocking.thread import Blocking
+from pocketmq.client.blocking.base import Blocking
 from pocketmq.client.listening.dispatch import Listener
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.clients import ClientSettings
 from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
+from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
 from pocketmq.testing.faults import Faults, FaultWarning
 from pocketmq.testing.inspection import Inspection
-from pocketmq.testing.loop_thread import LoopThread
 from pocketmq.testing.messages import Messages
 from pocketmq.testing.settings import ClusterSettings, cluster_settings, group_config, topic_config
 from pocketmq.transport.errors import CannotListenError
@@ -57,7 +57,7 @@ class _View:
         core, thread: the same, for this package.
     """
 
-    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+    def __init__(self, core: Core, thread: ClusterThread, namespace: str = "") -> None:
         self.core, self.thread = core, thread
         self._names = Namespace(namespace)
         self.namespace = namespace
@@ -110,7 +110,7 @@ class Cluster(_View):
         clock: the time of the cluster.
     """
 
-    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+    def __init__(self, core: Core, thread: ClusterThread, namespace: str = "") -> None:
         super().__init__(core, thread, namespace)
         self.clock = ClusterClock(core, thread)
         self._open_clients: list[Blocking[Any]] = []
@@ -204,7 +204,7 @@ class AsyncCluster(_View):
         clock: the time of the cluster.
     """
 
-    def __init__(self, core: Core, thread: LoopThread, namespace: str = "") -> None:
+    def __init__(self, core: Core, thread: ClusterThread, namespace: str = "") -> None:
         super().__init__(core, thread, namespace)
         self.clock = AsyncClusterClock(core, thread)
 
@@ -277,13 +277,13 @@ class LocalCluster:
 
     def __init__(self, **options: Any) -> None:
         self.settings: ClusterSettings = cluster_settings(options)
-        self._thread: LoopThread | None = None
+        self._thread: ClusterThread | None = None
 
     def start(self) -> Cluster:
         """Starts the cluster for code that cannot use ``with``; `close` ends the cluster."""
         if self._thread is not None:
             raise UsageError("this cluster runs already: make another LocalCluster")
-        thread, core = LoopThread("pocketmq-cluster"), Core(self.settings)
+        thread, core = ClusterThread("pocketmq-cluster"), Core(self.settings)
         try:
             with _in_options():
                 thread.run(core.start())

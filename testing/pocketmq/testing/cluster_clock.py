@@ -7,14 +7,14 @@ from collections.abc import Coroutine
 from typing import Any
 
 from pocketmq.protocol.errors import UsageError
+from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
-from pocketmq.testing.loop_thread import LoopThread
 
 
 class _View:
     """The part of a cluster's clock that does not wait."""
 
-    def __init__(self, core: Core, thread: LoopThread) -> None:
+    def __init__(self, core: Core, thread: ClusterThread) -> None:
         self._core, self._thread = core, thread
 
     def now_ms(self) -> int:

@@ -19,10 +19,10 @@ from typing_extensions import Self
 
 from pocketmq.client import SendStatus
 from pocketmq.protocol.names.namespaces import Namespace
+from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import ORDERED, FaultOrders, OrderedFault
 from pocketmq.testing.injection.rules import Fired
-from pocketmq.testing.loop_thread import LoopThread
 
 
 class FaultWarning(UserWarning):
@@ -32,7 +32,7 @@ class FaultWarning(UserWarning):
 class Fault:
     """A fault that is in force until its ``with`` block ends."""
 
-    def __init__(self, thread: LoopThread, ordered: OrderedFault) -> None:
+    def __init__(self, thread: ClusterThread, ordered: OrderedFault) -> None:
         self._thread, self._ordered = thread, ordered
         self._is_over = False
 
@@ -69,7 +69,7 @@ class Faults:
         names: the namespace.
     """
 
-    def __init__(self, core: Core, thread: LoopThread, names: Namespace) -> None:
+    def __init__(self, core: Core, thread: ClusterThread, names: Namespace) -> None:
         self._thread, self._orders = thread, FaultOrders(core, names)
 
     def answer(self, code: str | int, remark: str = ORDERED, **where: Any) -> Fault:

@@ -51,7 +51,7 @@ class MessageAdmin(AdminCalls):
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[ReceivedMessage]:
-        """The newest messages of a topic that have a key, in the order in which they were stored.
+        """Returns the newest messages of a topic that have a key, in order of storage.
 
         A compressed body that cannot be unpacked comes as it is stored. Apache's brokers index what
         they have stored a moment later.
@@ -120,7 +120,7 @@ class MessageAdmin(AdminCalls):
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[TraceRecord]:
-        """What clients with traces have told of a message: who sent it, who consumed it, and how.
+        """Returns the traces of a message: who sent it, who consumed it, and how.
 
         Args:
             msg_id: the id that its sender's client gave it.

@@ -192,7 +192,7 @@ class TopicAdmin(AdminCalls):
         ]
 
     async def topic_queues(self, topic: str) -> list[QueueState]:
-        """Every queue of a topic that exists or still holds messages, sorted by broker and queue.
+        """Returns every queue of a topic that exists or still holds messages, sorted.
 
         To shrink a topic, lower its write queues, wait until no group has anything unread in the
         queues behind them, then lower the read queues.

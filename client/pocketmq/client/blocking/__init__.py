@@ -13,12 +13,14 @@ may be used by many threads at once. Listeners and callbacks of `send_async` run
 in other threads than the caller's.
 """
 
-from pocketmq.client.blocking.admin import Admin
-from pocketmq.client.blocking.lite_pull_consumer import LitePullConsumer
-from pocketmq.client.blocking.producer import Producer
-from pocketmq.client.blocking.pull_consumer import PullConsumer
-from pocketmq.client.blocking.push_consumer import PushConsumer
-from pocketmq.client.blocking.transaction_producer import TransactionProducer
+from pocketmq.client.blocking.clients import (
+    Admin,
+    LitePullConsumer,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    TransactionProducer,
+)
 
 __all__ = [
     "Admin",

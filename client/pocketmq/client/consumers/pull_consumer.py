@@ -33,7 +33,7 @@ from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names.names import check_group
 from pocketmq.runtime.clock import Clock
 
-DEFAULT_GROUP = "pocketmq_pull_consumer"
+DEFAULT_CONSUMER_GROUP = "pocketmq_pull_consumer"
 
 
 class PullConsumer:
@@ -59,7 +59,7 @@ class PullConsumer:
 
     def __init__(
         self,
-        group: str = DEFAULT_GROUP,
+        group: str = DEFAULT_CONSUMER_GROUP,
         namesrv: NamesrvList = None,
         *,
         allocate: AllocateStrategy = allocate_averagely,

@@ -35,7 +35,7 @@ from pocketmq.protocol.names.names import check_group
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.permits import Permits
 
-DEFAULT_GROUP = "pocketmq_producer"
+DEFAULT_PRODUCER_GROUP = "pocketmq_producer"
 
 OnSent = Callable[[SendResult | PocketMQError], object]
 """Gets the result of a send, or the error that ended it."""
@@ -62,7 +62,7 @@ class Producer:
 
     def __init__(
         self,
-        group: str = DEFAULT_GROUP,
+        group: str = DEFAULT_PRODUCER_GROUP,
         namesrv: NamesrvList = None,
         *,
         hooks: SendHooks | None = None,

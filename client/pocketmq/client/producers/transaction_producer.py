@@ -164,7 +164,7 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, arg: Any = None, timeout_ms: float | None = None
     ) -> TransactionSendResult:
-        """Sends a message, has the listener execute its transaction, and tells the broker the end.
+        """Sends a message, has the listener execute its transaction, and ends it in the broker.
 
         When the broker could not be told, or the listener does not know, the broker asks later.
 

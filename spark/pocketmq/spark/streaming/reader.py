@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pocketmq.client.blocking.thread import LoopThread
 from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.spark.reading.reader import MessageReader, RangePartition
 from pocketmq.spark.streaming.driver import StreamDriver
 from pocketmq.spark.streaming.offsets import Position

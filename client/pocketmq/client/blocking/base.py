@@ -1,0 +1,79 @@
+"""The base of the blocking classes: each runs its asynchronous twin on the shared thread's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import Self
+
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.runtime.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+
+class Twin(Protocol):
+    """The asynchronous side of a blocking object."""
+
+    async def start(self) -> None:
+        """Makes the object usable."""
+
+    async def close(self) -> None:
+        """Closes the object."""
+
+
+class IteratedTwin(Twin, Protocol):
+    """The asynchronous side of a blocking object that gives messages one by one."""
+
+    async def __anext__(self) -> ReceivedMessage: ...
+
+
+TwinT = TypeVar("TwinT", bound=Twin)
+IteratedTwinT = TypeVar("IteratedTwinT", bound=IteratedTwin)
+
+
+class Blocking(Generic[TwinT]):
+    """A blocking object; use it in a ``with`` block, or call `start` and `close`.
+
+    Args:
+        make: makes its asynchronous twin, on the loop.
+    """
+
+    def __init__(self, make: Callable[[], TwinT]) -> None:
+        self._thread = LoopThread.shared()
+        self._twin = self._call(make)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Makes the object usable. Idempotent."""
+        self._run(self._twin.start())
+
+    def close(self) -> None:
+        """Finishes what is under way and closes the object. Idempotent."""
+        self._run(self._twin.close())
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._thread.run(coroutine)
+
+    def _call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return self._thread.call(function, *args, **kwargs)
+
+
+class BlockingIterator(Blocking[IteratedTwinT]):
+    """A blocking object that gives messages one by one."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReceivedMessage:
+        try:
+            return self._run(self._twin.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None

@@ -1,0 +1,747 @@
+"""The blocking twins of the client's classes.
+
+Made by `make reference` (docs/scripts/blocking_client.py) of the asynchronous ones: change those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pocketmq.client import admin
+from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
+from pocketmq.client.admin.offsets import End
+from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
+from pocketmq.client.admin.topics import QUEUES_DEFAULT
+from pocketmq.client.blocking.base import Blocking, BlockingIterator
+from pocketmq.client.consumers import lite_pull_consumer, pull_consumer, push_consumer
+from pocketmq.client.consumers.pull_consumer import DEFAULT_CONSUMER_GROUP
+from pocketmq.client.instance.instance import NamesrvList
+from pocketmq.client.listening.dispatch import Listener
+from pocketmq.client.message_selector import Expression
+from pocketmq.client.producers import producer, transaction_producer
+from pocketmq.client.producers.producer import DEFAULT_PRODUCER_GROUP, OnSent
+from pocketmq.client.producers.selectors import QueueSelector
+from pocketmq.client.producers.transactions import TransactionListener, TransactionSendResult
+from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT
+from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
+from pocketmq.client.rebalance.queue_listeners import QueuesListener, ShareListener
+from pocketmq.client.results import PullResult, SendResult
+from pocketmq.protocol.bodies.brokers import BrokerStats
+from pocketmq.protocol.bodies.clients import (
+    SUBSCRIBE_ALL,
+    ConsumerConnection,
+    GroupConfig,
+    ProducerConnection,
+)
+from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
+from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
+from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
+from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
+from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
+from pocketmq.protocol.messages.trace import TraceRecord
+from pocketmq.protocol.names.names import TRACE_TOPIC
+
+
+class Admin(Blocking[admin.Admin]):
+    """See `pocketmq.client.Admin`."""
+
+    def __init__(self, namesrv: NamesrvList = None, **settings: Any) -> None:
+        super().__init__(lambda: admin.Admin(namesrv, **settings))
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = QUEUES_DEFAULT,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int = PERM_READ | PERM_WRITE,
+        order: bool = False,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a topic, or sets all its settings anew, and waits until the route shows it."""
+        return self._run(
+            self._twin.create_topic(
+                topic,
+                queues,
+                read_queues=read_queues,
+                write_queues=write_queues,
+                perm=perm,
+                order=order,
+                attributes=attributes,
+                cluster=cluster,
+                broker_addr=broker_addr,
+            )
+        )
+
+    def update_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        order: bool | None = None,
+        attributes: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a topic's settings, on every broker that has it."""
+        return self._run(
+            self._twin.update_topic(
+                topic,
+                read_queues=read_queues,
+                write_queues=write_queues,
+                perm=perm,
+                order=order,
+                attributes=attributes,
+                cluster=cluster,
+                broker_addr=broker_addr,
+            )
+        )
+
+    def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
+        """Deletes a topic with its messages and offsets, on brokers and in name servers."""
+        self._run(self._twin.delete_topic(topic, cluster=cluster))
+
+    def topics(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all topics, or of a cluster's, sorted."""
+        return self._run(self._twin.topics(cluster=cluster))
+
+    def topic_config(self, topic: str, broker_addr: str) -> TopicConfig:
+        """A topic's settings on one broker."""
+        return self._run(self._twin.topic_config(topic, broker_addr))
+
+    def topic_stats(self, topic: str) -> list[QueueStats]:
+        """What each queue of a topic holds, sorted by broker and queue."""
+        return self._run(self._twin.topic_stats(topic))
+
+    def topic_queues(self, topic: str) -> list[QueueState]:
+        """Returns every queue of a topic that exists or still holds messages, sorted."""
+        return self._run(self._twin.topic_queues(topic))
+
+    def create_group(
+        self,
+        group: str | GroupConfig,
+        *,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a group, or sets all its settings anew."""
+        return self._run(self._twin.create_group(group, cluster=cluster, broker_addr=broker_addr))
+
+    def update_group(
+        self,
+        group: str,
+        *,
+        consume_enable: bool | None = None,
+        consume_broadcast_enable: bool | None = None,
+        consume_message_orderly: bool | None = None,
+        retry_queue_nums: int | None = None,
+        retry_max_times: int | None = None,
+        notify_consumer_ids_changed_enable: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a group's settings, on every broker that has it."""
+        return self._run(
+            self._twin.update_group(
+                group,
+                consume_enable=consume_enable,
+                consume_broadcast_enable=consume_broadcast_enable,
+                consume_message_orderly=consume_message_orderly,
+                retry_queue_nums=retry_queue_nums,
+                retry_max_times=retry_max_times,
+                notify_consumer_ids_changed_enable=notify_consumer_ids_changed_enable,
+                attributes=attributes,
+                cluster=cluster,
+                broker_addr=broker_addr,
+            )
+        )
+
+    def delete_group(
+        self,
+        group: str,
+        *,
+        clean_offset: bool = False,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> None:
+        """Deletes a group with its retry and dead-letter topics."""
+        self._run(
+            self._twin.delete_group(
+                group, clean_offset=clean_offset, cluster=cluster, broker_addr=broker_addr
+            )
+        )
+
+    def groups(self, *, cluster: str | None = None) -> list[str]:
+        """The names of all subscription groups, sorted."""
+        return self._run(self._twin.groups(cluster=cluster))
+
+    def group_config(self, group: str, broker_addr: str) -> GroupConfig:
+        """A group's settings on one broker."""
+        return self._run(self._twin.group_config(group, broker_addr))
+
+    def group_configs(
+        self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, GroupConfig]:
+        """A group's settings by the address of each broker that has it."""
+        return self._run(self._twin.group_configs(group, cluster=cluster, broker_addr=broker_addr))
+
+    def topic_groups(self, topic: str) -> list[str]:
+        """The groups that consume a topic or have done so, sorted."""
+        return self._run(self._twin.topic_groups(topic))
+
+    def group_topics(self, group: str, *, cluster: str | None = None) -> list[str]:
+        """The topics in which a group has offsets, sorted."""
+        return self._run(self._twin.group_topics(group, cluster=cluster))
+
+    def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
+        """Who consumes as a group, and what; code 206 when nobody does."""
+        return self._run(self._twin.consumer_connections(group, broker_addr))
+
+    def consumers(self, group: str, *, cluster: str | None = None) -> dict[str, ConsumerConnection]:
+        """Who consumes as a group, by the address of each broker that has members of it."""
+        return self._run(self._twin.consumers(group, cluster=cluster))
+
+    def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
+        """Who produces as a group; code 1 when nobody does."""
+        return self._run(self._twin.producer_connections(group, broker_addr))
+
+    def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
+        """How a consumer fares, as it tells itself."""
+        return self._run(self._twin.running_info(group, client_id, stacks=stacks))
+
+    def consume_directly(
+        self, group: str, client_id: str, offset_msg_id: str
+    ) -> ConsumeDirectlyResult:
+        """Has one consumer handle one message, beside its queues; no offset changes."""
+        return self._run(self._twin.consume_directly(group, client_id, offset_msg_id))
+
+    def consumer_status(
+        self, group: str, topic: str, *, client_id: str | None = None
+    ) -> dict[str, dict[QueueKey, int]]:
+        """Where consumers say they stand in a topic, by client id and queue."""
+        return self._run(self._twin.consumer_status(group, topic, client_id=client_id))
+
+    def consume_stats(self, group: str, topic: str | None = None) -> list[QueueLag]:
+        """Where a group stands in each queue, sorted by topic, broker and queue."""
+        return self._run(self._twin.consume_stats(group, topic))
+
+    def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where a group continues; None when it has never committed there."""
+        return self._run(self._twin.committed_offset(group, queue))
+
+    def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Stores where a group that does not run continues."""
+        self._run(self._twin.commit_offset(group, queue, offset))
+
+    def reset_offsets(
+        self,
+        group: str,
+        topic: str,
+        *,
+        to: End | None = None,
+        offset: int | None = None,
+        timestamp_ms: int | None = None,
+        queues: Collection[MessageQueue] | None = None,
+        dry_run: bool = False,
+    ) -> list[QueueReset]:
+        """Puts a group elsewhere in a topic; its consumers that run go on there at once."""
+        return self._run(
+            self._twin.reset_offsets(
+                group,
+                topic,
+                to=to,
+                offset=offset,
+                timestamp_ms=timestamp_ms,
+                queues=queues,
+                dry_run=dry_run,
+            )
+        )
+
+    def clone_offsets(
+        self, source: str, target: str, topic: str | None = None, *, cluster: str | None = None
+    ) -> None:
+        """Puts a group where another one stands; it should have no consumers that run."""
+        self._run(self._twin.clone_offsets(source, target, topic, cluster=cluster))
+
+    def brokers(self) -> list[BrokerRow]:
+        """All brokers, sorted by cluster, name and id."""
+        return self._run(self._twin.brokers())
+
+    def broker_runtime(self, broker_addr: str) -> dict[str, str]:
+        """A broker's figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
+        return self._run(self._twin.broker_runtime(broker_addr))
+
+    def broker_config(self, broker_addr: str) -> dict[str, str]:
+        """A broker's settings."""
+        return self._run(self._twin.broker_config(broker_addr))
+
+    def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
+        """Changes settings of a broker, all of them or none; they hold at once."""
+        self._run(self._twin.update_broker_config(broker_addr, changes))
+
+    def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
+        """A statistic of one broker in the last minute, hour and day."""
+        return self._run(self._twin.broker_stats(broker_addr, name, key))
+
+    def clean_broker(self, broker_addr: str) -> None:
+        """Has a broker remove what is expired, and what is left of topics that are gone."""
+        self._run(self._twin.clean_broker(broker_addr))
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Takes a broker out of all routes for writing; returns how many topics that were."""
+        return self._run(self._twin.wipe_write_perm(broker_name))
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Undoes `wipe_write_perm`; returns how many topics that were."""
+        return self._run(self._twin.add_write_perm(broker_name))
+
+    def view_message(self, offset_msg_id: str) -> ReceivedMessage:
+        """A message by the address that its id carries."""
+        return self._run(self._twin.view_message(offset_msg_id))
+
+    def query_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        index: IndexName = "key",
+        count_max: int = QUERY_COUNT_MAX,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[ReceivedMessage]:
+        """Returns the newest messages of a topic that have a key, in order of storage."""
+        return self._run(
+            self._twin.query_messages(
+                topic, key, index=index, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
+
+    def message_by_unique_key(
+        self, topic: str, msg_id: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS
+    ) -> ReceivedMessage | None:
+        """A message by the id that its sender's client gave it; None if there is none."""
+        return self._run(
+            self._twin.message_by_unique_key(topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
+        )
+
+    def message_trace(
+        self,
+        msg_id: str,
+        *,
+        trace_topic: str = TRACE_TOPIC,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[TraceRecord]:
+        """Returns the traces of a message: who sent it, who consumed it, and how."""
+        return self._run(
+            self._twin.message_trace(
+                msg_id, trace_topic=trace_topic, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset of a queue stored at that time or later."""
+        return self._run(self._twin.search_offset(queue, timestamp_ms))
+
+    def kv_put(self, namespace: str, key: str, value: str) -> None:
+        """Sets a key of a namespace on all name servers."""
+        self._run(self._twin.kv_put(namespace, key, value))
+
+    def kv_get(self, namespace: str, key: str) -> str | None:
+        """A key's value; None when it is not set."""
+        return self._run(self._twin.kv_get(namespace, key))
+
+    def kv_delete(self, namespace: str, key: str) -> None:
+        """Removes a key of a namespace on all name servers."""
+        self._run(self._twin.kv_delete(namespace, key))
+
+    def kv_list(self, namespace: str) -> dict[str, str]:
+        """All keys of a namespace."""
+        return self._run(self._twin.kv_list(namespace))
+
+    def cluster_info(self) -> ClusterInfo:
+        """All clusters and their brokers."""
+        return self._run(self._twin.cluster_info())
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        """Where a topic's queues are."""
+        return self._run(self._twin.topic_route(topic))
+
+
+class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
+    """See `pocketmq.client.LitePullConsumer`; plain listeners run in threads."""
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: NamesrvList = None,
+        *,
+        allocate: AllocateStrategy = allocate_averagely,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            lambda: lite_pull_consumer.LitePullConsumer(
+                group, namesrv, allocate=allocate, **settings
+            )
+        )
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self._run(self._twin.__aexit__(*exc_info))
+
+    def subscribe(
+        self,
+        topic: str,
+        expression: Expression = SUBSCRIBE_ALL,
+        listener: ShareListener | None = None,
+    ) -> None:
+        """Asks for a topic's messages, before or after the start."""
+        self._call(self._twin.subscribe, topic, expression, listener)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes no more messages of a topic."""
+        self._call(self._twin.unsubscribe, topic)
+
+    def assign(
+        self, queues: Iterable[MessageQueue], expression: Expression = SUBSCRIBE_ALL
+    ) -> None:
+        """Says which queues to pull, before or after the start; a later call replaces them."""
+        self._call(self._twin.assign, queues, expression)
+
+    def listen_to_topic(self, topic: str, listener: QueuesListener) -> None:
+        """Who is told when the queues of a topic change, whether they are this member's or not."""
+        self._run(self._twin.listen_to_topic(topic, listener))
+
+    def poll(self, timeout_ms: float | None = None) -> list[ReceivedMessage]:
+        """The next messages of one queue, `pull_batch_size` at the most, in offset order."""
+        return self._run(self._twin.poll(timeout_ms))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither pulls nor gives out what is in some queues until `resume`; they stay here."""
+        self._call(self._twin.pause, queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Goes on with some queues."""
+        self._call(self._twin.resume, queues)
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Stores where the group goes on; what cannot be stored now is stored later."""
+        self._run(self._twin.commit(offsets))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group goes on in a queue, as it is stored; None when nothing is."""
+        return self._run(self._twin.committed(queue))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Goes on at an offset; what was pulled of the queue and not polled is forgotten."""
+        self._run(self._twin.seek(queue, offset))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Goes on with the oldest message. Raises what `seek` raises."""
+        self._run(self._twin.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Goes on with the next message that is sent. Raises what `seek` raises."""
+        self._run(self._twin.seek_to_end(queue))
+
+    def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
+        """Goes on with the first message stored at that time or later, else at the end."""
+        self._run(self._twin.seek_to_time(queue, timestamp_ms))
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first offset stored at that time or later."""
+        return self._run(self._twin.offset_for_timestamp(queue, timestamp_ms))
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are this member's now, sorted."""
+        return self._call(lambda: self._twin.assignment)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic that can be pulled from, sorted by broker and number."""
+        return self._run(self._twin.queues(topic))
+
+    def check_subscriptions(self) -> None:
+        """Asks the brokers whether they can serve the subscriptions, as `start` does."""
+        self._run(self._twin.check_subscriptions())
+
+
+class Producer(Blocking[producer.Producer]):
+    """See `pocketmq.client.Producer`."""
+
+    def __init__(
+        self, group: str = DEFAULT_PRODUCER_GROUP, namesrv: NamesrvList = None, **settings: Any
+    ) -> None:
+        super().__init__(lambda: producer.Producer(group, namesrv, **settings))
+
+    def send(
+        self,
+        message: Message,
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """Sends a message and returns when a broker has stored it."""
+        return self._run(
+            self._twin.send(message, timeout_ms, queue=queue, selector=selector, arg=arg)
+        )
+
+    def send_async(
+        self,
+        message: Message,
+        on_sent: OnSent,
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Begins to send; the callback runs on the client's thread and must not block."""
+        self._call(
+            self._twin.send_async,
+            message,
+            on_sent,
+            timeout_ms,
+            queue=queue,
+            selector=selector,
+            arg=arg,
+        )
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Sends a message without asking for an answer: fast, and it may be lost unnoticed."""
+        self._run(self._twin.send_oneway(message, queue=queue, selector=selector, arg=arg))
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic together, in as few requests as the size limit allows."""
+        return self._run(
+            self._twin.send_batch(messages, timeout_ms, queue=queue, selector=selector, arg=arg)
+        )
+
+    def request(
+        self,
+        message: Message,
+        timeout_ms: float | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> ReceivedMessage:
+        """Sends a request and returns the reply, which a consumer makes with `reply_message`."""
+        return self._run(
+            self._twin.request(message, timeout_ms, queue=queue, selector=selector, arg=arg)
+        )
+
+    def recall(self, topic: str, recall_handle: str, timeout_ms: float | None = None) -> str:
+        """Calls a timer message back before it is delivered; brokers take no delay levels back."""
+        return self._run(self._twin.recall(topic, recall_handle, timeout_ms))
+
+    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues that a topic's messages can be sent to (fetchPublishMessageQueues)."""
+        return self._run(self._twin.queues(topic))
+
+
+class PullConsumer(Blocking[pull_consumer.PullConsumer]):
+    """See `pocketmq.client.PullConsumer`."""
+
+    def __init__(
+        self,
+        group: str = DEFAULT_CONSUMER_GROUP,
+        namesrv: NamesrvList = None,
+        *,
+        allocate: AllocateStrategy = allocate_averagely,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            lambda: pull_consumer.PullConsumer(group, namesrv, allocate=allocate, **settings)
+        )
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be pulled from, sorted by broker and number."""
+        return self._run(self._twin.queues(topic))
+
+    def queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that are this member's, when the group shares them, sorted."""
+        return self._run(self._twin.queues_in_balance(topic))
+
+    def listen_to_queues(self, topic: str, listener: ShareListener | None) -> None:
+        """Who is told when `queues_in_balance` changes (`registerMessageQueueListener`)."""
+        self._run(self._twin.listen_to_queues(topic, listener))
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = PULL_MESSAGES_DEFAULT,
+        *,
+        expression: Expression = SUBSCRIBE_ALL,
+        max_bytes: int | None = None,
+        hold_ms: int = 0,
+    ) -> PullResult:
+        """Asks for messages of one queue."""
+        return self._run(
+            self._twin.pull(
+                queue,
+                offset,
+                max_messages,
+                expression=expression,
+                max_bytes=max_bytes,
+                hold_ms=hold_ms,
+            )
+        )
+
+    def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = PULL_MESSAGES_DEFAULT,
+        *,
+        expression: Expression = SUBSCRIBE_ALL,
+    ) -> PullResult:
+        """`pull` that waits for a message when there is none, for `pull_hold_ms` at the most."""
+        return self._run(
+            self._twin.pull_block_if_not_found(queue, offset, max_messages, expression=expression)
+        )
+
+    def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """Gives a message back that could not be handled: the group gets it again later."""
+        self._run(self._twin.send_back(message, delay_level))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that the queue still holds."""
+        return self._run(self._twin.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        return self._run(self._twin.max_offset(queue))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False) -> int:
+        """The first offset stored at that time or later; with `upper` the last one before."""
+        return self._run(self._twin.search_offset(queue, timestamp_ms, upper=upper))
+
+    def earliest_store_time_ms(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored; -1 when there is none."""
+        return self._run(self._twin.earliest_store_time_ms(queue))
+
+    def committed_offset(self, queue: MessageQueue) -> int | None:
+        """Where the group continues; None when it has never committed there."""
+        return self._run(self._twin.committed_offset(queue))
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Stores in the broker where the group continues."""
+        self._run(self._twin.commit(queue, offset))
+
+
+class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
+    """See `pocketmq.client.PushConsumer`; plain listeners run in threads."""
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: NamesrvList = None,
+        *,
+        listener: Listener | None = None,
+        allocate: AllocateStrategy = allocate_averagely,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            lambda: push_consumer.PushConsumer(
+                group, namesrv, listener=listener, allocate=allocate, **settings
+            )
+        )
+
+    def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
+        """Asks for a topic's messages, before or after the start."""
+        self._call(self._twin.subscribe, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes no more messages of a topic."""
+        self._call(self._twin.unsubscribe, topic)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was paused."""
+        return self._call(lambda: self._twin.is_paused)
+
+    def pause(self) -> None:
+        """Takes and hands out nothing until `resume`; the queues stay this member's. Idempotent."""
+        self._call(self._twin.pause)
+
+    def resume(self) -> None:
+        """Goes on after `pause`. Idempotent."""
+        self._call(self._twin.resume)
+
+    @property
+    def concurrency(self) -> int:
+        """How many batches are handled at the same time; may be changed at any time."""
+        return self._call(lambda: self._twin.concurrency)
+
+    @concurrency.setter
+    def concurrency(self, concurrency: int) -> None:
+        self._call(setattr, self._twin, "concurrency", concurrency)
+
+    def ack(self, message: ReceivedMessage) -> None:
+        """A message that the iteration gave was handled."""
+        self._call(self._twin.ack, message)
+
+    def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
+        """A message that the iteration gave is to come again later."""
+        self._call(self._twin.retry, message, delay_level)
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues of the subscribed topics that are this member's now, sorted."""
+        return self._call(lambda: self._twin.queues)
+
+    def check_subscriptions(self) -> None:
+        """Asks the brokers whether they can serve the subscriptions, as `start` does."""
+        self._run(self._twin.check_subscriptions())
+
+
+class TransactionProducer(Producer):
+    """See `pocketmq.client.TransactionProducer`; plain methods of the listener run in threads."""
+
+    _twin: transaction_producer.TransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: NamesrvList = None,
+        *,
+        listener: TransactionListener,
+        **settings: Any,
+    ) -> None:
+        Blocking.__init__(
+            self,
+            lambda: transaction_producer.TransactionProducer(
+                group, namesrv, listener=listener, **settings
+            ),
+        )
+
+    def send_in_transaction(
+        self, message: Message, arg: Any = None, timeout_ms: float | None = None
+    ) -> TransactionSendResult:
+        """Sends a message, has the listener execute its transaction, and ends it in the broker."""
+        return self._run(self._twin.send_in_transaction(message, arg, timeout_ms))

@@ -1,0 +1,50 @@
+"""The thread with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pocketmq.protocol.errors import UsageError
+from pocketmq.runtime.loop_thread import LoopThread
+
+
+async def thread_name() -> str:
+    return threading.current_thread().name
+
+
+def test_coroutines_and_functions_run_on_the_thread_until_it_is_stopped() -> None:
+    thread = LoopThread("worker")
+    assert thread.run(thread_name()) == "worker"
+    assert thread.call(lambda *, of: (of, threading.current_thread().name), of=1) == (1, "worker")
+    thread.stop()
+    thread.stop()
+    assert "worker" not in {t.name for t in threading.enumerate()}
+
+
+async def test_a_coroutine_waits_for_the_thread_without_blocking_its_own_loop() -> None:
+    thread = LoopThread("worker")
+    release = asyncio.Event()
+
+    async def released() -> str:
+        caller.call_soon_threadsafe(release.set)
+        return await thread_name()
+
+    caller = asyncio.get_running_loop()
+    name, _ = await asyncio.gather(thread.wait(released()), release.wait())
+    assert name == "worker"
+    thread.stop()
+
+
+def test_the_thread_cannot_wait_for_itself() -> None:
+    thread = LoopThread("worker")
+    with pytest.raises(UsageError, match="worker cannot wait for that thread"):
+        thread.call(lambda: thread.run(thread_name()))
+    thread.stop()
+
+
+def test_all_share_one_thread() -> None:
+    assert LoopThread.shared() is LoopThread.shared()
+    assert LoopThread.shared().run(thread_name()) == "pocketmq-client"
