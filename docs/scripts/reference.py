@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import blocking_client
+from code_pages import tables
 from command_pages import pages
 from struct_pages import table
 
@@ -100,6 +101,32 @@ be done, 2 the command's words or a file it reads are wrong. Every command that 
 {commands}
 """
 
+CODES = """# Request codes
+
+{made}
+
+Which code is handled where, here and in RocketMQ 5.5.0, and which tests speak it. A code that is in
+no table is refused with 3, REQUEST_CODE_NOT_SUPPORTED.
+
+## Brokers
+
+{broker}
+
+## Name servers
+
+{namesrv}
+
+## Clients
+
+What brokers ask of clients, and tell them.
+
+{client}
+
+## Refused with a reason
+
+{refused}
+"""
+
 
 def made_pages() -> dict[Path, str]:
     """The text of each page and module."""
@@ -116,19 +143,22 @@ def made_pages() -> dict[Path, str]:
         pull=table(PullSettings, is_python=True),
     )
     commands = COMMANDS.format(made=MADE, commands="\n\n".join(pages(command())))
+    codes = CODES.format(made=MADE, **tables())
     return {
         DOCS / "configuration.md": configuration,
         DOCS / "cli.md": commands,
+        DOCS / "codes.md": codes,
         BLOCKING_CLIENT: blocking_client.module_source(),
     }
 
 
 def main(*words: str) -> int:
     """Writes the pages and the module, or with ``--check`` compares them; the exit code."""
-    stale = [path for path, text in made_pages().items() if _text(path) != text]
+    made = made_pages()
+    stale = [path for path, text in made.items() if _text(path) != text]
     for path in stale:
         if "--check" not in words:
-            path.write_text(made_pages()[path], encoding="utf-8")
+            path.write_text(made[path], encoding="utf-8")
     if stale and "--check" in words:
         names = ", ".join(path.name for path in stale)
         sys.stderr.write(f"{names}: not what the sources say; run make reference\n")

@@ -55,4 +55,4 @@ def _moved(link: re.Match[str], folder: Path) -> str:
         return f"[{text}]({name.removeprefix('docs/')}{anchor})"
     if not path.exists():
         return link[0]
-    return f"`{name}`" if text.strip("`") in (name, target) else f"{text} (`{name}`)"
+    return f"`{name}`" if text.strip("`") in (name, target, path.name) else f"{text} (`{name}`)"

@@ -1,8 +1,10 @@
-"""Requests that a server knows of and does not serve: refused with words that help."""
+"""Handlers for request codes that a server knows and does not serve."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import msgspec
 
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import response_error
@@ -10,20 +12,29 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection, Handler
 
 
-def unsupported_handlers(reasons: Mapping[RequestCode, str]) -> dict[int, Handler]:
-    """A handler for each of these codes that answers 3, as to codes that nobody knows.
+class Refusal(msgspec.Struct, frozen=True):
+    """The handler that refuses one request code.
 
-    Args:
-        reasons: why, and what to use instead.
+    Attributes:
+        code: the request code.
+        reason: why the server does not serve it, and what to use instead.
     """
-    return {int(code): _refusing(code, reason) for code, reason in reasons.items()}
 
+    code: RequestCode
+    reason: str
 
-def _refusing(code: RequestCode, reason: str) -> Handler:
-    def refuse(_: Command, __: Connection) -> None:
+    def __call__(self, command: Command, connection: Connection) -> None:
+        """Refuses a request with 3, as the transport refuses codes that nobody knows.
+
+        Raises:
+            ResponseError: always; its remark ends with the reason.
+        """
         raise response_error(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            f" request type {int(code)} not supported: {reason}",
+            f" request type {int(self.code)} not supported: {self.reason}",
         )
 
-    return refuse
+
+def unsupported_handlers(reasons: Mapping[RequestCode, str]) -> dict[int, Handler]:
+    """Makes a handler table in which each of these codes is refused with its reason."""
+    return {int(code): Refusal(code, reason) for code, reason in reasons.items()}

@@ -6,6 +6,8 @@ had better try another broker. While too much waits for a flush, whoever sends i
 
 from __future__ import annotations
 
+from functools import wraps
+
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
@@ -82,6 +84,7 @@ class WriteBacklog:
         """
         turn, flusher = self._store.turn, self._flusher
 
+        @wraps(handler)
         def guarded_handler(command: Command, connection: Connection) -> Reply:
             if turn.begun_s is not None or flusher.waiting_size:
                 self._check(connection)
