@@ -229,7 +229,9 @@ async def broker_stages(profile: bool) -> None:
         )
         async with Broker(config) as broker:
             for codec in Codec:
-                connection = Connection(broker.clock, broker.handlers, chunks=broker.store.turn)
+                connection = Connection(
+                    broker.clock, broker.handlers, chunks=broker.store.committer
+                )
                 connection.connection_made(Sink())  # type: ignore[arg-type]
                 sends = [
                     frames.encode(
@@ -263,7 +265,7 @@ async def first_send_stages() -> None:
         )
         async with Broker(config) as broker:
             connection = Connection(
-                broker.clock, broker.handlers, chunks=broker.store.turn, share=TurnShare()
+                broker.clock, broker.handlers, chunks=broker.store.committer, share=TurnShare()
             )
             connection.connection_made(Sink())  # type: ignore[arg-type]
             frames_of = [frames.encode(first_request(n)) for n in range(FIRST_TOGETHER)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.store.writing import commit
+from pocketmq.broker.store.writing import committer
 
 
 @pytest.fixture(autouse=True)
-def few_queues_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that some are put off to the next turn, and a crash or an error comes between."""
-    monkeypatch.setattr(commit, "BEGUN_PER_TURN_MAX", 1)
+def few_new_logs_per_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts new logs off to the next commit, so that a crash or an error may come between."""
+    monkeypatch.setattr(committer, "NEW_LOGS_PER_COMMIT_MAX", 1)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.store.log import recovery, scan
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
-from pocketmq.broker.store.writing.commit import CommitTurn
+from pocketmq.broker.store.writing.committer import Committer
 from pocketmq.broker.store.writing.flusher import Flusher
 
 STEPS = 40
@@ -61,7 +61,7 @@ def answer_before_write(patch: pytest.MonkeyPatch) -> None:
             waiter.on_stored(None)
 
     patch.setattr(QueueLog, "append", hasty)
-    patch.setattr(CommitTurn, "end_chunk", lambda self: self._schedule())
+    patch.setattr(Committer, "end_chunk", lambda self: self._schedule())
 
 
 def checkpoint_before_sync(patch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ async def test_a_message_may_be_immune_for_longer_and_holds_nobody_up(
 async def test_with_too_many_behind_them_the_immune_move_too(
     stage: Stage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check_back, "LEDGER_SIZE_MAX", 3)
+    monkeypatch.setattr(check_back, "HALF_STATES_MAX", 3)
     client = await producing(stage)
     half = await send_half(client, clock, b"immune", CHECK_IMMUNITY_TIME_IN_SECONDS="1000")
     for _ in range(3):
@@ -175,7 +175,7 @@ async def test_with_too_many_behind_them_the_immune_move_too(
     (_, *_, moved) = in_log(client.broker, names.HALF_TOPIC)
     assert (moved.queue_offset, moved.body) == (4, b"immune")
     assert moved.prepared_transaction_offset == half.place
-    assert client.broker.transactions.ledger.base == 4
+    assert client.broker.transactions.half_states.base == 4
     await client.ask(half.end(COMMIT))  # the producer knows only the first place
     assert bodies(client.broker) == [b"immune"]
     assert open_bodies(client.broker) == []
@@ -410,12 +410,12 @@ async def test_many_open_ones_are_looked_at_a_few_a_turn(
     assert max(turns) <= check_back.EXAMINED_PER_TURN_MAX
     assert turns.total() >= 10_000 / check_back.EXAMINED_PER_TURN_MAX
     transactions = client.broker.transactions
-    assert transactions.ledger.base == 10_000
+    assert transactions.half_states.base == 10_000
     assert len(transactions.copies) == 10_000
     await client.broker.close()
     client = await stage.start(**QUIET)
     assert len(open_bodies(client.broker)) == 10_000
-    assert client.broker.transactions.ledger.base <= 10_000
+    assert client.broker.transactions.half_states.base <= 10_000
 
 
 async def test_no_more_than_so_many_are_under_check(

@@ -320,7 +320,7 @@ async def test_a_deleted_topic_is_gone_though_not_all_of_it_can_be_written(clien
     await client.create_topic()
     await client.send(b"gone")
     store = client.broker.store
-    store.damaged.note(TOPIC, 3, FormatError(Path("3.log"), "it is torn"))
+    store.damaged.record(TOPIC, 3, FormatError(Path("3.log"), "it is torn"))
     held = await client.hold(1)
     refuse_changes(store.metadata, "state")
     _, remark = await client.refusal(DeleteTopicRequest(topic=TOPIC))

@@ -206,7 +206,7 @@ class Broker:
             self.schedule.timers.delivery.delivered, clock,
         )  # fmt: skip
         self.polling = LongPolling(clock.machine, config.max_held_pulls)
-        store.turn.on_appended = self.polling.arrived
+        store.committer.on_appended = self.polling.arrived
         self.backlog = WriteBacklog(store, self.settings.view(BacklogSettings.of))
         self.pressure = Pressure(
             LoopWatch(clock.machine),
@@ -231,12 +231,12 @@ class Broker:
             ),
             on_close=self._disconnected,
             connections_max=room_for_connections(config.connections_max, config.open_files_max),
-            chunks=store.turn,
+            chunks=store.committer,
             watch=pressure.watch,
             budget=pressure.budget,
             slow_readers=pressure.slow_readers,
         )
-        store.turn.senders = server.connections
+        store.committer.senders = server.connections
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port
         try:
@@ -332,7 +332,7 @@ class Broker:
     def _restore_topics(self) -> None:
         """Topics whose messages were found again after the metadata was lost."""
         nums_min = self.config.default_topic_queue_nums
-        for name in sorted(self.store.adoption.topics):
+        for name in sorted(self.store.orphan_logs.topics):
             nums = max(self.store.queue_ids(name), default=-1) + 1
             topic = self.topics.get(name)
             if topic is None:
@@ -347,7 +347,7 @@ class Broker:
                         topic, read_queue_nums=nums, write_queue_nums=write_nums
                     )
                 )
-        self.store.adoption.forget()
+        self.store.orphan_logs.forget()
 
     def _follow(self, config: BrokerConfig) -> None:
         """Takes over changed settings; handlers and periodic tasks do so by themselves."""

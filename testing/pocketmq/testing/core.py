@@ -231,7 +231,7 @@ class Core:
         count = 0
         for broker in self.brokers():
             broker.transactions.grow()
-            count += broker.schedule.waiting_count + broker.transactions.ledger.open_count()
+            count += broker.schedule.waiting_count + broker.transactions.half_states.open_count()
         return count
 
     async def begin_anew(self) -> None:

@@ -114,5 +114,5 @@ def open_bodies(broker: Broker) -> list[bytes]:
     transactions = broker.transactions
     transactions.grow()
     half = in_log(broker, names.HALF_TOPIC)
-    ledger = transactions.ledger
+    ledger = transactions.half_states
     return [m.body for m in half if ledger.next_open(m.queue_offset, m.queue_offset + 1, 1)]

@@ -94,10 +94,10 @@ def put_keyed(
         body=body,
         properties=message.properties,
     )
-    store.turn.begin_chunk()
+    store.committer.begin_chunk()
     queue_log.append(record, encoded_tags_code(message.properties), None)
     store.schedule_commit(queue_log)
-    store.turn.in_chunk = False
+    store.committer.in_chunk = False
     store.commit()
     return message
 

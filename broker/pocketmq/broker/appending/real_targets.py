@@ -36,7 +36,7 @@ class RealTargets:
         if name is None or not (queue_id.isascii() and queue_id.isdecimal()):
             return "it names no topic"
         topic = self._topic(name)
-        if topic is None and message.store_timestamp in self._store.unsure_times:
+        if topic is None and message.store_timestamp in self._store.metadata_gaps:
             topic = self._topics.create_for_group(name, min(int(queue_id) + 1, QUEUE_NUMS_MAX))
         if topic is None:
             return f"its topic {name} was deleted meanwhile"

@@ -82,11 +82,11 @@ class WriteBacklog:
         Raises:
             BusyError: 2, when it is called.
         """
-        turn, flusher = self._store.turn, self._flusher
+        turn, flusher = self._store.committer, self._flusher
 
         @wraps(handler)
         def guarded_handler(command: Command, connection: Connection) -> Reply:
-            if turn.begun_s is not None or flusher.waiting_size:
+            if turn.waiting_since_s is not None or flusher.waiting_size:
                 self._check(connection)
             return handler(command, connection)
 
@@ -95,9 +95,9 @@ class WriteBacklog:
     def _check(self, connection: Connection) -> None:
         flusher, settings = self._flusher, self._settings.now
         if settings.is_enabled:
-            begun_s = self._store.turn.begun_s
-            if begun_s is not None:
-                waited_ms = (connection.received_s - begun_s) * 1000
+            waiting_since_s = self._store.committer.waiting_since_s
+            if waiting_since_s is not None:
+                waited_ms = (connection.received_s - waiting_since_s) * 1000
                 if waited_ms > settings.turn_wait_ms:
                     raise self._busy(
                         f"[TIMEOUT_CLEAN_QUEUE]broker busy: the request waited {waited_ms:.0f} ms "

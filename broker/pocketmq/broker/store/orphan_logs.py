@@ -21,7 +21,7 @@ log = logging.getLogger("pocketmq.store")
 _TOPICS = "adopted_topics"
 
 
-class Adoption:
+class OrphanLogs:
     """Takes in the logs whose directories are there and which the metadata does not know.
 
     Args:

@@ -31,12 +31,12 @@ from pocketmq.broker.store.log.segment import log_number_of
 from pocketmq.broker.store.metadata.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.metadata.log_table import KnownLog, LogTable
 from pocketmq.broker.store.metadata.metadata import Metadata
-from pocketmq.broker.store.metadata.metadata_gaps import UnsureTimes
+from pocketmq.broker.store.metadata.metadata_gaps import MetadataGaps
 from pocketmq.broker.store.metadata.new_logs import NewLogs
 from pocketmq.broker.store.metadata.open_logs import OpenLogs
-from pocketmq.broker.store.orphan_logs import Adoption
+from pocketmq.broker.store.orphan_logs import OrphanLogs
 from pocketmq.broker.store.verification import Verifier
-from pocketmq.broker.store.writing.commit import CommitTurn
+from pocketmq.broker.store.writing.committer import Committer
 from pocketmq.broker.store.writing.flusher import FLUSH_THREADS, Flusher
 from pocketmq.runtime.clock import Clock
 
@@ -92,7 +92,7 @@ class MessageStore:
 
     Attributes:
         queues_directory: where the logs are: `<topic>/<queue id>/` below it.
-        turn: what was appended and is not yet written; `schedule_commit` and `commit` are its own.
+        committer: writes what was appended; `schedule_commit` and `commit` are its methods.
         bulk_reads: bulk pulls so far; what works in the background leaves time to them.
 
     Raises:
@@ -130,18 +130,18 @@ class MessageStore:
         self.new_logs = NewLogs(self.metadata)
         self.damaged = DamagedQueues(directory, self.metadata)
         self.verified = Verifier(self.damaged).verified
-        self.unsure_times = UnsureTimes(self.metadata)
+        self.metadata_gaps = MetadataGaps(self.metadata)
         self.failed_reason: str | None = None
         self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
         self.puts = Puts(clock)
         self.bulk_reads = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self._unsynced: dict[QueueLog, None] = {}
-        self.turn = CommitTurn(
+        self.committer = Committer(
             clock, self.new_logs, self._flusher, self.puts, self.disk, self._unsynced,
             settings.flush_sync,
         )  # fmt: skip
-        self.schedule_commit, self.commit = self.turn.schedule_commit, self.turn.commit
+        self.schedule_commit, self.commit = self.committer.schedule_commit, self.committer.commit
         self.known = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
@@ -150,7 +150,7 @@ class MessageStore:
         )
         self._checkpointing = asyncio.Lock()
         try:
-            self.adoption = Adoption(self.files, self.metadata, self.queues_directory)
+            self.orphan_logs = OrphanLogs(self.files, self.metadata, self.queues_directory)
             self._recover()
         except BaseException as e:
             self._flusher.close()
@@ -165,7 +165,7 @@ class MessageStore:
         """Goes on with other settings, but for the sizes of segments and the open files."""
         self.settings = settings
         self._flusher.timeout_ms = settings.flush_timeout_ms
-        self.turn.flush_sync = settings.flush_sync
+        self.committer.flush_sync = settings.flush_sync
         self.disk.set_limits(
             settings.disk_warning_percent, settings.disk_clean_percent, settings.disk_free_min
         )
@@ -181,12 +181,12 @@ class MessageStore:
         self.was_clean = mark == "yes" or (mark is None and not self.queues_directory.exists())
         if not self.was_clean:
             log.info("the last stop was not clean: checking the end of every log")
-            self.adoption.adopt(self.known, is_lost=mark is None)
+            self.orphan_logs.adopt(self.known, is_lost=mark is None)
             self._forget_deleted()
-            self.unsure_times.note_stop(self._check_ends(), lost_all=mark is None)
-        for place in self.damaged.known_before():
-            known = self.known.get(*place)
-            if known is not None and place not in self._open_logs:
+            self.metadata_gaps.note_stop(self._check_ends(), lost_all=mark is None)
+        for key in self.damaged.known_before():
+            known = self.known.get(*key)
+            if known is not None and key not in self._open_logs:
                 self._open_if_sound(known)
         self.damaged.save()
         self.metadata.set_state(_CLEAN, "no")
@@ -254,7 +254,7 @@ class MessageStore:
 
     def _open(self, known: KnownLog) -> QueueLog:
         topic, queue_id, number, checkpoint = known
-        with self.damaged.noted(topic, queue_id):
+        with self.damaged.recording_damage(topic, queue_id):
             queue_log = open_queue_log(
                 self.files,
                 self.directory_of(known),
@@ -340,7 +340,7 @@ class MessageStore:
             and not queue_log.has_pending
             and not queue_log.index_tail_size
             and queue_log not in self._unsynced
-            and not self.turn.holds(queue_log)
+            and not self.committer.holds(queue_log)
         )
 
     def is_at_rest(self, known: KnownLog) -> bool:
@@ -405,7 +405,7 @@ class MessageStore:
             queue_log = self._open_logs.pop((topic, known.queue_id))
             if queue_log is not None:
                 self._unsynced.pop(queue_log, None)
-                self.turn.forget(queue_log, StoreError(f"topic {topic} was deleted"))
+                self.committer.forget(queue_log, StoreError(f"topic {topic} was deleted"))
         self.puts.topics.pop(topic, None)
         try:
             self.damaged.forget_topic(topic)
@@ -505,7 +505,7 @@ class MessageStore:
     async def drain(self) -> None:
         """Returns when everybody who waits for an append has been told."""
         self.commit()
-        while not self.turn.is_empty:
+        while not self.committer.is_empty:
             await self.clock.sleep(0)
         await self._flusher.drain()
 

@@ -71,4 +71,4 @@ class Verifier:
             f"the record at offset {offset} or right behind it is damaged, and is not served",
         )
         topic, queue_id = queue_log.topic, queue_log.queue_id
-        return self._damaged.note(topic, queue_id, error, stays_in_service=True)
+        return self._damaged.record(topic, queue_id, error, stays_in_service=True)

@@ -16,7 +16,7 @@ from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.half import check_times, immunity_ms, with_check_times
-from pocketmq.broker.transactions.ledger import GIVEN_UP
+from pocketmq.broker.transactions.half_states import GIVEN_UP
 from pocketmq.broker.transactions.transactions import Transactions, origin_of
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
@@ -39,7 +39,7 @@ ROUND_MS_MAX = 60_000
 COPIES_MAX = 1_000_000
 """Open half messages that were checked; while there are so many no further ones are."""
 
-LEDGER_SIZE_MAX = 16 * 1024 * 1024
+HALF_STATES_MAX = 16 * 1024 * 1024
 """While the oldest open half message has so many behind it, those that wait are moved as well."""
 
 GIVEN_UP_QUEUE_NUMS = 1
@@ -136,10 +136,10 @@ class CheckBack:
 
     def _turn(self, half: QueueLog, offset: int, end: int) -> tuple[int | None, int]:
         """Looks at some half messages; where to go on (None: nowhere), and how many they were."""
-        ledger, count = self._transactions.ledger, 0
+        states, count = self._transactions.half_states, 0
         self._room = COPIES_MAX - len(self._transactions.copies)
         while count < EXAMINED_PER_TURN_MAX:
-            run = ledger.next_open(offset, end, EXAMINED_PER_TURN_MAX - count)
+            run = states.next_open(offset, end, EXAMINED_PER_TURN_MAX - count)
             if run is None:
                 return None, count
             part = half.read(run.start, run.end - run.start, SIZE_PER_READ_MAX)
@@ -175,8 +175,8 @@ class CheckBack:
             if 0 <= age_ms <= settings.timeout_ms:
                 return Verdict.TOO_NEW
         elif age_ms <= immunity:
-            ledger = self._transactions.ledger
-            too_many = ledger.end - ledger.base > LEDGER_SIZE_MAX
+            states = self._transactions.half_states
+            too_many = states.end - states.base > HALF_STATES_MAX
             return Verdict.MOVE if too_many else Verdict.LEAVE
         if origin_of(message) not in self._transactions.copies:
             if self._room <= 0:

@@ -21,13 +21,13 @@ from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.transactions.half import real_message
-from pocketmq.broker.transactions.ledger import (
+from pocketmq.broker.transactions.half_states import (
     COMMITTED,
     ENDING,
     MOVED,
     OPEN,
     OUTCOMES,
-    Ledger,
+    HalfMessageStates,
 )
 from pocketmq.broker.transactions.operations import CUT, Operations
 from pocketmq.protocol.codes import ResponseCode
@@ -68,7 +68,7 @@ class Transactions:
         targets: find the logs of real messages.
 
     Attributes:
-        ledger: the state of each half message.
+        half_states: the state of each half message.
         copies: the newest copy of each open half message that was moved, its offset by the physical
             offset of the original.
     """
@@ -78,7 +78,7 @@ class Transactions:
         self._operations = Operations(store)
         text = store.metadata.state(_PROGRESS)
         self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
-        self.ledger = Ledger(0, 0)
+        self.half_states = HalfMessageStates(0, 0)
         self.copies: dict[int, int] = {}
         self._ending: dict[int, list[tuple[int, OnEnded]]] = {}
         self._written: dict[QueueLog, int] = {}
@@ -102,13 +102,13 @@ class Transactions:
         if half is None:
             return
         base = min(max(self._saved.half, half.min_offset), half.end_offset)
-        self.ledger = Ledger(base, half.end_offset)
+        self.half_states = HalfMessageStates(base, half.end_offset)
         self._progress = Progress(base)
         cut = self._replay(half.end_offset)
         self._find_copies(half, base)
         if cut is not None:
             await self._note_cut(cut)
-        if count := self.ledger.open_count():
+        if count := self.half_states.open_count():
             log.info("%d half messages are open", count)
 
     def _replay(self, end: int) -> int | None:
@@ -116,11 +116,11 @@ class Transactions:
         lost = False
         for outcome, offsets in self._operations.replay(self._saved.op):
             if outcome == CUT:
-                self.ledger.reopen_from(offsets[0])
+                self.half_states.reopen_from(offsets[0])
                 lost = lost and end < offsets[0]
                 continue
             for offset in offsets:
-                self.ledger.set(offset, outcome)
+                self.half_states.set(offset, outcome)
                 lost = lost or offset >= end
         return end if lost else None
 
@@ -137,13 +137,13 @@ class Transactions:
         newest: dict[int, int] = {}
         for offset, _, origin in _entries(half, base):
             if origin:
-                self.ledger.set(newest.get(origin, -1), MOVED)
+                self.half_states.set(newest.get(origin, -1), MOVED)
                 newest[origin] = offset
         if newest:
-            for offset, place, _ in _entries(half, base):
-                if place in newest:
-                    self.ledger.set(offset, MOVED)
-        self.copies = {k: v for k, v in newest.items() if self.ledger.state(v) == OPEN}
+            for offset, physical, _ in _entries(half, base):
+                if physical in newest:
+                    self.half_states.set(offset, MOVED)
+        self.copies = {k: v for k, v in newest.items() if self.half_states.state(v) == OPEN}
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Transactions:
         """
         self.grow()
         offset = self.copies.get(origin_of(half), half.queue_offset)
-        state = self.ledger.state(offset)
+        state = self.half_states.state(offset)
         if state == ENDING:
             self._ending[offset].append((outcome, on_ended))
         elif state == outcome:
@@ -186,7 +186,7 @@ class Transactions:
                 self._append_real(half, ended)
             else:
                 self._operations.add(offset, outcome, ended)
-            self.ledger.set(offset, ENDING)
+            self.half_states.set(offset, ENDING)
             self._ending[offset] = [(outcome, on_ended)]
 
     def _append_real(
@@ -217,12 +217,12 @@ class Transactions:
         waiting = self._ending.pop(offset)
         if _is_stored(error):
             error = None
-            self.ledger.set(offset, outcome)
+            self.half_states.set(offset, outcome)
             self.copies.pop(origin, None)
             if outcome == COMMITTED:
                 self._operations.add(offset, outcome)
         else:
-            self.ledger.set(offset, OPEN)
+            self.half_states.set(offset, OPEN)
         for wanted, on_ended in waiting:
             on_ended(_over(outcome) if error is None and wanted != outcome else error)
 
@@ -230,17 +230,17 @@ class Transactions:
         """Takes notice of half messages that were stored since."""
         half = self.half_log
         if half is not None:
-            self.ledger.grow(half.end_offset)
+            self.half_states.grow(half.end_offset)
 
     def moved(self, offset: int, origin: int, copy: int) -> None:
         """A half message was put to the end of the queue; that copy stands for it now."""
         self.grow()
-        self.ledger.set(offset, MOVED)
+        self.half_states.set(offset, MOVED)
         self.copies[origin] = copy
 
     def given_up(self, offset: int, origin: int, outcome: int) -> None:
         """A half message is over without a decision."""
-        self.ledger.set(offset, outcome)
+        self.half_states.set(offset, outcome)
         self.copies.pop(origin, None)
         self._operations.add(offset, outcome)
 
@@ -259,7 +259,7 @@ class Transactions:
         half = self.half_log
         if half is None:
             return
-        before, base = self.ledger.base, self.ledger.advance()
+        before, base = self.half_states.base, self.half_states.advance()
         if base > before:
             written, self._written = self._written, {}
             self._progress.note(base, {**written, half: half.end_position})
@@ -309,6 +309,8 @@ def _over(state: int | None) -> ResponseError:
 def _entries(queue_log: QueueLog, offset: int) -> Iterator[tuple[int, int, int]]:
     """(queue offset, physical offset, tags code) of each record from an offset on."""
     while offset < queue_log.end_offset:
-        for place, _, code in ENTRY.iter_unpack(queue_log.read_entries(offset, ENTRIES_PER_READ)):
-            yield offset, place, code
+        for physical, _, code in ENTRY.iter_unpack(
+            queue_log.read_entries(offset, ENTRIES_PER_READ)
+        ):
+            yield offset, physical, code
             offset += 1

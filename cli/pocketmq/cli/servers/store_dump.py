@@ -16,7 +16,7 @@ from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.messages.records import decode_records
 
 if TYPE_CHECKING:
-    from pocketmq.broker.store.mending.dump import Entry, Gap, Place
+    from pocketmq.broker.store.mending.dump import Entry, Gap, StoredRecord
 
 BODY_SIZE = 200
 
@@ -52,7 +52,7 @@ def dump(
         raise UsageError(f"there is no {path}")
     _check_choice(path, topic, queue)
     files = Files(16, read_only=True)
-    found: Iterator[Place | Gap | Entry]
+    found: Iterator[StoredRecord | Gap | Entry]
     if path.suffix == ".idx":
         found = dump_index(files, path, start, end)
     elif path.suffix == ".log":
@@ -86,13 +86,13 @@ def dump(
 
 def _check_choice(path: Path, topic: str | None, queue: int | None) -> None:
     """Refuses a topic or a queue that there is nothing of: it may be misspelt."""
-    from pocketmq.broker.store.mending.check import queue_places
+    from pocketmq.broker.store.mending.check import queue_directories
 
     if topic is None and queue is None:
         return
     if path.is_file():
         raise UsageError(f"{path} is of one queue: leave --topic and --queue out")
-    places = queue_places(path)
+    places = queue_directories(path)
     if any(topic in (None, name) and queue in (None, number) for name, number in places):
         return
     if topic in {name for name, _ in places}:
@@ -103,7 +103,7 @@ def _check_choice(path: Path, topic: str | None, queue: int | None) -> None:
 
 
 def _row(
-    item: Place | Entry, first_ms: int | None, last_ms: int | None, body_size: int
+    item: StoredRecord | Entry, first_ms: int | None, last_ms: int | None, body_size: int
 ) -> dict[str, Any] | None:
     """What is shown of a record or an entry; None if its time is not wanted."""
     from pocketmq.broker.store.mending.dump import Entry

@@ -52,7 +52,7 @@ async def store(
     tmp_path: Path, clock: VirtualClock, files: SlowFiles
 ) -> AsyncIterator[MessageStore]:
     store = open_store(tmp_path / "data", clock, SYNC, files)
-    store.turn.senders = range(64)
+    store.committer.senders = range(64)
     yield store
     files.gate.set()
     await store.close()
@@ -64,11 +64,11 @@ def append(store: MessageStore, backlog: WriteBacklog, sender: Sender, size: int
     def handler(_: Command, __: Connection) -> None:
         stores.append(store, bytes(size))
 
-    store.turn.begin_chunk()
+    store.committer.begin_chunk()
     try:
         backlog.guarded(handler)(Command(310), sender)
     finally:
-        store.turn.end_chunk()
+        store.committer.end_chunk()
 
 
 async def test_what_waited_too_long_for_its_turn_is_refused(
@@ -156,13 +156,13 @@ async def test_a_flush_that_ran_out_of_time_frees_what_waited(
 async def test_many_chunks_are_written_before_the_turn_ends(
     store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.broker.store.writing.commit.COMMIT_CHUNKS_MAX", 3)
+    monkeypatch.setattr("pocketmq.broker.store.writing.committer.COMMIT_CHUNKS_MAX", 3)
     backlog, queue_log = WriteBacklog(store, Live(SETTINGS)), store.queue_log(TOPIC, 0)
     ends = []
     for _ in range(8):
         append(store, backlog, Sender(clock).receive())
         ends.append(queue_log.end_offset)
     assert ends == [0, 0, 0, 4, 4, 4, 7, 7]
-    assert store.turn.begun_s == clock.monotonic()
+    assert store.committer.waiting_since_s == clock.monotonic()
     await store.drain()
     assert queue_log.end_offset == 8

@@ -97,10 +97,10 @@ def put(store: MessageStore, message: GoldenMessage) -> None:
         body=message.body,
         properties=properties,
     )
-    store.turn.begin_chunk()
+    store.committer.begin_chunk()
     queue_log.append(record, encoded_tags_code(properties), Waiter(lambda _: None, WRITTEN))
     store.schedule_commit(queue_log)
-    store.turn.end_chunk()
+    store.committer.end_chunk()
 
 
 async def write(target: Path) -> None:

@@ -40,7 +40,7 @@ from pocketmq.broker.store.disk.errors import (
 )
 from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.writing.commit import BEGINNING_S_MAX, BEGUN_PER_TURN_MAX
+from pocketmq.broker.store.writing.committer import NEW_LOGS_PER_COMMIT_MAX, NEW_LOGS_S_MAX
 from pocketmq.protocol.messages.records import decode_records
 from pocketmq.testing.clock import VirtualClock, settle
 
@@ -151,7 +151,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     outcomes = [append(store, b"%d" % index, queue_id=index % 2) for index in range(6)]
     assert not any(outcome.is_told for outcome in outcomes)
     grown: list[int] = []
-    store.turn.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
+    store.committer.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
     store.commit()
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
@@ -178,14 +178,18 @@ async def stored_by_turns(outcomes: list[Outcome]) -> list[int]:
 async def test_so_many_queues_are_begun_in_a_turn_and_no_more(store: MessageStore) -> None:
     """Other queues are not held up by them."""
     put(store, b"old")
-    count = 2 * BEGUN_PER_TURN_MAX + 3
+    count = 2 * NEW_LOGS_PER_COMMIT_MAX + 3
     first = [append(store, b"first", queue_id=n) for n in range(1, count + 1)]
     second = [append(store, b"second", queue_id=n) for n in range(1, count + 1)]
     old = append(store, b"more")
     store.commit()
     assert old.is_stored
     late = append(store, b"late", queue_id=count)
-    assert await stored_by_turns(first) == [BEGUN_PER_TURN_MAX, 2 * BEGUN_PER_TURN_MAX, count]
+    assert await stored_by_turns(first) == [
+        NEW_LOGS_PER_COMMIT_MAX,
+        2 * NEW_LOGS_PER_COMMIT_MAX,
+        count,
+    ]
     assert all(outcome.is_stored for outcome in [*second, late])
     assert bodies(store, queue_id=count) == [b"first", b"second", b"late"]
 
@@ -194,12 +198,12 @@ async def test_a_first_message_does_nothing_to_the_disk_before_its_commit(
     store: MessageStore, data: Path
 ) -> None:
     """So many come in one turn as a chunk holds."""
-    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * BEGUN_PER_TURN_MAX)]
+    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * NEW_LOGS_PER_COMMIT_MAX)]
     assert store.metadata.queue_logs() == []
     assert not (data / "queues").exists()
     store.commit()
-    assert len(store.metadata.queue_logs()) == BEGUN_PER_TURN_MAX
-    assert len(list((data / "queues" / TOPIC).iterdir())) == BEGUN_PER_TURN_MAX
+    assert len(store.metadata.queue_logs()) == NEW_LOGS_PER_COMMIT_MAX
+    assert len(list((data / "queues" / TOPIC).iterdir())) == NEW_LOGS_PER_COMMIT_MAX
     await store.drain()
     assert all(outcome.is_stored for outcome in outcomes)
     assert store.new_logs.numbers == set()
@@ -225,7 +229,7 @@ async def test_queues_that_were_put_off_when_their_topic_was_deleted_leave_no_nu
 async def test_fewer_are_when_the_disk_is_busy(data: Path, clock: VirtualClock) -> None:
     class BusyFiles(FailingFiles):
         def create(self, path: Path, content: bytes) -> None:
-            clock.block(BEGINNING_S_MAX)
+            clock.block(NEW_LOGS_S_MAX)
             super().create(path, content)
 
     store = open_store(data, clock, files=BusyFiles())
@@ -238,21 +242,21 @@ async def test_fewer_are_when_the_disk_is_busy(data: Path, clock: VirtualClock) 
 
 async def test_a_stop_writes_all_queues_that_were_put_off(data: Path, clock: VirtualClock) -> None:
     store = open_store(data, clock)
-    outcomes = [append(store, b"x", queue_id=n) for n in range(3 * BEGUN_PER_TURN_MAX)]
+    outcomes = [append(store, b"x", queue_id=n) for n in range(3 * NEW_LOGS_PER_COMMIT_MAX)]
     await store.close()
     assert all(outcome.is_stored for outcome in outcomes)
     store = open_store(data, clock)
-    assert len(store.queue_ids(TOPIC)) == 3 * BEGUN_PER_TURN_MAX
-    assert bodies(store, queue_id=3 * BEGUN_PER_TURN_MAX - 1) == [b"x"]
+    assert len(store.queue_ids(TOPIC)) == 3 * NEW_LOGS_PER_COMMIT_MAX
+    assert bodies(store, queue_id=3 * NEW_LOGS_PER_COMMIT_MAX - 1) == [b"x"]
     await store.close()
 
 
 async def test_a_topic_may_be_deleted_while_its_queues_are_put_off(store: MessageStore) -> None:
-    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * BEGUN_PER_TURN_MAX)]
+    outcomes = [append(store, b"x", queue_id=n) for n in range(2 * NEW_LOGS_PER_COMMIT_MAX)]
     store.commit()
     await store.delete_topic(TOPIC)
     await settle(2)
-    assert [outcome.is_stored for outcome in outcomes].count(True) == BEGUN_PER_TURN_MAX
+    assert [outcome.is_stored for outcome in outcomes].count(True) == NEW_LOGS_PER_COMMIT_MAX
     assert all(outcome.is_told for outcome in outcomes)
     assert store.queue_ids(TOPIC) == []
 
@@ -302,14 +306,14 @@ async def test_the_other_queues_of_a_turn_are_stored(store: MessageStore) -> Non
 
 async def test_a_lone_sender_is_answered_before_anything_is_counted(store: MessageStore) -> None:
     grown: list[int] = []
-    store.turn.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
+    store.committer.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
     outcome = append(store, b"x")
-    store.turn.end_chunk()
+    store.committer.end_chunk()
     assert outcome.is_stored
     assert (grown, store.puts.total.messages) == ([], 0)
-    store.turn.answered_chunk()
+    store.committer.answered_chunk()
     assert (grown, store.puts.total.messages) == ([1], 1)
-    store.turn.answered_chunk()
+    store.committer.answered_chunk()
     assert grown == [1]
 
 
@@ -319,7 +323,7 @@ async def test_a_reader_that_fails_does_not_keep_other_queues_from_the_disk(
     def fail(_: object) -> None:
         raise AssertionError("a bug")
 
-    store.turn.on_appended = fail
+    store.committer.on_appended = fail
     outcomes = [append(store, b"x", queue_id=0), append(store, b"y", queue_id=1)]
     with pytest.raises(AssertionError, match="a bug"):
         store.commit()
@@ -494,17 +498,17 @@ async def test_lost_metadata_is_made_again_from_the_logs(
     await store.close() if was_stopped else abandon(store)
     lose_metadata(data)
     store = open_store(data, clock)
-    assert store.adoption.topics == {TOPIC, "Other"}
+    assert store.orphan_logs.topics == {TOPIC, "Other"}
     assert log_numbers(store) == numbers
     assert bodies(store) == [b"a" * 100] * 20
     assert next(decode_records(store.read_physical(offset))).body == b"b"
     put(store, b"new", queue_id=9)
     assert store.queue_log(TOPIC, 9).number not in numbers.values()
     store = await reopened(store)
-    assert store.adoption.topics == {TOPIC, "Other"}  # nobody has mended their settings yet
-    store.adoption.forget()
+    assert store.orphan_logs.topics == {TOPIC, "Other"}  # nobody has mended their settings yet
+    store.orphan_logs.forget()
     store = await reopened(store)
-    assert store.adoption.topics == set()
+    assert store.orphan_logs.topics == set()
     assert bodies(store, queue_id=9) == [b"new"]
     await store.close()
 

@@ -8,7 +8,7 @@ from support.store.disks import FailingFiles
 from support.store.stores import damage, open_store, record_of
 
 from pocketmq.broker.store.store import StoreSettings
-from pocketmq.broker.transactions.ledger import COMMITTED, ROLLED_BACK
+from pocketmq.broker.transactions.half_states import COMMITTED, ROLLED_BACK
 from pocketmq.broker.transactions.operations import (
     CUT,
     OFFSETS_PER_RECORD_MAX,

@@ -12,7 +12,7 @@ from pocketmq.broker.refusals import unavailable
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.transactions.half import immunity_ms, with_check_times
-from pocketmq.broker.transactions.ledger import COMMITTED, ROLLED_BACK
+from pocketmq.broker.transactions.half_states import COMMITTED, ROLLED_BACK
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.protocol import flags
 from pocketmq.protocol.codes import RequestCode, ResponseCode

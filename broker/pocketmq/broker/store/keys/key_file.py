@@ -44,7 +44,7 @@ class KeyFileError(Exception):
         return f"{self.path}: {self.reason}"
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """One sorted run.
 
     Attributes:
@@ -98,7 +98,7 @@ class KeyFile:
         runs: in order.
     """
 
-    def __init__(self, files: Files, segment: Segment, runs: Iterable[Run] = ()) -> None:
+    def __init__(self, files: Files, segment: Segment, runs: Iterable[SortedRun] = ()) -> None:
         self._files, self.segment, self.runs = files, segment, list(runs)
         self._path = segment.keys_path
 
@@ -153,7 +153,7 @@ class KeyFile:
                         yield base + (item & _OFFSET_MAX)
                     last = item
 
-    def _find_in(self, run: Run, low_item: int, high_item: int) -> Iterator[int]:
+    def _find_in(self, run: SortedRun, low_item: int, high_item: int) -> Iterator[int]:
         firsts, checksums = self.fences(run)
         block = bisect_left(firsts, high_item) - 1
         while block >= 0:
@@ -164,7 +164,7 @@ class KeyFile:
                 return
             block -= 1
 
-    def fences(self, run: Run) -> tuple[array[int], array[int]]:
+    def fences(self, run: SortedRun) -> tuple[array[int], array[int]]:
         """The first item and the checksum of each block of a run.
 
         Raises:
@@ -176,7 +176,7 @@ class KeyFile:
         split = run.blocks * ITEM_SIZE
         return _numbers("Q", data[:split]), _numbers("I", data[split:])
 
-    def block(self, run: Run, index: int, checksum: int) -> array[int]:
+    def block(self, run: SortedRun, index: int, checksum: int) -> array[int]:
         """The items of a block of a run.
 
         Raises:
@@ -222,7 +222,9 @@ class RunWriter:
         self._files.write(self._path, self._at + RUN_HEADER_SIZE + self._count * ITEM_SIZE, data)
         self._count += len(items)
 
-    def finish(self, segment: Segment, first_offset: int, end_offset: int, fingerprint: int) -> Run:
+    def finish(
+        self, segment: Segment, first_offset: int, end_offset: int, fingerprint: int
+    ) -> SortedRun:
         """Writes what is missing, the header last; returns the run.
 
         Raises:
@@ -230,7 +232,7 @@ class RunWriter:
         """
         self._write(self._rest)
         fences = _encoded(self._firsts) + _encoded(self._checksums)
-        run = Run(self._at, first_offset, end_offset, self._count, fingerprint, crc32(fences))
+        run = SortedRun(self._at, first_offset, end_offset, self._count, fingerprint, crc32(fences))
         self._files.write(self._path, run.fences_at, fences)
         self._files.write(self._path, run.at, run.header(segment.base_offset))
         return run
@@ -252,7 +254,7 @@ def read_key_file(files: Files, segment: Segment) -> KeyFile:
         if len(header) < RUN_HEADER_SIZE:
             return key_file
         mark, first, end, count, fingerprint, fences_crc = _RUN.unpack_from(header)
-        run = Run(
+        run = SortedRun(
             at, first + segment.base_offset, end + segment.base_offset, count, fingerprint,
             fences_crc,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from zlib import crc32
 
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.keys.key_file import KeyFile, KeyFileError, Run, read_key_file
+from pocketmq.broker.store.keys.key_file import KeyFile, KeyFileError, SortedRun, read_key_file
 from pocketmq.broker.store.keys.key_merge import merge_path, merge_runs
 from pocketmq.broker.store.keys.message_keys import index_items
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -211,7 +211,7 @@ class KeyIndex:
             return True
         segment, path = key_file.segment, merge_path(key_file)
         runs = list(key_file.runs)
-        merged: list[Run] = []
+        merged: list[SortedRun] = []
         try:
             started = self._clock.monotonic()
             for _ in merge_runs(self._files, key_file, merged):

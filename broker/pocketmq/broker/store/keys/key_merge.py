@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.keys.key_file import KeyFile, Run, RunWriter
+from pocketmq.broker.store.keys.key_file import KeyFile, RunWriter, SortedRun
 from pocketmq.broker.store.log.segment import HEADER_SIZE, KEYS_MAGIC
 
 MERGED_RUNS_MAX = 64
@@ -17,7 +17,7 @@ MERGED_RUNS_MAX = 64
 class _Source:
     """The items of one run, block by block."""
 
-    def __init__(self, key_file: KeyFile, run: Run) -> None:
+    def __init__(self, key_file: KeyFile, run: SortedRun) -> None:
         self._key_file, self._run = key_file, run
         self._checksums = key_file.fences(run)[1]
         self._next = 0
@@ -43,7 +43,7 @@ def merge_path(key_file: KeyFile) -> Path:
     return key_file.segment.stem.with_suffix(".merge")
 
 
-def merge_runs(files: Files, key_file: KeyFile, merged: list[Run]) -> Iterator[None]:
+def merge_runs(files: Files, key_file: KeyFile, merged: list[SortedRun]) -> Iterator[None]:
     """Writes `merge_path`, a part each step; the caller may give up and then removes the file.
 
     Args:

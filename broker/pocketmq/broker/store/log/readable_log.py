@@ -204,8 +204,8 @@ class ReadableLog:
         runs: list[list[int]] = []
         count = size = examined = 0
         next_offset = offset
-        for place, record_size, code in ENTRY.iter_unpack(entries):
-            position = segment.position_of(place)
+        for physical, record_size, code in ENTRY.iter_unpack(entries):
+            position = segment.position_of(physical)
             end = position + record_size
             if matches is not None:
                 examined += record_size
@@ -228,8 +228,8 @@ class ReadableLog:
 
     @staticmethod
     def _end_of(segment: Segment, entries: bytes, index: int) -> int:
-        place, size, _ = ENTRY.unpack_from(entries, index * ENTRY_SIZE)
-        end: int = segment.position_of(place) + size
+        physical, size, _ = ENTRY.unpack_from(entries, index * ENTRY_SIZE)
+        end: int = segment.position_of(physical) + size
         return end
 
     def entries(self, offset: int, count: int) -> bytes:
@@ -256,8 +256,8 @@ class ReadableLog:
     def timestamp_at(self, offset: int) -> int:
         """The store time, in milliseconds, of the record at an offset."""
         segment, _ = self._segment_of(offset)
-        place, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
-        start = segment.position_of(place)
+        physical, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
+        start = segment.position_of(physical)
         head = self._read_log(segment, start, start + min(size, _RECORD_TIME_SIZE))
         return read_store_timestamp(head)
 

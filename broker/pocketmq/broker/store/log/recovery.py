@@ -33,7 +33,7 @@ from pocketmq.protocol.messages.records import PHYSICAL_OFFSET_AT, check_record
 
 log = logging.getLogger("pocketmq.store")
 
-_PLACE = struct.Struct(">q")
+_LONG = struct.Struct(">q")
 
 _REMADE = ".remade"
 """An index that is made again has this ending until it is on the disk."""
@@ -149,8 +149,8 @@ def _never_began(files: Files, path: Path, before: Segment) -> bool:
     record = files.read(before.log_path, at, size)
     if check_record(record, 0, len(record)) != size:
         return False
-    (place,) = _PLACE.unpack_from(record, PHYSICAL_OFFSET_AT)
-    return bool(place == physical_offset(before.log_number, position))
+    (physical,) = _LONG.unpack_from(record, PHYSICAL_OFFSET_AT)
+    return bool(physical == physical_offset(before.log_number, position))
 
 
 def remove_segments(files: Files, paths: list[Path]) -> int:
@@ -302,9 +302,9 @@ def _is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
         return False
     if size == HEADER_SIZE:
         return True
-    place, record_size, _ = ENTRY.unpack(files.read(path, size - ENTRY_SIZE, ENTRY_SIZE))
+    physical, record_size, _ = ENTRY.unpack(files.read(path, size - ENTRY_SIZE, ENTRY_SIZE))
     start: int = end.position - record_size
-    return start >= segment.base_position and place == physical_offset(segment.log_number, start)
+    return start >= segment.base_position and physical == physical_offset(segment.log_number, start)
 
 
 def _recover_segment(

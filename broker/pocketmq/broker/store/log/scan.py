@@ -58,8 +58,8 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
             size = check_record(window, 0, len(window))
         if not size:
             return
-        queue_offset, place = _OFFSETS.unpack_from(window, at + QUEUE_OFFSET_AT)
-        if queue_offset != offset or place != physical_offset(segment.log_number, position):
+        queue_offset, physical = _OFFSETS.unpack_from(window, at + QUEUE_OFFSET_AT)
+        if queue_offset != offset or physical != physical_offset(segment.log_number, position):
             return
         yield ScannedRecord(
             position,

@@ -23,7 +23,7 @@ class Aside:
     def __init__(self, directory: Path, folder: Path) -> None:
         self._directory, self.folder = directory, folder
 
-    def place_of(self, path: Path, ending: str = "") -> Path:
+    def target_of(self, path: Path, ending: str = "") -> Path:
         """Where a file of the data directory is kept; the folders above it are made.
 
         A name that is taken gets a number at its end.
@@ -41,7 +41,7 @@ class Aside:
         """Moves a file or directory here; returns its new path, None if there is none."""
         if not path.exists():
             return None
-        target = self.place_of(path)
+        target = self.target_of(path)
         files.replace(path, target)
         files.sync_directory(target.parent)
         files.sync_directory(path.parent)
@@ -49,7 +49,7 @@ class Aside:
 
     def copy_part(self, files: Files, path: Path, start: int, ending: str) -> Path:
         """Keeps the bytes of a file from one on; returns where."""
-        target = self.place_of(path, ending)
+        target = self.target_of(path, ending)
         copy_bytes(files, path, start, files.size(path), target, b"")
         return target
 

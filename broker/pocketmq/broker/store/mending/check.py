@@ -12,7 +12,7 @@ from pocketmq.broker.store.mending.survey import OnProgress, SegmentSurvey, surv
 
 OPEN_FILES_MAX = 16
 
-Place = tuple[str, int]
+QueueKey = tuple[str, int]
 
 
 class Finding(NamedTuple):
@@ -61,7 +61,7 @@ def log_size(directory: Path) -> int:
     return sum(path.stat().st_size for path in (directory / "queues").glob("*/*/*.log"))
 
 
-def queue_places(directory: Path) -> dict[Place, Path]:
+def queue_directories(directory: Path) -> dict[QueueKey, Path]:
     """The directories of all queues by topic and queue id, in order."""
     found = [
         ((path.parent.name, int(path.name)), path)
@@ -86,10 +86,10 @@ def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -
     repair = f"run `pocketmq store repair {directory}`"
     findings: list[Finding] = []
     notes: list[str] = []
-    extents: dict[Place, QueueExtent | None] = {}
+    extents: dict[QueueKey, QueueExtent | None] = {}
     segments = records = size = 0
     try:
-        for place, path in queue_places(directory).items():
+        for key, path in queue_directories(directory).items():
             surveys = survey_queue(files, path, on_progress)
             files.close()
             segments += len(surveys)
@@ -97,7 +97,7 @@ def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -
             size += sum(r.end_position - r.position for s in surveys for r in s.runs)
             findings += _check_queue(surveys, repair)
             notes += _notes_of_keys(surveys)
-            extents[place] = _extent(surveys)
+            extents[key] = _extent(surveys)
     finally:
         files.close()
     metadata = survey_metadata(directory)
@@ -153,7 +153,7 @@ def _check_queue(surveys: list[SegmentSurvey], repair: str) -> list[Finding]:
 def _check_metadata(
     directory: Path,
     metadata: MetadataSurvey,
-    extents: dict[Place, QueueExtent | None],
+    extents: dict[QueueKey, QueueExtent | None],
     repair: str,
 ) -> list[Finding]:
     path = directory / "meta.db"
@@ -178,7 +178,7 @@ def _check_metadata(
             problem = f"it ends at position {extent.end.position}, and {position} was on the disk"
             out.append(Finding(queue, problem, f"restore its files, or {repair}"))
     if metadata.state("clean_stop") == "yes":
-        held = {place for place, extent in extents.items() if extent is not None}
+        held = {key for key, extent in extents.items() if extent is not None}
         for topic, queue_id in sorted(held - known):
             queue = directory / "queues" / topic / str(queue_id)
             out.append(Finding(queue, "meta.db does not know it", repair))
@@ -196,7 +196,7 @@ def _notes_of_keys(surveys: list[SegmentSurvey]) -> list[str]:
 
 
 def _notes(
-    metadata: MetadataSurvey, extents: dict[Place, QueueExtent | None], directory: Path
+    metadata: MetadataSurvey, extents: dict[QueueKey, QueueExtent | None], directory: Path
 ) -> list[str]:
     out = []
     if not metadata.is_there and extents:

@@ -20,7 +20,7 @@ from pocketmq.broker.store.log.segment import (
     physical_offset,
     read_segment,
 )
-from pocketmq.broker.store.mending.check import queue_places
+from pocketmq.broker.store.mending.check import queue_directories
 from pocketmq.broker.store.mending.survey import INDEX_BLOCK_ENTRIES, sound_records
 
 _NO_END = 1 << 62
@@ -46,7 +46,7 @@ class Gap(NamedTuple):
         )
 
 
-class Place(NamedTuple):
+class StoredRecord(NamedTuple):
     """A sound record and where it is."""
 
     path: Path
@@ -73,7 +73,7 @@ def dump_directory(
     queue_id: int | None = None,
     start: int = 0,
     end: int | None = None,
-) -> Iterator[Place | Gap]:
+) -> Iterator[StoredRecord | Gap]:
     """The records of a data directory, or of one topic or queue of it.
 
     Args:
@@ -85,7 +85,7 @@ def dump_directory(
     Raises:
         FormatError: a header is damaged.
     """
-    for (name, number), path in queue_places(directory).items():
+    for (name, number), path in queue_directories(directory).items():
         if topic in (None, name) and queue_id in (None, number):
             segments = [_open(files, log) for log in sorted(path.glob("*.log"))]
             for index, segment in enumerate(segments):
@@ -97,7 +97,7 @@ def dump_directory(
 
 def dump_log(
     files: Files, path: Path, start: int = 0, end: int | None = None
-) -> Iterator[Place | Gap]:
+) -> Iterator[StoredRecord | Gap]:
     """The same of one `.log` file, wherever it is."""
     return _dump(files, _open(files, path, is_anywhere=True), start, end)
 
@@ -117,8 +117,8 @@ def dump_index(files: Files, path: Path, start: int = 0, end: int | None = None)
         whole = len(data) - len(data) % ENTRY_SIZE
         if not whole:
             return
-        for place, size, code in ENTRY.iter_unpack(data[:whole]):
-            yield Entry(offset, place, segment.position_of(place), size, code)
+        for physical, size, code in ENTRY.iter_unpack(data[:whole]):
+            yield Entry(offset, physical, segment.position_of(physical), size, code)
             offset += 1
 
 
@@ -132,7 +132,9 @@ def _open(files: Files, path: Path, *, is_anywhere: bool = False) -> Segment:
     return segment._replace(stem=path.with_suffix(""))
 
 
-def _dump(files: Files, segment: Segment, start: int, end: int | None) -> Iterator[Place | Gap]:
+def _dump(
+    files: Files, segment: Segment, start: int, end: int | None
+) -> Iterator[StoredRecord | Gap]:
     path = segment.log_path
     begin = _begin_of(files, segment, start)
     position = segment.base_position if begin is None else begin[0]
@@ -145,7 +147,7 @@ def _dump(files: Files, segment: Segment, start: int, end: int | None) -> Iterat
         if record.offset >= start:
             at = record.position - segment.base_position + HEADER_SIZE
             data = files.read(path, at, record.size)
-            yield Place(path, record.position, record.offset, record.timestamp, data)
+            yield StoredRecord(path, record.position, record.offset, record.timestamp, data)
     rest = files.size(path) - HEADER_SIZE + segment.base_position - position
     if rest > 0:
         yield Gap(path, position, rest, is_end=True)
@@ -160,9 +162,9 @@ def _begin_of(files: Files, segment: Segment, start: int) -> tuple[int, int] | N
     entry = files.read(segment.index_path, at, ENTRY_SIZE)
     if len(entry) < ENTRY_SIZE:
         return None
-    place, size, _ = ENTRY.unpack(entry)
-    position = segment.position_of(place)
-    if place != physical_offset(segment.log_number, position):
+    physical, size, _ = ENTRY.unpack(entry)
+    position = segment.position_of(physical)
+    if physical != physical_offset(segment.log_number, position):
         return None
     found = next(scan(files, segment, position, start), None)
     is_there = found is not None and found[:3] == (position, size, start)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
-from pocketmq.broker.store.mending.check import OPEN_FILES_MAX, Place, queue_places
+from pocketmq.broker.store.mending.check import OPEN_FILES_MAX, QueueKey, queue_directories
 from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
 from pocketmq.broker.store.mending.repair_metadata import MetadataRepair
-from pocketmq.broker.store.mending.repair_queue import QueuePlan, QueueRepair, Step
+from pocketmq.broker.store.mending.repair_queue import QueueRepair, QueueRepairPlan, Step
 from pocketmq.broker.store.mending.survey import OnProgress, survey_queue
 
 
@@ -62,7 +62,7 @@ def repair_directory(
         steps = [step for plan in plans.values() for step in plan.steps]
         refusals = [plan.refusal for plan in plans.values() if plan.refusal]
         if metadata.is_there:
-            sound = {place: plan for place, plan in plans.items() if not plan.refusal}
+            sound = {key: plan for key, plan in plans.items() if not plan.refusal}
             if not refusals or not metadata.problems:
                 steps += MetadataRepair(files, aside, directory, metadata, sound).plan()
         if not dry_run and steps:
@@ -85,20 +85,20 @@ def _plan_queues(
     directory: Path,
     metadata: MetadataSurvey,
     on_progress: OnProgress,
-) -> dict[Place, QueuePlan]:
+) -> dict[QueueKey, QueueRepairPlan]:
     rows = {(row[1], row[2]): row for row in metadata.rows["queue_logs"]}
     topics = metadata.topics()
-    plans: dict[Place, QueuePlan] = {}
-    places = queue_places(directory)
+    plans: dict[QueueKey, QueueRepairPlan] = {}
+    directories = queue_directories(directory)
     for (topic, queue_id), row in rows.items():
         if row[3] and topic in topics:  # its directory may be gone
-            places.setdefault((topic, queue_id), directory / "queues" / topic / str(queue_id))
-    for place, path in places.items():
-        known = rows.get(place)
+            directories.setdefault((topic, queue_id), directory / "queues" / topic / str(queue_id))
+    for key, path in directories.items():
+        known = rows.get(key)
         number = None if known is None else known[0]
         checkpoint = None if known is None else Checkpoint(*known[3:])
         repair = QueueRepair(files, aside, path, number, checkpoint)
-        plans[place] = repair.plan(survey_queue(files, path, on_progress))
+        plans[key] = repair.plan(survey_queue(files, path, on_progress))
         files.close()
     _refuse_copies(directory, aside, files, rows, plans)
     return plans
@@ -108,19 +108,19 @@ def _refuse_copies(
     directory: Path,
     aside: Aside,
     files: Files,
-    rows: dict[Place, tuple[object, ...]],
-    plans: dict[Place, QueuePlan],
+    rows: dict[QueueKey, tuple[object, ...]],
+    plans: dict[QueueKey, QueueRepairPlan],
 ) -> None:
     """Of several queues with the same log number, only the one that the metadata knows stays."""
     counts = Counter(plan.number for plan in plans.values() if plan.number is not None)
-    for place, plan in list(plans.items()):
+    for key, plan in list(plans.items()):
         if plan.number is None or counts[plan.number] == 1:
             continue
-        row = rows.get(place)
+        row = rows.get(key)
         if row is not None and row[0] == plan.number:
             continue
-        path = directory / "queues" / place[0] / str(place[1])
+        path = directory / "queues" / key[0] / str(key[1])
         text = f"move it aside: its files carry the number {plan.number} of another queue"
         step = Step(path, text, partial(aside.move, files, path))
-        plans[place] = QueuePlan([step])
+        plans[key] = QueueRepairPlan([step])
         counts[plan.number] -= 1

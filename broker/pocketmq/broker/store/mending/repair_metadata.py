@@ -13,9 +13,9 @@ import msgspec
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
-from pocketmq.broker.store.mending.check import Place
+from pocketmq.broker.store.mending.check import QueueKey
 from pocketmq.broker.store.mending.metadata_check import CLEAN_STATE, TABLES, MetadataSurvey
-from pocketmq.broker.store.mending.repair_queue import QueuePlan, Step
+from pocketmq.broker.store.mending.repair_queue import QueueRepairPlan, Step
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
@@ -46,7 +46,7 @@ class MetadataRepair:
         aside: Aside,
         directory: Path,
         survey: MetadataSurvey,
-        queues: Mapping[Place, QueuePlan],
+        queues: Mapping[QueueKey, QueueRepairPlan],
     ) -> None:
         self._files, self._aside, self._directory = files, aside, directory
         self._survey, self._queues = survey, queues
@@ -89,33 +89,33 @@ class MetadataRepair:
     def _enter_logs(self) -> None:
         is_new = bool(self._survey.problems)
         rows = {(row[1], row[2]): row for row in self._survey.rows["queue_logs"]}
-        for place, plan in self._queues.items():
+        for key, plan in self._queues.items():
             if plan.number is None:
-                if place in rows and not is_new and rows[place][3]:
-                    self._forget(place, rows[place][0])
+                if key in rows and not is_new and rows[key][3]:
+                    self._forget(key, rows[key][0])
                 continue
-            row = rows.get(place)
+            row = rows.get(key)
             is_known = row is not None and row[0] == plan.number
             if is_known and not is_new and row is not None and row[3] <= plan.end.position:
                 continue
             if not is_known or is_new:
-                self._entered.add(place[0])
+                self._entered.add(key[0])
             if not is_known:
-                self._say(f"enter queue {place[1]} of {place[0]} as queue log {plan.number}")
+                self._say(f"enter queue {key[1]} of {key[0]} as queue log {plan.number}")
             elif not is_new:
-                self._say(f"note that queue {place[1]} of {place[0]} ends at {plan.end.offset}")
+                self._say(f"note that queue {key[1]} of {key[0]} ends at {plan.end.offset}")
             self._changes += [
-                ("DELETE FROM queue_logs WHERE topic = ? AND queue_id = ?", place),
+                ("DELETE FROM queue_logs WHERE topic = ? AND queue_id = ?", key),
                 (
                     "INSERT OR REPLACE INTO queue_logs "
                     "(number, topic, queue_id, position, offset, timestamp) "
                     "VALUES (?, ?, ?, ?, ?, ?)",
-                    (plan.number, *place, *(Checkpoint() if is_new else plan.end)),
+                    (plan.number, *key, *(Checkpoint() if is_new else plan.end)),
                 ),
             ]
 
-    def _forget(self, place: Place, number: int) -> None:
-        self._say(f"forget queue log {number}, {place[0]} queue {place[1]}: nothing is left of it")
+    def _forget(self, key: QueueKey, number: int) -> None:
+        self._say(f"forget queue log {number}, {key[0]} queue {key[1]}: nothing is left of it")
         self._changes.append(("DELETE FROM queue_logs WHERE number = ?", (number,)))
 
     def _enter_topics(self) -> None:

@@ -19,7 +19,7 @@ from pocketmq.broker.store.log.segment import (
     segment_stem,
 )
 from pocketmq.broker.store.mending.aside import Aside, copy_bytes
-from pocketmq.broker.store.mending.survey import Run, SegmentSurvey
+from pocketmq.broker.store.mending.survey import SegmentSurvey, SoundRange
 
 
 class Step(NamedTuple):
@@ -33,7 +33,7 @@ class Step(NamedTuple):
         return f"{self.path}: {self.text}"
 
 
-class QueuePlan(NamedTuple):
+class QueueRepairPlan(NamedTuple):
     """How a queue's files are mended.
 
     Attributes:
@@ -56,7 +56,7 @@ class _Piece(NamedTuple):
 
     survey: SegmentSurvey
     segment: Segment
-    run: Run
+    run: SoundRange
 
 
 class QueueRepair:
@@ -86,12 +86,12 @@ class QueueRepair:
         self._number, self._checkpoint = number, checkpoint
         self._steps: list[Step] = []
 
-    def plan(self, surveys: list[SegmentSurvey]) -> QueuePlan:
+    def plan(self, surveys: list[SegmentSurvey]) -> QueueRepairPlan:
         """What to do, going by what the files hold."""
         for survey in surveys:
             if survey.remedy:
                 text = f"{survey.log_path}: {survey.header_error}; {survey.remedy}"
-                return QueuePlan([], text)
+                return QueueRepairPlan([], text)
         number = self._number_of(surveys)
         usable = []
         for survey in surveys:
@@ -113,7 +113,7 @@ class QueueRepair:
             self._mend(piece, is_first=not index)
         last = kept[-1].run
         end = Checkpoint(last.end_position, last.end_offset, last.timestamp)
-        return QueuePlan(self._steps, "", number, kept[0].run.offset, end)
+        return QueueRepairPlan(self._steps, "", number, kept[0].run.offset, end)
 
     def _number_of(self, surveys: list[SegmentSurvey]) -> int | None:
         numbers = Counter(s.segment.log_number for s in surveys if s.segment is not None)
@@ -162,7 +162,7 @@ class QueueRepair:
             reason = survey.keys_error or "its log has changed"
             self._move_file(segment.keys_path, f"{reason}; the broker makes it again")
 
-    def _begin_anew(self, segment: Segment, run: Run) -> None:
+    def _begin_anew(self, segment: Segment, run: SoundRange) -> None:
         begun = segment._replace(
             stem=segment_stem(self._directory, run.position),
             base_position=run.position,
@@ -174,11 +174,11 @@ class QueueRepair:
         )
         self._do(segment.log_path, text, partial(self._split, segment, begun, run))
 
-    def _empty(self, number: int | None) -> QueuePlan:
+    def _empty(self, number: int | None) -> QueueRepairPlan:
         """Has a queue without any record left go on where the metadata says that it ended."""
         checkpoint = self._checkpoint
         if number is None or number != self._number or not checkpoint or not checkpoint.position:
-            return QueuePlan(self._steps)
+            return QueueRepairPlan(self._steps)
         segment = Segment(
             segment_stem(self._directory, checkpoint.position),
             number,
@@ -188,7 +188,7 @@ class QueueRepair:
         )
         text = f"begin an empty log that goes on at offset {checkpoint.offset}"
         self._do(segment.log_path, text, partial(self._create, segment))
-        return QueuePlan(self._steps, "", number, checkpoint.offset, checkpoint)
+        return QueueRepairPlan(self._steps, "", number, checkpoint.offset, checkpoint)
 
     # -- what the steps do ---------------------------------------------------------------------
 
@@ -214,12 +214,12 @@ class QueueRepair:
 
     def _write_header(self, segment: Segment) -> None:
         header = self._files.read(segment.log_path, 0, HEADER_SIZE)
-        kept = self._aside.place_of(segment.log_path, ".header")
+        kept = self._aside.target_of(segment.log_path, ".header")
         self._files.create(kept, header)
         self._files.write(segment.log_path, 0, segment.header(LOG_MAGIC))
         self._files.sync(segment.log_path)
 
-    def _cut(self, segment: Segment, run: Run) -> None:
+    def _cut(self, segment: Segment, run: SoundRange) -> None:
         size = run.end_position - segment.base_position + HEADER_SIZE
         ending = f".from-{run.end_position}"
         self._aside.copy_part(self._files, segment.log_path, size, ending)
@@ -230,7 +230,7 @@ class QueueRepair:
         self._aside.move(self._files, segment.index_path)
         remake_index(self._files, segment)
 
-    def _split(self, segment: Segment, begun: Segment, run: Run) -> None:
+    def _split(self, segment: Segment, begun: Segment, run: SoundRange) -> None:
         base = segment.base_position - HEADER_SIZE
         fresh = begun.log_path.with_suffix(".new")
         copy_bytes(
@@ -256,5 +256,5 @@ def _pieces(survey: SegmentSurvey) -> list[_Piece]:
     start = (segment.base_position, segment.base_offset)
     runs = list(survey.runs)
     if not runs or runs[0].position > segment.base_position:
-        runs.insert(0, Run(*start, *start, segment.created_ms))
+        runs.insert(0, SoundRange(*start, *start, segment.created_ms))
     return [_Piece(survey, segment, run) for run in runs]

@@ -49,7 +49,7 @@ OnProgress = Callable[[int], object]
 """Told of so many bytes of logs that were read since it was last told."""
 
 
-class Run(NamedTuple):
+class SoundRange(NamedTuple):
     """Sound records back to back.
 
     Attributes:
@@ -84,7 +84,7 @@ class SegmentSurvey:
     header_error: str = ""
     remedy: str = ""
     size: int = 0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[SoundRange] = field(default_factory=list)
     index_error: str = ""
     keys_error: str = ""
 
@@ -149,10 +149,12 @@ def _by_its_records(files: Files, path: Path) -> Segment | None:
     record = files.read(path, HEADER_SIZE, size)
     if not check_record(record, 0, len(record)):
         return None
-    offset, place = _OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)
+    offset, physical = _OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)
     stored_ms = read_store_timestamp(record)
-    segment = Segment(path.with_suffix(""), log_number_of(place), int(path.stem), offset, stored_ms)
-    is_there = place == physical_offset(segment.log_number, segment.base_position)
+    segment = Segment(
+        path.with_suffix(""), log_number_of(physical), int(path.stem), offset, stored_ms
+    )
+    is_there = physical == physical_offset(segment.log_number, segment.base_position)
     return segment if is_there else None
 
 
@@ -167,7 +169,7 @@ def _read_records(
         end = record.position + record.size
         if survey.runs and survey.runs[-1][2:4] == start:
             start = survey.runs.pop()[:2]
-        survey.runs.append(Run(*start, end, end_offset, record.timestamp))
+        survey.runs.append(SoundRange(*start, end, end_offset, record.timestamp))
         if not count % PROGRESS_RECORDS:
             on_progress(end - told)
             told = end
@@ -205,9 +207,9 @@ def _next_record(
             start = at + found + base
             head = window[found : found + RECORD_SIZE_MIN]
             if len(head) == RECORD_SIZE_MIN:
-                queue_offset, place = _OFFSETS.unpack_from(head, QUEUE_OFFSET_AT)
+                queue_offset, physical = _OFFSETS.unpack_from(head, QUEUE_OFFSET_AT)
                 if (
-                    place == physical_offset(segment.log_number, start)
+                    physical == physical_offset(segment.log_number, start)
                     and queue_offset >= offset
                     and next(scan(files, segment, start, queue_offset), None)
                 ):
@@ -243,9 +245,9 @@ class _IndexCheck:
             at = HEADER_SIZE + start * ENTRY_SIZE
             self._block = self._files.read(self._path, at, INDEX_BLOCK_ENTRIES * ENTRY_SIZE)
             self._block_start = start
-        place = physical_offset(self._segment.log_number, record.position)
+        physical = physical_offset(self._segment.log_number, record.position)
         at = (number - start) * ENTRY_SIZE
-        if self._block[at : at + ENTRY_SIZE] != ENTRY.pack(place, record.size, record.tags_code):
+        if self._block[at : at + ENTRY_SIZE] != ENTRY.pack(physical, record.size, record.tags_code):
             if not self._wrong:
                 self._first_wrong = record.offset
             self._wrong += 1

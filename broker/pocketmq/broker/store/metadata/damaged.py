@@ -32,7 +32,7 @@ start does all of that again, and takes the queue back into service if it can.
 
 _STATE = "damaged_queues"
 
-Place = tuple[str, int]
+QueueKey = tuple[str, int]
 
 
 class DamagedQueues:
@@ -45,8 +45,8 @@ class DamagedQueues:
 
     def __init__(self, directory: Path, metadata: Metadata) -> None:
         self._directory, self._metadata = directory, metadata
-        self._errors: dict[Place, DamagedQueueError] = {}
-        self._in_service: set[Place] = set()
+        self._errors: dict[QueueKey, DamagedQueueError] = {}
+        self._in_service: set[QueueKey] = set()
 
     def __len__(self) -> int:
         return len(self._errors)
@@ -62,13 +62,13 @@ class DamagedQueues:
         """What is wrong with a queue."""
         return self._errors.get((topic, queue_id))
 
-    def known_before(self) -> list[Place]:
+    def known_before(self) -> list[QueueKey]:
         """The queues that were damaged when the last run ended."""
         text = self._metadata.state(_STATE)
-        return [] if text is None else msgspec.json.decode(text, type=list[Place])
+        return [] if text is None else msgspec.json.decode(text, type=list[QueueKey])
 
     @contextmanager
-    def noted(self, topic: str, queue_id: int) -> Iterator[None]:
+    def recording_damage(self, topic: str, queue_id: int) -> Iterator[None]:
         """Around the opening of a queue's log: damage is noted, and refused from then on.
 
         Raises:
@@ -80,13 +80,13 @@ class DamagedQueues:
         try:
             yield
         except FormatError as e:
-            raise self.note(topic, queue_id, e) from e
+            raise self.record(topic, queue_id, e) from e
         except OSError as e:
             if e.errno not in LASTING_ERRORS:
                 raise
-            raise self.note(topic, queue_id, e) from e
+            raise self.record(topic, queue_id, e) from e
 
-    def note(
+    def record(
         self,
         topic: str,
         queue_id: int,

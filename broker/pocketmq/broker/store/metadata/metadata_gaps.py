@@ -16,7 +16,7 @@ SPANS_MAX = 16
 _KEY = "unsure_times"
 
 
-class UnsureTimes:
+class MetadataGaps:
     """Spans of time: a topic that was made in one of them may be unknown without being deleted.
 
     They are kept, since what was stored in them may wait for its topic for days.

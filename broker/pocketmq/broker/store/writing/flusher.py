@@ -28,15 +28,15 @@ class FlushTimeoutError(StoreError):
 class _Group:
     """Appends of one log that wait together; they are told once, by the flush or by the timer."""
 
-    __slots__ = ("begun_s", "callbacks", "size", "timer")
+    __slots__ = ("callbacks", "size", "timer", "waiting_since_s")
 
     def __init__(self) -> None:
         self.callbacks: list[OnStored] = []
         self.timer: Timer | None = None
-        self.begun_s = 0.0
+        self.waiting_since_s = 0.0
         self.size = 0
 
-    def tell(self, error: StoreError | None) -> None:
+    def notify(self, error: StoreError | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -81,7 +81,7 @@ class Flusher:
     def oldest_wait_s(self) -> float:
         """For how many seconds somebody has waited; 0 if nobody does."""
         oldest = next(iter(self._waiting), None)
-        return 0.0 if oldest is None else self._clock.monotonic() - oldest.begun_s
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest.waiting_since_s
 
     def flush(self, queue_log: QueueLog, callbacks: list[OnStored], size: int = 0) -> None:
         """Tells the callbacks when everything committed to the log so far is on the disk.
@@ -95,11 +95,11 @@ class Flusher:
         if group is None:
             group = self._gathering[queue_log] = _Group()
         if group.timer is None:  # a new group, or one whose first members ran out of time
-            group.begun_s = self._clock.monotonic()
+            group.waiting_since_s = self._clock.monotonic()
             self._waiting[group] = None
             group.timer = self._clock.call_later(
                 self.timeout_ms / 1000,
-                self._tell,
+                self._notify,
                 group,
                 FlushTimeoutError(f"the disk took longer than {self.timeout_ms} ms to flush"),
             )
@@ -117,14 +117,14 @@ class Flusher:
                 try:
                     await self.sync(queue_log)
                 except WriteFailedError as e:
-                    self._tell(group, e)
+                    self._notify(group, e)
                 else:
-                    self._tell(group, None)
+                    self._notify(group, None)
         finally:
             del self._running[queue_log]
 
-    def _tell(self, group: _Group, error: StoreError | None) -> None:
-        group.tell(error)
+    def _notify(self, group: _Group, error: StoreError | None) -> None:
+        group.notify(error)
         self._waiting.pop(group, None)
         self.waiting_size -= group.size
         group.size = 0

@@ -7,7 +7,7 @@ import pytest
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.keys import key_merge
-from pocketmq.broker.store.keys.key_file import KeyFile, Run, read_key_file
+from pocketmq.broker.store.keys.key_file import KeyFile, SortedRun, read_key_file
 from pocketmq.broker.store.keys.key_merge import merge_path, merge_runs
 from pocketmq.broker.store.log.segment import Segment, segment_stem
 
@@ -31,7 +31,7 @@ def test_merged_runs_hold_what_the_runs_held(
             for n in range(count)
         ]
         key_file.append(items, start + max(count, 1), count)
-    merged: list[Run] = []
+    merged: list[SortedRun] = []
     assert sum(1 for _ in merge_runs(files, key_file, merged)) > 10, "it takes many steps"
     assert len(merged) == left
     files.replace(merge_path(key_file), key_file.segment.keys_path)
@@ -46,6 +46,6 @@ def test_merged_runs_hold_what_the_runs_held(
     assert len(items) == 3000 + 1 + 700 + 512 + 513 + 9 + 1024 + 5 + 77
 
 
-def items_of(key_file: KeyFile, run: Run) -> list[int]:
+def items_of(key_file: KeyFile, run: SortedRun) -> list[int]:
     checksums = key_file.fences(run)[1]
     return [item for n, crc in enumerate(checksums) for item in key_file.block(run, n, crc)]

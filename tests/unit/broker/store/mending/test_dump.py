@@ -18,14 +18,20 @@ from support.store.stores import (
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.segment import HEADER_SIZE
-from pocketmq.broker.store.mending.dump import Gap, Place, dump_directory, dump_index, dump_log
+from pocketmq.broker.store.mending.dump import (
+    Gap,
+    StoredRecord,
+    dump_directory,
+    dump_index,
+    dump_log,
+)
 from pocketmq.protocol.messages.records import decode_records
 from pocketmq.testing.clock import VirtualClock
 
 SIZE = RECORD_OVERHEAD + 400
 
 
-def shown(found: Iterator[Place | Gap]) -> list[bytes | Gap]:
+def shown(found: Iterator[StoredRecord | Gap]) -> list[bytes | Gap]:
     """Bodies, and what is damaged."""
     out: list[bytes | Gap] = []
     for item in found:

@@ -28,7 +28,7 @@ def test_a_damaged_queue_is_told_of_once_and_kept(
     damaged = DamagedQueues(Path("data"), metadata)
     assert damaged.known_before() == []
     for _ in range(2):
-        error = damaged.note("T", 1, FormatError(PLACE, "it is torn"))
+        error = damaged.record("T", 1, FormatError(PLACE, "it is torn"))
     assert str(error) == (
         "queue 1 of T is not served: queues/T/1/0.log: it is torn; stop the broker and run "
         "`pocketmq store repair data`"
@@ -46,11 +46,11 @@ def test_a_damaged_queue_is_told_of_once_and_kept(
 
 def test_a_queue_with_a_damaged_record_may_be_opened_again(metadata: Metadata) -> None:
     damaged = DamagedQueues(Path("data"), metadata)
-    damaged.note("T", 0, FormatError(PLACE, "a record is torn"), stays_in_service=True)
-    damaged.note("T", 1, FormatError(PLACE, "it is torn"))
-    with damaged.noted("T", 0):
+    damaged.record("T", 0, FormatError(PLACE, "a record is torn"), stays_in_service=True)
+    damaged.record("T", 1, FormatError(PLACE, "it is torn"))
+    with damaged.recording_damage("T", 0):
         pass
-    with pytest.raises(DamagedQueueError, match="queue 1 of T"), damaged.noted("T", 1):
+    with pytest.raises(DamagedQueueError, match="queue 1 of T"), damaged.recording_damage("T", 1):
         pytest.fail("it was opened again")
     assert len(damaged) == 2
 
@@ -58,20 +58,20 @@ def test_a_queue_with_a_damaged_record_may_be_opened_again(metadata: Metadata) -
 def test_what_is_damaged_is_told_though_it_cannot_be_kept(metadata: Metadata) -> None:
     damaged = DamagedQueues(Path("data"), metadata)
     refuse_changes(metadata, "state")
-    with pytest.raises(DamagedQueueError, match="it is torn"), damaged.noted("T", 1):
+    with pytest.raises(DamagedQueueError, match="it is torn"), damaged.recording_damage("T", 1):
         raise FormatError(PLACE, "it is torn")
     assert len(damaged) == 1
 
 
 def test_the_remedy_is_that_of_the_cause(metadata: Metadata) -> None:
     damaged = DamagedQueues(Path("data"), metadata)
-    newer = damaged.note("T", 0, VersionError(PLACE, "it is of format version 9"))
+    newer = damaged.record("T", 0, VersionError(PLACE, "it is of format version 9"))
     assert newer.remedy == "run the version of PocketMQ that wrote it"
     denied = OSError(errno.EACCES, os.strerror(errno.EACCES), str(PLACE))
-    assert str(damaged.note("T", 1, denied)) == (
+    assert str(damaged.record("T", 1, denied)) == (
         "queue 1 of T is not served: queues/T/1/0.log: Permission denied; make the files readable "
         "and writable for the broker's user"
     )
     failed = OSError(errno.EIO, os.strerror(errno.EIO), str(PLACE))
     remedy = "look whether the disk is sound, then start the broker again"
-    assert damaged.note("T", 2, failed).remedy == remedy
+    assert damaged.record("T", 2, failed).remedy == remedy

@@ -25,10 +25,10 @@ COMMIT_AT_ONCE_SENDERS_MAX = 4
 COMMIT_CHUNKS_MAX = 256
 """So many chunks are committed without waiting for the rest of the turn: they are in memory."""
 
-BEGUN_PER_TURN_MAX = 16
+NEW_LOGS_PER_COMMIT_MAX = 16
 """Queues whose first files one commit makes, in about 5 ms; the others wait for the next turn."""
 
-BEGINNING_S_MAX = 0.01
+NEW_LOGS_S_MAX = 0.01
 """They wait, too, when a busy disk has taken so long for those before them."""
 
 
@@ -41,7 +41,7 @@ class _Growth(msgspec.Struct, gc=False):
     size: int
 
 
-class CommitTurn:
+class Committer:
     """Has the logs that grow in one turn of the loop written together, and their senders told.
 
     It is what a server tells of its chunks (`frame_stream.Chunks`).
@@ -56,7 +56,7 @@ class CommitTurn:
         flush_sync: whether senders are answered only when the disk has it (SYNC_FLUSH).
 
     Attributes:
-        begun_s: when the turn began whose commit is still to come; None without one.
+        waiting_since_s: when the turn began whose commit is still to come; None without one.
         in_chunk: whether the requests of a chunk are being handled.
         senders: the connections there are; with few of them nothing waits for the turn's end.
         on_appended: told of each log that grew, once its senders are answered.
@@ -75,7 +75,7 @@ class CommitTurn:
         self._machine = clock.machine
         self._new_logs, self._flusher, self._puts, self._disk = new_logs, flusher, puts, disk
         self._unsynced, self.flush_sync = unsynced, flush_sync
-        self.begun_s: float | None = None
+        self.waiting_since_s: float | None = None
         self.senders: Sized = ()
         self.on_appended: Callable[[QueueLog], object] = lambda _: None
         self._dirty: dict[QueueLog, None] = {}
@@ -97,7 +97,7 @@ class CommitTurn:
     def forget(self, queue_log: QueueLog, error: StoreError) -> None:
         """Drops what waits for a log that is no more, and tells its senders why."""
         self._dirty.pop(queue_log, None)
-        self._tell(queue_log.forget(), error)
+        self._notify(queue_log.forget(), error)
 
     def schedule_commit(self, queue_log: QueueLog) -> None:
         """Puts a log into the next commit, and schedules that commit unless it is due already."""
@@ -109,7 +109,7 @@ class CommitTurn:
 
     def _schedule(self) -> None:
         self._is_due = True
-        self.begun_s = self._first_s
+        self.waiting_since_s = self._first_s
         asyncio.get_running_loop().call_soon(self.commit)
 
     # -- chunks -------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class CommitTurn:
     def commit(self) -> None:
         """Writes what was appended in this turn and tells who waits for it; see `_due_now`."""
         self._is_due = False
-        self.begun_s = None
+        self.waiting_since_s = None
         self._chunks = 0
         self._write()
         self._account()
@@ -162,7 +162,7 @@ class CommitTurn:
             try:
                 waiters = queue_log.commit(queue_log.last_timestamp)
             except OSError as e:
-                self._tell(queue_log.roll_back(), self._disk.failed_write(queue_log.directory, e))
+                self._notify(queue_log.roll_back(), self._disk.failed_write(queue_log.directory, e))
                 self._unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
             self._unsynced[queue_log] = None
@@ -172,7 +172,7 @@ class CommitTurn:
                 if later:
                     later.append(partial(self._flushed, first_s, len(later)))
                     self._flusher.flush(queue_log, later, size)
-                self._tell([w for w in waiters if w.durability is WRITTEN], None)
+                self._notify([w for w in waiters if w.durability is WRITTEN], None)
             else:
                 for waiter in waiters:
                     waiter.on_stored(None)
@@ -195,7 +195,7 @@ class CommitTurn:
         for queue_log in logs:
             if queue_log.segments:
                 yield queue_log
-            elif len(begun) < BEGUN_PER_TURN_MAX:
+            elif len(begun) < NEW_LOGS_PER_COMMIT_MAX:
                 begun.append(queue_log)
             else:
                 self._dirty[queue_log] = None
@@ -207,13 +207,13 @@ class CommitTurn:
 
     def _begin(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
         """Those of some logs without files that may be begun: not all if the disk is busy."""
-        until_s = self._machine.monotonic() + BEGINNING_S_MAX
+        until_s = self._machine.monotonic() + NEW_LOGS_S_MAX
         try:
             self._new_logs.enter(logs)
         except WriteFailedError as e:
             log.error("new queues cannot be entered: %s", e)
             for queue_log in logs:
-                self._tell(queue_log.roll_back(), e)
+                self._notify(queue_log.roll_back(), e)
             return
         for number, queue_log in enumerate(logs):
             if number and self._machine.monotonic() > until_s:
@@ -224,7 +224,7 @@ class CommitTurn:
     def _flushed(self, first_s: float, count: int, _: StoreError | None) -> None:
         self._puts.times.add(self._machine.monotonic() - first_s, count)
 
-    def _tell(self, waiters: list[Waiter], error: StoreError | None) -> None:
+    def _notify(self, waiters: list[Waiter], error: StoreError | None) -> None:
         if error is not None:
             self._puts.failed_count += len(waiters)
         for waiter in waiters:

@@ -19,14 +19,14 @@ OUTCOMES = {
 }
 
 
-class Run(NamedTuple):
+class OpenRange(NamedTuple):
     """Half messages next to each other that are open: the first offset, and behind the last."""
 
     start: int
     end: int
 
 
-class Ledger:
+class HalfMessageStates:
     """The state of every half message from `base` on; all before it are over.
 
     Args:
@@ -63,14 +63,16 @@ class Ledger:
         index = max(0, offset - self.base)
         self._states[index:] = bytes(max(0, len(self._states) - index))
 
-    def next_open(self, offset: int, end: int, count_max: int) -> Run | None:
+    def next_open(self, offset: int, end: int, count_max: int) -> OpenRange | None:
         """The first open half messages from an offset on; None if there are none before `end`."""
         low, high = max(offset, self.base) - self.base, end - self.base
         start = self._states.find(OPEN, low, high)
         if start < 0:
             return None
         window = self._states[start : min(start + count_max, high)]
-        return Run(self.base + start, self.base + start + len(window) - len(window.lstrip(b"\0")))
+        return OpenRange(
+            self.base + start, self.base + start + len(window) - len(window.lstrip(b"\0"))
+        )
 
     def advance(self) -> int:
         """Forgets what is over before the oldest that is not; returns `base`."""
