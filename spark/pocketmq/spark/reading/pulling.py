@@ -25,7 +25,7 @@ from pocketmq.spark.errors import DataLossError
 from pocketmq.spark.filtering import ALL_MESSAGES, Expression
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.reading.offsets import Range
-from pocketmq.spark.rows.decoding import Part, joined, told_part
+from pocketmq.spark.rows.parts import RecordPart, joined, sized_part
 
 BULK_MESSAGES_MAX = 1_000_000
 PLAIN_MESSAGES_MAX = 32
@@ -84,14 +84,14 @@ class RangePull:
         await self._instance.pool.call(address, request, self._options.pull_timeout_ms)
         self._is_bulk = (await self._instance.pool.get(address)).peer_is_pocketmq
 
-    async def next_part(self) -> Part:
+    async def next_part(self) -> RecordPart:
         """The next messages of the range, perhaps with some behind its end; empty at the end.
 
         Raises:
             DataLossError: messages are not there any more, and this is to be an error.
             OperatingError: the broker fails or refuses, whatever is tried.
         """
-        parts: list[Part] = []
+        parts: list[RecordPart] = []
         size = 0
         while self._offset < self._wanted.end and size < PART_SIZE_MIN:
             self._ask_ahead()
@@ -99,7 +99,7 @@ class RangePull:
             answer = await task
             if answer.code == ResponseCode.SUCCESS:
                 self._check_first(answer)
-                parts.append(told_part(answer.body, answer.header.size_count))
+                parts.append(sized_part(answer.body, answer.header.size_count))
                 size += len(answer.body)
                 self._move_to(answer.header.next_begin_offset)
             elif parts:
@@ -209,7 +209,7 @@ _KNOWN_CODES = frozenset(
 
 def pulled_parts(
     options: ReadOptions, wanted: Range, expression: Expression = ALL_MESSAGES
-) -> Iterator[Part]:
+) -> Iterator[RecordPart]:
     """The messages of a range in parts, each as stored records back to back.
 
     Raises:

@@ -15,8 +15,8 @@ from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.reading.planning import planned_ranges
 from pocketmq.spark.reading.pulling import pulled_parts
-from pocketmq.spark.reading.repeats import RowFilter, repeat_filters
-from pocketmq.spark.rows.decoding import decode_records
+from pocketmq.spark.reading.repeats import repeat_filters
+from pocketmq.spark.rows.decoding import RowFilter, decode_records
 
 
 class RangePartition(InputPartition):

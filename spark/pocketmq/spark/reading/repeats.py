@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,15 +26,6 @@ Ints = npt.NDArray[np.int64]
 
 ALWAYS, NEVER = 0, 2**63 - 1
 """Since when a broker's commits are known, in milliseconds: all of them, none of them."""
-
-
-class RowFilter(Protocol):
-    """Tells which rows of a queue a read gives."""
-
-    def counts(
-        self, writers: Any, offsets: Ints, store_timestamps: Ints
-    ) -> npt.NDArray[np.bool_] | None:
-        """Which rows it gives; None for all. See `RepeatFilter.counts`."""
 
 
 class RepeatFilter(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which columns a write takes, and how they become Arrow columns of messages."""
+"""The columns that a write takes, and how they become `Rows`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pocketmq.spark.errors import RowError, SchemaError, nearest
-from pocketmq.spark.rows.encoding import Columns
-from pocketmq.spark.rows.plain_messages import Delays
+from pocketmq.spark.errors import SchemaError, nearest
+from pocketmq.spark.rows.delays import Delays
+from pocketmq.spark.rows.rows import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -45,7 +45,7 @@ COLUMN_TYPES = {
 
 
 def check_schema(schema: StructType) -> None:
-    """Makes sure that rows of this schema can be written.
+    """Checks that rows of a schema can be written.
 
     Raises:
         SchemaError: a column is missing, unknown, given twice, or of the wrong type.
@@ -80,7 +80,7 @@ def check_schema(schema: StructType) -> None:
 
 
 class RowReader:
-    """Takes the columns of messages out of record batches.
+    """Makes the record batches of one task `Rows`, and counts these over all batches.
 
     Args:
         value_size_max: bytes of one message's body; None for no bound.
@@ -90,74 +90,67 @@ class RowReader:
         self._value_size_max = value_size_max
         self._rows_before = 0
 
-    def columns(self, batch: Any) -> Columns:
-        """The columns of a batch.
+    def rows(self, batch: Any) -> Rows:
+        """Takes the columns of messages out of the task's next batch.
 
         Raises:
-            RowError: a value is null or too large.
+            RowError: a value is null, empty or too large.
         """
         by_name = {
             ALIASES.get(name, name): column
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         }
-        body = _plain(by_name[VALUE], pa.binary())
-        self._check_bodies(body)
-        self._rows_before += batch.num_rows
-        return Columns(
-            body,
+        first, self._rows_before = self._rows_before, self._rows_before + batch.num_rows
+        rows = Rows(
+            _plain(by_name[VALUE], pa.binary()),
             keys=_text(by_name.get(KEYS)),
             tags=_text(by_name.get(TAGS)),
             sharding_keys=_text(by_name.get(SHARDING_KEY)),
             properties=by_name.get(PROPERTIES),
+            topics=_text(by_name.get(TOPIC)),
+            broker_names=_text(by_name.get(BROKER_NAME)),
+            queue_ids=by_name.get(QUEUE_ID),
+            delays=_delays(by_name.get(DELAY_LEVEL), by_name.get(DELIVER_AT), batch.num_rows),
+            origin=pa.array(np.arange(first, self._rows_before)),
         )
+        self._check_bodies(rows)
+        return rows
 
-    def placed(self, error: RowError, batch_rows: int) -> RowError:
-        """An error of the last batch with its row counted from the task's first one."""
-        return RowError(self._rows_before - batch_rows + error.row, error.reason)
-
-    def _check_bodies(self, body: Any) -> None:
-        if body.null_count:
-            row = int(np.argmax(np.array(body.is_null())))
-            raise RowError(
-                self._rows_before + row,
+    def _check_bodies(self, rows: Rows) -> None:
+        if rows.body.null_count:
+            raise rows.error(
+                int(np.argmax(np.array(rows.body.is_null()))),
                 "its value is null: filter such rows out, or give them a value with coalesce",
             )
-        sizes = pc.binary_length(body)
+        sizes = pc.binary_length(rows.body)
         least, size = (pc.min_max(sizes)[end].as_py() for end in ("min", "max"))
         if least == 0:
-            row = int(np.argmin(np.array(sizes)))
-            raise RowError(
-                self._rows_before + row,
+            raise rows.error(
+                int(np.argmin(np.array(sizes))),
                 "its value is empty, which brokers refuse: filter such rows out, or give them at "
                 "least one byte",
             )
         if self._value_size_max is not None and size > self._value_size_max:
-            row = int(np.argmax(np.array(sizes)))
-            raise RowError(
-                self._rows_before + row,
+            raise rows.error(
+                int(np.argmax(np.array(sizes))),
                 f"its value has {size} bytes, the limit is {self._value_size_max}: send it in "
                 f"parts, raise maxMessageSize here and on the brokers, or name a largeRowTopic",
             )
 
 
-def delays_of(batch: Any) -> Delays | None:
-    """When the rows of a batch want to be delivered; None if all of them want it at once."""
-    names = batch.schema.names
-    if DELAY_LEVEL not in names and DELIVER_AT not in names:
+def _delays(levels: Any, deliver_at: Any, count: int) -> Delays | None:
+    """The delays of rows by their two columns; None if no row is delayed."""
+    if deliver_at is not None and pa.types.is_timestamp(deliver_at.type):
+        deliver_at = deliver_at.cast(pa.timestamp("ms", deliver_at.type.tz), safe=False)
+    if levels is None and deliver_at is None:
         return None
-    none = np.zeros(batch.num_rows, np.int64)
-    levels = _numbers(batch[DELAY_LEVEL]) if DELAY_LEVEL in names else none
-    at_ms = none
-    if DELIVER_AT in names:
-        column = batch[DELIVER_AT]
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
-        at_ms = _numbers(column)
-    delays = Delays(levels, at_ms)
+    delays = Delays(_numbers(levels, count), _numbers(deliver_at, count))
     return delays if delays.is_set.any() else None
 
 
-def _numbers(column: Any) -> npt.NDArray[np.int64]:
+def _numbers(column: Any, count: int) -> npt.NDArray[np.int64]:
+    if column is None:
+        return np.zeros(count, np.int64)
     numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
     return numbers
 
@@ -167,5 +160,5 @@ def _text(column: Any) -> Any:
 
 
 def _plain(column: Any, kind: Any) -> Any:
-    """The column with 32-bit offsets, whatever Spark made of it."""
+    """The column with 32-bit offsets, whichever Arrow type Spark chose."""
     return column if column.type == kind else column.cast(kind)

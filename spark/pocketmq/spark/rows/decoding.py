@@ -1,16 +1,13 @@
-"""Stored records into an Arrow batch, many at a time.
+"""Turns stored records into an Arrow batch, all rows at once.
 
-Where each record begins is told by a PocketMQ broker, and has to be found one after the other in
-what others send; all else is done for all rows at once. Bodies, topics and properties are cut out
-of the very bytes that came from the broker.
+Bodies, topics and properties are cut out of the very bytes that came from the broker.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,22 +20,18 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.compression import decompress
 from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.protocol.messages.ids import offset_msg_id
-from pocketmq.protocol.messages.record_columns import RECORD_SIZES, parts_at
+from pocketmq.protocol.messages.record_columns import parts_at
 from pocketmq.protocol.messages.records import (
     BORN_HOST_AT,
-    MAGIC_V1,
     MAGIC_V2,
     PHYSICAL_OFFSET_AT,
     QUEUE_OFFSET_AT,
-    RECORD_SIZE_MIN,
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
 from pocketmq.spark.rows.marks import WRITER_ID
+from pocketmq.spark.rows.parts import RecordPart, record_bounds
 from pocketmq.spark.rows.property_columns import PropertyColumns, cut_out
-
-if TYPE_CHECKING:
-    from pocketmq.spark.reading.repeats import RowFilter
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,90 +56,29 @@ SCHEMA = pa.schema(
 )
 """What a read gives; without includeProperties the column properties is left out."""
 
-_SIZE_MAGIC = struct.Struct(">II")
 _HOST_GROWTH = IPV6_HOST_SIZE - IPV4_HOST_SIZE
 _STORE_HOST_FROM_TIMESTAMP = 8
 _RECONSUME_FROM_STORE_HOST = IPV4_HOST_SIZE
 _BODY_SIZE_FROM_RECONSUME = 12
 
 
-class Part(NamedTuple):
-    """Stored records back to back, as a pull brings them.
+class RowFilter(Protocol):
+    """Tells which rows of a queue a read gives."""
 
-    Attributes:
-        data: the bytes; what the broker has added may stand behind the records.
-        bounds: where each record begins and the last one ends, if the broker has told.
-    """
+    def counts(
+        self, writers: Any, offsets: Ints, store_timestamps: Ints
+    ) -> npt.NDArray[np.bool_] | None:
+        """Tells which rows the read gives; None for all.
 
-    data: bytes
-    bounds: Ints | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.data)
-
-
-def told_part(body: bytes, size_count: int) -> Part:
-    """The part that a bulk pull has brought, with so many sizes behind its records.
-
-    Raises:
-        ContentError: the sizes do not fit the records.
-    """
-    if not size_count:
-        return Part(body)
-    end = len(body) - size_count * RECORD_SIZES.itemsize
-    if size_count < 0 or end < size_count * RECORD_SIZE_MIN:
-        raise ContentError(f"{size_count} messages and their sizes do not fit {len(body)} bytes")
-    bounds = np.zeros(size_count + 1, np.int64)
-    np.cumsum(np.frombuffer(body, RECORD_SIZES, size_count, end), out=bounds[1:])
-    if bounds[-1] != end or int(np.diff(bounds).min()) < RECORD_SIZE_MIN:
-        raise ContentError(f"the sizes of {size_count} messages do not fit {end} bytes")
-    heads = parts_at(body, bounds[:-1], _SIZE_MAGIC.size).view(">u4")
-    is_wrong = heads[:, 0] != np.diff(bounds)
-    is_wrong |= (heads[:, 1] != MAGIC_V1) & (heads[:, 1] != MAGIC_V2)
-    if is_wrong.any():
-        raise ContentError(f"no stored message at byte {bounds[np.argmax(is_wrong)]}")
-    return Part(body, bounds)
-
-
-def joined(parts: Sequence[Part]) -> Part:
-    """Several parts as one."""
-    if len(parts) == 1:
-        return parts[0]
-    ends = [len(p.data) if p.bounds is None else int(p.bounds[-1]) for p in parts]
-    data = b"".join(memoryview(p.data)[:end] for p, end in zip(parts, ends, strict=True))
-    known = [p.bounds for p in parts if p.bounds is not None]
-    if not parts or len(known) < len(parts):
-        return Part(data)
-    starts = np.cumsum([0, *ends])
-    moved = [bounds[:-1] + start for bounds, start in zip(known, starts, strict=False)]
-    return Part(data, np.concatenate([*moved, starts[-1:]]))
-
-
-def record_bounds(data: bytes) -> Ints:
-    """Where each record begins, and where the last one ends, found one after the other.
-
-    Raises:
-        ContentError: these bytes are not stored records back to back.
-    """
-    bounds, position, end = [0], 0, len(data)
-    unpack = _SIZE_MAGIC.unpack_from
-    while position < end:
-        try:
-            size, magic = unpack(data, position)
-        except struct.error as e:
-            raise ContentError(f"the stored message at byte {position} is cut off") from e
-        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= size <= end - position:
-            raise ContentError(
-                f"no stored message at byte {position}: magic {magic:#x}, size {size} of "
-                f"{end - position}"
-            )
-        position += size
-        bounds.append(position)
-    return np.array(bounds, np.int64)
+        Args:
+            writers: the property ``WRITER_ID`` of each row; null for rows without a mark.
+            offsets: of the rows.
+            store_timestamps: of the rows, milliseconds.
+        """
 
 
 def decode_records(
-    data: bytes | Part,
+    data: bytes | RecordPart,
     broker_name: str,
     *,
     topic: str | None = None,
@@ -172,7 +104,7 @@ def decode_records(
         UnknownCommitError: it cannot be known whether a row counts, and this is to be an error.
         ContentError: a record is cut off, has an unknown magic, or a body cannot be unpacked.
     """
-    view = _Records(data if isinstance(data, Part) else Part(data))
+    view = _Records(data if isinstance(data, RecordPart) else RecordPart(data))
     if offset_end is not None:
         view.keep_below(offset_end)
     texts = _LazyProperties(view)
@@ -231,7 +163,7 @@ def read_schema(*, with_properties: bool) -> Any:
 class _Records:
     """Fields of all records at once."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RecordPart) -> None:
         self._data = part.data
         self._bytes = np.frombuffer(part.data, np.uint8)
         bounds = record_bounds(part.data) if part.bounds is None else part.bounds

@@ -20,9 +20,9 @@ from pocketmq.protocol.messages import batch
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.record_columns import RECORD_HEAD, crcs_at
 from pocketmq.protocol.messages.records import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_V1_MAX
-from pocketmq.spark.errors import RowError
 from pocketmq.spark.rows.hex_digits import UPPER, put_digits
 from pocketmq.spark.rows.marks import MARK_PROPERTIES
+from pocketmq.spark.rows.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,33 +59,6 @@ from a topic can be written to another."""
 
 DELAY_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES)
 """What would hold a message back; bulk writes go straight to their queue."""
-
-
-class Columns(NamedTuple):
-    """Rows to be sent; arrays of one length.
-
-    Attributes:
-        body: binary, without nulls.
-        keys, tags, sharding_keys: strings; null and empty ones set no property.
-        properties: a map of strings of further properties.
-        marks: binaries, the properties of `pocketmq.spark.rows.marks` as they travel.
-    """
-
-    body: Any
-    keys: Any = None
-    tags: Any = None
-    sharding_keys: Any = None
-    properties: Any = None
-    marks: Any = None
-
-    def take(self, indices: Ints) -> Columns:
-        """Some rows, in the given order."""
-        rows = pa.array(indices)
-        return Columns(*(None if c is None else c.take(rows) for c in self))
-
-    def slice(self, start: int, size: int) -> Columns:
-        """Some rows in a row."""
-        return Columns(*(None if c is None else c.slice(start, size) for c in self))
 
 
 class UniqueKeyBlocks:
@@ -135,7 +108,7 @@ class Encoded(NamedTuple):
 
 
 def encode_records(
-    columns: Columns,
+    rows: Rows,
     *,
     topic: bytes,
     queue_ids: npt.NDArray[np.int32] | int,
@@ -148,7 +121,7 @@ def encode_records(
     What only the broker knows (offsets, store time, its address) is left zero.
 
     Args:
-        columns: the rows.
+        rows: what is sent.
         topic: its name.
         queue_ids: of each row, or of all.
         born_timestamp: milliseconds since the epoch.
@@ -158,40 +131,40 @@ def encode_records(
     Raises:
         RowError: a row's properties are too long, or hold a character that separates them.
     """
-    body_ends, rows = _ends(columns.body), len(columns.body)
-    variable = _variable_properties(columns)
+    body_ends = _ends(rows.body)
+    variable = _variable_properties(rows)
     properties_sizes = _properties_sizes(variable, rows)
     if len(topic) <= TOPIC_SIZE_V1_MAX:
         magic, topic_part = MAGIC_V1, bytes((len(topic),)) + topic
     else:
         magic, topic_part = MAGIC_V2, len(topic).to_bytes(2, "big") + topic
     body_sizes = np.diff(body_ends)
-    heads = np.zeros(rows, RECORD_HEAD)
+    heads = np.zeros(rows.size, RECORD_HEAD)
     heads["total"] = RECORD_HEAD.itemsize + body_sizes + len(topic_part) + 2 + properties_sizes
     heads["magic"] = magic
-    heads["body_crc"] = crcs_at(columns.body.buffers()[2] or b"", body_ends[:-1], body_sizes)
+    heads["body_crc"] = crcs_at(rows.body.buffers()[2] or b"", body_ends[:-1], body_sizes)
     heads["queue_id"] = queue_ids
     heads["born_timestamp"] = born_timestamp
     heads["born_host"] = np.frombuffer(born_host, np.uint8)
     heads["body_size"] = body_sizes
     tails = _tails(topic_part, properties_sizes, unique_keys)
-    return _join(heads, columns.body, tails, variable)
+    return _join(heads, rows.body, tails, variable)
 
 
-def encode_entries(columns: Columns, *, unique_keys: Bytes) -> Encoded:
+def encode_entries(rows: Rows, *, unique_keys: Bytes) -> Encoded:
     """Rows as entries of client batches, which every RocketMQ broker takes.
 
     Raises:
         RowError: a row's properties are too long, or hold a character that separates them.
     """
-    body_ends, rows = _ends(columns.body), len(columns.body)
-    variable = _variable_properties(columns)
+    body_ends = _ends(rows.body)
+    variable = _variable_properties(rows)
     properties_sizes = _properties_sizes(variable, rows)
     body_sizes = np.diff(body_ends)
-    heads = np.zeros(rows, ENTRY_HEAD)
+    heads = np.zeros(rows.size, ENTRY_HEAD)
     heads["total"] = batch.ENTRY_OVERHEAD + body_sizes + properties_sizes
     heads["body_size"] = body_sizes
-    return _join(heads, columns.body, _tails(b"", properties_sizes, unique_keys), variable)
+    return _join(heads, rows.body, _tails(b"", properties_sizes, unique_keys), variable)
 
 
 def with_queue_id(encoded: Encoded, queue_id: int) -> Encoded:
@@ -242,28 +215,28 @@ def _tails(topic_part: bytes, properties_sizes: Ints, unique_keys: Bytes) -> Byt
     return tails
 
 
-def _variable_properties(columns: Columns) -> list[Any]:
+def _variable_properties(rows: Rows) -> list[Any]:
     """Parts to be joined after the fixed properties; each an array of binaries or one constant."""
     parts: list[Any] = []
     named = (
-        (props.KEYS, columns.keys),
-        (props.TAGS, columns.tags),
-        (props.SHARDING_KEY, columns.sharding_keys),
+        (props.KEYS, rows.keys),
+        (props.TAGS, rows.tags),
+        (props.SHARDING_KEY, rows.sharding_keys),
     )
     left_out = [*OWN_PROPERTIES, *MARK_PROPERTIES]
     for name, column in named:
         if column is not None:
-            parts += _named_property(name.encode() + _NAME_END, column)
+            parts += _named_property(rows, name.encode() + _NAME_END, column)
             left_out.append(name)
-    if columns.properties is not None:
-        parts.append(_map_properties(columns.properties, left_out))
-    if columns.marks is not None:
-        parts.append(columns.marks)
+    if rows.properties is not None:
+        parts.append(_map_properties(rows, left_out))
+    if rows.marks is not None:
+        parts.append(rows.marks)
     return parts
 
 
-def _named_property(start: bytes, column: Any) -> list[Any]:
-    _refuse_separators(column, lambda index: index)
+def _named_property(rows: Rows, start: bytes, column: Any) -> list[Any]:
+    _refuse_separators(rows, column, lambda index: index)
     values = column.cast(pa.binary())
     is_set = pc.greater(pc.binary_length(values), 0)
     if values.null_count == 0 and pc.all(is_set).as_py() is not False:
@@ -272,16 +245,17 @@ def _named_property(start: bytes, column: Any) -> list[Any]:
     return [pc.if_else(pc.fill_null(is_set, False), whole, pa.scalar(b"", pa.binary()))]
 
 
-def _map_properties(column: Any, left_out: Sequence[str]) -> Any:
-    """One binary for each map: its entries as they travel; entries without a value are left out."""
+def _map_properties(rows: Rows, left_out: Sequence[str]) -> Any:
+    """Makes one binary of each map: its entries as they travel, but those without a value."""
+    column = rows.properties
     offsets = column.offsets.to_numpy().astype(np.int64)
     first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
     if size == 0:
         return pa.array([b""] * len(column), pa.binary())
     names, values = column.keys.slice(first, size), column.items.slice(first, size)
     row_of = np.repeat(np.arange(len(column)), np.diff(offsets))
-    _refuse_separators(names, lambda index: int(row_of[index]))
-    _refuse_separators(values, lambda index: int(row_of[index]))
+    _refuse_separators(rows, names, lambda index: int(row_of[index]))
+    _refuse_separators(rows, values, lambda index: int(row_of[index]))
     is_kept = _flags(pc.fill_null(pc.greater(pc.binary_length(values), 0), False))
     is_kept &= ~_flags(pc.is_in(names, pa.array(left_out)))
     if column.null_count:
@@ -289,7 +263,7 @@ def _map_properties(column: Any, left_out: Sequence[str]) -> Any:
     is_delay = _flags(pc.is_in(names, pa.array(DELAY_PROPERTIES))) & is_kept
     if is_delay.any():
         index = int(np.argmax(is_delay))
-        raise RowError(
+        raise rows.error(
             int(row_of[index]),
             f"its property {names[index].as_py()} asks for a delayed delivery: drop the property, "
             f"and use the column delayLevel or deliverAt if that is wanted",
@@ -312,7 +286,7 @@ def _flags(array: Any) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def _refuse_separators(column: Any, row_of: Callable[[int], int]) -> None:
+def _refuse_separators(rows: Rows, column: Any, row_of: Callable[[int], int]) -> None:
     """Raises if a text holds 0x01 or 0x02: looked for in the whole buffer, then in its row."""
     ends = _ends(column)
     first, last = int(ends[0]), int(ends[-1])
@@ -324,20 +298,20 @@ def _refuse_separators(column: Any, row_of: Callable[[int], int]) -> None:
     if found.any():
         at = int(np.argmax(found)) + first
         index = int(np.searchsorted(ends, at, "right")) - 1
-        raise RowError(
+        raise rows.error(
             row_of(index),
             f"{column[index].as_py()!r} holds the character 0x01 or 0x02, which separate "
             f"properties on the wire: encode it (base64, percent) before it is written",
         )
 
 
-def _properties_sizes(variable: list[Any], rows: int) -> Ints:
-    sizes = np.full(rows, FIXED_PROPERTIES_SIZE, np.int64)
+def _properties_sizes(variable: list[Any], rows: Rows) -> Ints:
+    sizes = np.full(rows.size, FIXED_PROPERTIES_SIZE, np.int64)
     for part in variable:
         sizes += len(part) if isinstance(part, bytes) else np.diff(_ends(part))
-    if rows and int(sizes.max()) > props.PROPERTIES_SIZE_MAX:
+    if rows.size and int(sizes.max()) > props.PROPERTIES_SIZE_MAX:
         row = int(np.argmax(sizes))
-        raise RowError(
+        raise rows.error(
             row,
             f"its properties have {sizes[row]} bytes, the limit is {props.PROPERTIES_SIZE_MAX}",
         )

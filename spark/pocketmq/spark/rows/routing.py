@@ -26,17 +26,18 @@ class Routed(NamedTuple):
     groups: Sequence[int]
 
 
-def in_turn(rows: int, queues: Sequence[int], turn: int) -> Routed:
+def in_turn(rows: int, queues: Sequence[int], first_queue: int) -> Routed:
     """Rows that may go anywhere: one run of rows for each queue, all of about one length.
 
     Args:
         rows: how many.
         queues: indices of the queues that may be used.
-        turn: which of them is first, so that small batches do not all begin at the same.
+        first_queue: which of them is first, counted on from block to block, so that small blocks
+            do not all begin at the same one.
     """
     runs = min(rows, len(queues))
     bounds = np.linspace(0, rows, runs + 1).astype(np.int64)
-    chosen = np.array(queues, np.int64)[(turn + np.arange(runs)) % len(queues)]
+    chosen = np.array(queues, np.int64)[(first_queue + np.arange(runs)) % len(queues)]
     return Routed(None, np.repeat(chosen, np.diff(bounds)), bounds[1:].tolist())
 
 

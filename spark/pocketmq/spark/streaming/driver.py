@@ -14,9 +14,9 @@ from pocketmq.spark import topics
 from pocketmq.spark.marked.intervals import Intervals
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import LATEST, Bound, Range
-from pocketmq.spark.reading.repeats import RowFilter
 from pocketmq.spark.reading.selection import selected_queues
 from pocketmq.spark.reading.time_bounds import starting_bound
+from pocketmq.spark.rows.decoding import RowFilter
 from pocketmq.spark.streaming.commits import CommitFeed, LateRows
 from pocketmq.spark.streaming.group import GroupOffsets
 from pocketmq.spark.streaming.limits import BatchLimits

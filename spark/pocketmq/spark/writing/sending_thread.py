@@ -24,8 +24,8 @@ from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.runtime.process import run
 from pocketmq.spark.marked.commits import Places
 from pocketmq.spark.options import WriteOptions
-from pocketmq.spark.rows.plain_messages import DIVERTED_SIZE_MAX
 from pocketmq.spark.topics import queues_to_write
+from pocketmq.spark.writing.plain_messages import DIVERTED_SIZE_MAX
 from pocketmq.spark.writing.sending import RETRY_PAUSE_S, RETRY_PAUSE_S_MAX, BulkSender, Chunk, Sent
 
 Sending = Callable[[], Coroutine[Any, Any, None]]

@@ -65,7 +65,7 @@ def batch(*values: bytes | None) -> pa.RecordBatch:
 
 
 def test_text_and_large_types_become_plain() -> None:
-    columns = RowReader(100).columns(
+    rows = RowReader(100).rows(
         pa.record_batch(
             {
                 "body": pa.array(["ä"], pa.large_string()),
@@ -73,9 +73,9 @@ def test_text_and_large_types_become_plain() -> None:
             }
         )
     )
-    assert columns.body.to_pylist() == ["ä".encode()]
-    assert columns.body.type == pa.binary()
-    assert columns.keys.type == pa.string()
+    assert rows.body.to_pylist() == ["ä".encode()]
+    assert rows.body.type == pa.binary()
+    assert rows.keys.type == pa.string()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_text_and_large_types_become_plain() -> None:
 def test_values_that_cannot_be_sent_are_refused_with_their_row(
     value: bytes | None, text: str
 ) -> None:
-    rows = RowReader(10)
-    rows.columns(batch(b"a", b"b"))
+    reader = RowReader(10)
+    reader.rows(batch(b"a", b"b"))
     with pytest.raises(RowError, match=rf"row 3 of this task .*{text}"):
-        rows.columns(batch(b"c", value))
+        reader.rows(batch(b"c", value))

@@ -14,14 +14,8 @@ from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.messages import records
 from pocketmq.protocol.messages.compression import compress
 from pocketmq.protocol.messages.hosts import encode_host
-from pocketmq.spark.rows.decoding import (
-    SCHEMA,
-    Part,
-    decode_records,
-    joined,
-    read_schema,
-    told_part,
-)
+from pocketmq.spark.rows.decoding import SCHEMA, decode_records, read_schema
+from pocketmq.spark.rows.parts import RecordPart, joined, sized_part
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=12)
 HOST = st.sampled_from([encode_host("10.0.0.7", 10911), encode_host("::7", 10911)])
@@ -175,9 +169,9 @@ def test_parts_whose_sizes_are_told_give_the_same_rows(
     given_parts: list[list[dict[str, Any]]], one_is_not_told: bool
 ) -> None:
     encoded = [list(map(encode, part)) for part in given_parts]
-    parts = [told_part(with_sizes(records), len(records)) for records in encoded]
+    parts = [sized_part(with_sizes(records), len(records)) for records in encoded]
     if one_is_not_told and parts:
-        parts[-1] = Part(b"".join(encoded[-1]))
+        parts[-1] = RecordPart(b"".join(encoded[-1]))
     part = joined(parts)
     data = b"".join(itertools.chain.from_iterable(encoded))
     assert bool(part) == bool(data)
@@ -192,10 +186,10 @@ def test_sizes_that_do_not_fit_are_refused(sizes: list[int]) -> None:
     body = encode(PLAIN) * 2
     assert len(body) == 212
     with pytest.raises(ContentError):
-        told_part(body + b"".join(size.to_bytes(4, "big") for size in sizes), len(sizes))
+        sized_part(body + b"".join(size.to_bytes(4, "big") for size in sizes), len(sizes))
 
 
 @pytest.mark.parametrize("count", [-1, 3, 1 << 40])
 def test_a_count_of_sizes_that_cannot_be_is_refused(count: int) -> None:
     with pytest.raises(ContentError, match="do not fit"):
-        told_part(with_sizes([encode(PLAIN)] * 2), count)
+        sized_part(with_sizes([encode(PLAIN)] * 2), count)

@@ -17,13 +17,13 @@ from pocketmq.protocol.messages import batch, records
 from pocketmq.protocol.messages import properties as props
 from pocketmq.spark.errors import RowError
 from pocketmq.spark.rows.encoding import (
-    Columns,
     UniqueKeyBlocks,
     chunk_bounds,
     encode_entries,
     encode_records,
     with_queue_id,
 )
+from pocketmq.spark.rows.rows import Rows
 
 NOW_MS = 1_700_000_000_123
 BORN_HOST = bytes((10, 1, 2, 3, 0, 0, 0x30, 0x39))
@@ -45,14 +45,14 @@ def key_block(rows: int) -> Any:
     return UniqueKeyBlocks(UniqueKeys(lambda: NOW_MS, Random(7)).next()).draw(rows)
 
 
-def columns_of(rows: list[Row], lead: int = 0) -> Columns:
+def rows_of(rows: list[Row], lead: int = 0) -> Rows:
     """The rows as Arrow columns; with `lead`, as slices that begin so many rows into an array."""
 
     def column(name: str, kind: Any) -> Any:
         array = pa.array([rows[0][name]] * lead + [row[name] for row in rows], kind)
         return array.slice(lead)
 
-    return Columns(
+    return Rows(
         body=column("body", pa.binary()),
         keys=column("keys", pa.string()),
         tags=column("tags", pa.string()),
@@ -82,7 +82,7 @@ def properties_of(row: Row, unique_key: str) -> bytes:
 def test_records_are_those_of_encode_record(rows: list[Row], topic: str, lead: int) -> None:
     keys = key_block(len(rows))
     encoded = encode_records(
-        columns_of(rows, lead),
+        rows_of(rows, lead),
         topic=topic.encode(),
         queue_ids=np.array([r["queue_id"] for r in rows], np.int32),
         born_timestamp=NOW_MS,
@@ -116,7 +116,7 @@ def test_records_are_those_of_encode_record(rows: list[Row], topic: str, lead: i
 @given(st.lists(ROW, min_size=1, max_size=20), st.integers(0, 3))
 def test_entries_are_those_of_encode_batch(rows: list[Row], lead: int) -> None:
     keys = key_block(len(rows))
-    encoded = encode_entries(columns_of(rows, lead), unique_keys=keys)
+    encoded = encode_entries(rows_of(rows, lead), unique_keys=keys)
     assert bytes(encoded.data) == batch.encode_batch(
         [
             batch.BatchEntry(0, row["body"], properties_of(row, bytes(key).decode()))
@@ -126,21 +126,21 @@ def test_entries_are_those_of_encode_batch(rows: list[Row], lead: int) -> None:
     assert encoded.ends[-1] == len(encoded.data)
 
 
-def encode(columns: Columns, queue_id: int = 1) -> Any:
+def encode(rows: Rows, queue_id: int = 1) -> Any:
     return encode_records(
-        columns,
+        rows,
         topic=b"T",
         queue_ids=queue_id,
         born_timestamp=NOW_MS,
         born_host=BORN_HOST,
-        unique_keys=key_block(len(columns.body)),
+        unique_keys=key_block(rows.size),
     )
 
 
 def test_a_chunk_that_goes_to_another_queue_differs_in_the_queue_id_only() -> None:
-    columns = Columns(pa.array([b"", b"one", b"the second"], pa.binary()))
-    moved = with_queue_id(encode(columns, 5).chunk(1, 3), 9)
-    assert bytes(moved.data) == bytes(encode(columns, 9).chunk(1, 3).data)
+    rows = Rows(pa.array([b"", b"one", b"the second"], pa.binary()))
+    moved = with_queue_id(encode(rows, 5).chunk(1, 3), 9)
+    assert bytes(moved.data) == bytes(encode(rows, 9).chunk(1, 3).data)
     assert moved.rows == 2
 
 
@@ -148,36 +148,36 @@ def test_properties_that_writer_and_broker_set_themselves_are_left_out() -> None
     pairs = [("UNIQ_KEY", "old"), ("WAIT", "false"), ("CLUSTER", "c"), ("KEYS", "k"), ("mine", "v")]
     maps = pa.array([pairs, []], pa.map_(pa.string(), pa.string()))
     bodies = pa.array([b"a", b"b"], pa.binary())
-    first, second = records.decode_records(bytes(encode(Columns(bodies, properties=maps)).data))
+    first, second = records.decode_records(bytes(encode(Rows(bodies, properties=maps)).data))
     assert first.keys == ("k",)
     assert first.properties["mine"] == "v"
     assert first.wait_store_ok
     assert first.unique_key != "old"
     assert set(second.properties) == {"UNIQ_KEY"}
 
-    given_keys = Columns(bodies, keys=pa.array(["new", None]), properties=maps)
+    given_keys = Rows(bodies, keys=pa.array(["new", None]), properties=maps)
     assert next(records.decode_records(bytes(encode(given_keys).data))).keys == ("new",)
 
 
 def test_a_separator_in_a_text_is_refused_with_its_row() -> None:
     bodies = pa.array([b"a", b"b", b"c"], pa.binary())
     with pytest.raises(RowError, match=r"row 2 .*0x01 or 0x02"):
-        encode(Columns(bodies, tags=pa.array(["t", None, "u\x02"])))
+        encode(Rows(bodies, tags=pa.array(["t", None, "u\x02"])))
     maps = pa.array([[], [("x", "y")], [("n\x01", "v")]], pa.map_(pa.string(), pa.string()))
     with pytest.raises(RowError, match="row 2 "):
-        encode(Columns(bodies, properties=maps))
+        encode(Rows(bodies, properties=maps))
 
 
 def test_properties_over_the_limit_are_refused_with_their_row() -> None:
     bodies = pa.array([b"a", b"b"], pa.binary())
     with pytest.raises(RowError, match=r"row 1 .*32767"):
-        encode(Columns(bodies, keys=pa.array(["k", "k" * 32_767])))
+        encode(Rows(bodies, keys=pa.array(["k", "k" * 32_767])))
 
 
 def test_a_delayed_delivery_is_refused() -> None:
     maps = pa.array([[("DELAY", "3")]], pa.map_(pa.string(), pa.string()))
     with pytest.raises(RowError, match="DELAY asks for a delayed delivery"):
-        encode(Columns(pa.array([b"a"], pa.binary()), properties=maps))
+        encode(Rows(pa.array([b"a"], pa.binary()), properties=maps))
 
 
 def test_unique_keys_count_on_over_blocks_and_begin_after_the_first() -> None:

@@ -57,12 +57,12 @@ def test_rows_of_a_queue_keep_their_order(queues: list[int]) -> None:
 
 
 @given(st.integers(1, 500), st.integers(1, 20), st.integers(0, 100))
-def test_rows_in_turn_are_spread_evenly(rows: int, count: int, turn: int) -> None:
+def test_rows_in_turn_are_spread_evenly(rows: int, count: int, first_queue: int) -> None:
     usable = [2 * i for i in range(count)]
-    routed = in_turn(rows, usable, turn)
+    routed = in_turn(rows, usable, first_queue)
     spread = Counter(routed.queues.tolist())
     assert set(spread) <= set(usable)
     assert len(spread) == min(rows, count)
     assert max(spread.values()) - min(spread.values()) <= 1
-    assert routed.queues[0] == usable[turn % count]
+    assert routed.queues[0] == usable[first_queue % count]
     assert routed.groups[-1] == rows
