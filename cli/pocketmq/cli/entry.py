@@ -1,4 +1,4 @@
-"""What the command `pocketmq` begins with."""
+"""The entry point of the command `pocketmq`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 
 
 def run() -> None:
-    """Runs the command line, whose parts take a while to load.
+    """Loads and runs the command line.
 
-    Until they are there nothing is to be tidied up: Ctrl-C ends the process as it ends any other.
+    While the command line loads, nothing needs tidying up: Ctrl-C ends the process at once.
     """
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not by nohup
     if is_usual:

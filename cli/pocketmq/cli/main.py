@@ -53,7 +53,7 @@ app.command()(jobs.archive)
 
 
 def command() -> Any:
-    """The command line as Typer makes it, with what all commands have in common."""
+    """Returns Typer's command line with the options that all commands share."""
     return with_profiles(typer.main.get_command(app))
 
 

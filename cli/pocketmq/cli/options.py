@@ -22,7 +22,7 @@ NamesrvOption = Annotated[
         callback=resolve_namesrv,
     ),
 ]
-"""The cluster that a command asks; `target` adds `--profile` to each that takes this."""
+"""The option `--namesrv`; `profiles.target` adds `--profile` to each command that takes it."""
 
 VerboseOption = Annotated[
     int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")
@@ -36,10 +36,10 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(option: str, text: str) -> int:
-    """A length of time such as 10s, in milliseconds.
+    """Reads a length of time such as 10s, in milliseconds.
 
     Raises:
-        UsageError: it is none, or none at all; the error names the option.
+        UsageError: the text is no length of time, or 0; the error names the option.
     """
     match = _DURATION.fullmatch(text)
     value = round(float(match[1]) * _UNITS_MS[match[2]]) if match else 0
@@ -49,10 +49,10 @@ def duration_ms(option: str, text: str) -> int:
 
 
 def time_ms(option: str, text: str) -> int:
-    """A date and time in the ISO form, local unless it says otherwise, as milliseconds.
+    """Reads a date and time in ISO 8601, local unless it names a zone, as milliseconds.
 
     Raises:
-        UsageError: it is none; the error names the option.
+        UsageError: the text is no time; the error names the option.
     """
     try:
         # Before 3.11 `fromisoformat` does not know the Z.
@@ -65,10 +65,10 @@ def time_ms(option: str, text: str) -> int:
 
 
 def name_value_pairs(option: str, texts: list[str] | None) -> dict[str, str]:
-    """What a repeatable option of the form name=value was given.
+    """Reads the values of a repeatable option of the form name=value.
 
     Raises:
-        UsageError: one is not of that form; the error names the option.
+        UsageError: a value does not have this form; the error names the option.
     """
     out = {}
     for text in texts or []:

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Prints results to standard output, and everything else to standard error."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ FormatOption = Annotated[
 """The option that every listing takes."""
 
 PIPE_COLUMNS = 10_000
-"""Width of a table that no terminal shows: wide enough to fold nothing, so that each row stays one
-line for grep and awk."""
+"""Width of a table in a pipe: wide enough that each row stays one line for grep and awk."""
 
 EXIT_FAILED = 1
 """The command could not be carried out."""
@@ -47,8 +46,8 @@ def print_rows(
     """Prints a listing.
 
     Args:
-        rows: one mapping a line, by column name.
-        columns: which columns, in which order; JSON carries the same.
+        rows: one mapping for each line, by column name.
+        columns: the columns in their order, for the table and for JSON.
         output: table or JSON.
         title: above the table.
     """
@@ -74,12 +73,12 @@ def print_json(value: Any) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is shown to people directly."""
+    """Tells whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def date(timestamp_ms: int) -> str | None:
-    """A time in milliseconds since the epoch, as ISO 8601 in UTC; None for 0, which is no time."""
+    """Formats milliseconds since the epoch as ISO 8601 in UTC; None for 0, which is no time."""
     from datetime import datetime, timezone
 
     if not timestamp_ms:
@@ -89,7 +88,7 @@ def date(timestamp_ms: int) -> str | None:
 
 
 def note(text: str) -> None:
-    """Tells people something that is not the result."""
+    """Prints a line to standard error."""
     sys.stderr.write(f"{text}\n")
 
 

@@ -1,4 +1,4 @@
-"""Points in time as people write them."""
+"""Reads points in time from options."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def timestamp_ms_of(option: str, text: str, otherwise: str = "") -> int:
     """Reads a time in ISO 8601, UTC unless it says otherwise; milliseconds since the epoch.
 
     Args:
-        option: how the error calls what was given.
-        text: what was given.
-        otherwise: what else it could have been, for the error.
+        option: the name of the option, for the error.
+        text: the value of the option.
+        otherwise: the other forms that the option takes, for the error.
 
     Raises:
-        UsageError: it is no time, or before 1970.
+        UsageError: the text is no time, or the time is before 1970.
     """
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))

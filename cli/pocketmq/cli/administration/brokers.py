@@ -1,4 +1,4 @@
-"""`pocketmq cluster list` and `pocketmq broker …`: who there is, figures and settings."""
+"""The commands `pocketmq cluster list` and `pocketmq broker …`: brokers, statistics, settings."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ BrokerOption = Annotated[
 
 
 async def _address(admin: Admin, broker: str | None) -> str:
-    """The address of the broker that is meant.
+    """Returns the address of the broker that the options name.
 
     Raises:
-        UsageError: there is no such broker, or several.
+        UsageError: no broker, or several, have the name.
     """
     if broker is not None and ":" in broker:
         return broker
@@ -80,7 +80,7 @@ def list_brokers(
 
 
 def _first(rates: str | None) -> float:
-    """The first of several rates, which is that of the last ten seconds."""
+    """Returns the first of several rates: the one of the last ten seconds."""
     return float((rates or "0").split()[0])
 
 

@@ -73,7 +73,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _print_finding(finding: Finding) -> None:
-    """Two paragraphs on a terminal, two lines in a pipe."""
+    """Prints a finding: two paragraphs on a terminal, two lines in a pipe."""
     head = f"{finding.severity.value}: {finding.check}: {finding.subject}: {finding.seen}"
     if not is_terminal():
         typer.echo(f"{head}\n    remedy: {finding.remedy}")

@@ -1,4 +1,4 @@
-"""`pocketmq group offsets|lag|reset`: where groups stand, and putting them elsewhere."""
+"""The commands `pocketmq group offsets|lag|reset`, which show and set offsets of groups."""
 
 from __future__ import annotations
 

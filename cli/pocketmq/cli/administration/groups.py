@@ -1,4 +1,4 @@
-"""`pocketmq group …`: create, list, look at, change and delete consumer groups."""
+"""The commands `pocketmq group …`: create, list, show, change and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _settings_row(address: str, config: GroupConfig) -> dict[str, Any]:
 
 
 def _member_rows(members: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
-    """One row a client, which is connected to each broker of its topics."""
+    """Makes one row for each client, which is connected to every broker of its topics."""
     rows: dict[str, dict[str, Any]] = {}
     for table in members.values():
         for client in table.connection_set:

@@ -1,4 +1,4 @@
-"""What the words of `pocketmq group reset` mean: where to, and which queues."""
+"""Reads the arguments of `pocketmq group reset`: the new offsets and the queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 
 
 class ResetPoint(TypedDict, total=False):
-    """Where to, as `Admin.reset_offsets` takes it; one of the three."""
+    """The argument of `Admin.reset_offsets` for the new offsets; one of the three keys."""
 
     to: Literal["earliest", "latest"]
     offset: int
@@ -24,7 +24,7 @@ def reset_point(text: str) -> ResetPoint:
     """Reads ``earliest``, ``latest``, an offset, or a time in ISO 8601.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: the text is none of these.
     """
     if text == "earliest":
         return {"to": "earliest"}
@@ -36,15 +36,15 @@ def reset_point(text: str) -> ResetPoint:
 
 
 def queues_named(topic: str, brokers: Iterable[str], texts: Iterable[str]) -> list[MessageQueue]:
-    """The queues that ``BROKER:ID`` or, where the topic has one broker, ``ID`` stand for.
+    """Reads queues written as ``BROKER:ID`` or, if the topic has one broker, as ``ID``.
 
     Args:
-        topic: whose queues.
-        brokers: that have the topic.
-        texts: what people wrote.
+        topic: the topic of the queues.
+        brokers: the brokers that have the topic.
+        texts: the queues as written.
 
     Raises:
-        UsageError: one of the texts is neither.
+        UsageError: a text has neither form.
     """
     known = sorted(set(brokers))
     queues = []

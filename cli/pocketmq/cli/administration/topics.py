@@ -1,4 +1,4 @@
-"""`pocketmq topic …`: create, list, look at, change and delete topics."""
+"""The commands `pocketmq topic …`: create, list, show, change and delete topics."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _rights(row: QueueState) -> str:
 
 
 def _unread(row: QueueState) -> str:
-    """How many messages groups have not read, those that have read all left out."""
+    """Returns the unread messages of each group that has not read all."""
     return ", ".join(f"{group} {count}" for group, count in sorted(row.unread.items()) if count)
 
 

@@ -1,4 +1,4 @@
-"""`pocketmq ingest`, `export` and `archive`: files into topics and back, by Spark."""
+"""The commands `pocketmq ingest`, `export` and `archive`, which run Spark jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of `pocketmq replay` that is a Spark job: from a topic, or from files of an export."""
+"""Runs `pocketmq replay` as a Spark job, from a topic or from the files of an export."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ ReplayCoresOption = Annotated[
 
 
 def is_for_spark(source: str) -> bool:
-    """Whether a source is a directory, a URL or a topic; a recording is a file or standard input.
+    """Tells whether a source is a directory, a URL or a topic; a recording is a file or a pipe.
 
-    What looks like a file's name (a topic's has neither slash nor dot) is one, there or not.
+    A name with a slash or a dot, which topics cannot have, is a file, whether it exists or not.
     """
     if source == "-" or Path(source).is_file():
         return False
@@ -85,10 +85,10 @@ def is_for_spark(source: str) -> bool:
 
 
 def refuse(whose: str, given: Mapping[str, Any]) -> None:
-    """Makes sure that none of some options is given.
+    """Refuses options that belong to another kind of source.
 
     Raises:
-        UsageError: one is; the error says whose it is.
+        UsageError: one of the options is given; the error says which source takes it.
     """
     if wrong := [option for option, value in given.items() if value]:
         raise UsageError(f"{', '.join(wrong)}: an option {whose}")
@@ -106,10 +106,11 @@ def replay_by_spark(
     """Replays a topic or a directory.
 
     Args:
-        source, topic, namesrv: from where and where to.
-        options: those of this module, by their names on the command line.
+        source: the topic or directory to read.
+        topic, namesrv: the topic and cluster to send to.
+        options: the options of this module, by their names on the command line.
         progress: show a bar.
-        output: how the result is printed.
+        output: the format of the result.
     """
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
 

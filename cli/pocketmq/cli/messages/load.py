@@ -1,4 +1,4 @@
-"""`pocketmq bench`: how fast a cluster takes and gives messages, seen from one client."""
+"""The command `pocketmq bench`, which measures sends and pulls of one client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pocketmq message …`: look at stored messages, find them by key, and read their traces."""
+"""The commands `pocketmq message …`: show stored messages, find them by key, read their traces."""
 
 from __future__ import annotations
 

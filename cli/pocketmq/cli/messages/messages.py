@@ -1,4 +1,4 @@
-"""`pocketmq send`, `recall` and `consume`: single messages, and a group's."""
+"""The commands `pocketmq send`, `recall` and `consume`."""
 
 from __future__ import annotations
 

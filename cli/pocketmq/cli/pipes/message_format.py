@@ -1,4 +1,4 @@
-"""How `pocketmq tail` writes a message: as JSON, or by a format string like kcat's."""
+"""Formats messages for `pocketmq tail`: as JSON, or by a format string like kcat's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pocketmq.protocol.messages.message import ReceivedMessage
 
 MessageFormat = Callable[["ReceivedMessage"], bytes]
-"""The bytes to write for a message."""
+"""Returns the bytes to write for a message."""
 
 
 def _keys(message: ReceivedMessage) -> bytes:
@@ -44,7 +44,7 @@ FIELDS: dict[str, tuple[str, MessageFormat]] = {
     "B": ("when it was sent, ms", lambda m: b"%d" % m.born_timestamp),
     "%": ("a percent sign", lambda _: b"%"),
 }
-"""What may follow a percent sign."""
+"""Fields of a format string, by the letter behind the percent sign."""
 
 JSON = "json"
 LINE = "line"
@@ -54,7 +54,7 @@ _PART = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)|[^%\\]+", re.DOTALL)
 
 
 def fields_text() -> str:
-    """All fields with their meanings, for the command's help."""
+    """Lists all fields with their meanings, for the command's help."""
     return ", ".join(f"%{letter} {meaning}" for letter, (meaning, _) in FIELDS.items())
 
 
@@ -62,11 +62,11 @@ def message_format(text: str, delimiter: bytes = b"\n") -> MessageFormat:
     """Reads ``line`` (bodies), ``json``, or a format string.
 
     Args:
-        text: what was given.
-        delimiter: what follows each message of ``line``.
+        text: the value of the option.
+        delimiter: the bytes that follow each message of ``line``.
 
     Raises:
-        UsageError: a field is unknown, or there is none.
+        UsageError: a field is unknown, or the string has no field.
     """
     if text == LINE:
         return lambda message: bytes(message.body) + delimiter
@@ -88,10 +88,10 @@ def message_format(text: str, delimiter: bytes = b"\n") -> MessageFormat:
 
 
 def delimiter_of(text: str) -> bytes:
-    r"""A delimiter as people write it, with ``\n``, ``\t``, ``\0`` and ``\x1e`` for what they name.
+    r"""Reads a delimiter with the escapes ``\n``, ``\t``, ``\0`` and ``\x1e``.
 
     Raises:
-        UsageError: it is empty, or an escape is unknown.
+        UsageError: the delimiter is empty, or an escape is unknown.
     """
     if not text:
         raise UsageError("a delimiter is empty: give at least one character")
@@ -100,10 +100,10 @@ def delimiter_of(text: str) -> bytes:
 
 
 def escaped(escape: str, text: str) -> bytes:
-    """What stands behind a backslash.
+    """Reads the escape behind a backslash.
 
     Raises:
-        UsageError: it is unknown.
+        UsageError: the escape is unknown.
     """
     if len(escape) == 3:
         return bytes([int(escape[1:], 16)])

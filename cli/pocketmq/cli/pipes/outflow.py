@@ -1,4 +1,4 @@
-"""Messages of a stream into a topic, and what became of each: for `produce` and `replay`."""
+"""Sends the messages of a stream to a topic and keeps their results, for `produce` and `replay`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
 from pocketmq.protocol.messages.message_json import MessageDocument
 
 FAILURES_NAMED_MAX = 100
-"""Failures that are named one by one; the rest is counted."""
+"""Failures that are printed one by one; further ones are counted."""
 
 
 class Target(msgspec.Struct, kw_only=True):
-    """Where messages go.
+    """The destination of messages.
 
     Attributes:
-        topic: to this topic.
-        is_topic_given: somebody chose it; otherwise the messages do.
+        topic: the topic.
+        is_topic_given: the user chose the topic; otherwise the messages do.
         namesrv: the name servers.
-        queue: all of them to this queue, as people name it.
-        keep_queue: refuse those whose queue does not exist.
-        keep_ids: they keep the ids of the clients that sent them first.
+        queue: the queue for all messages, as written by the user.
+        keep_queue: refuse messages whose queue does not exist.
+        keep_ids: keep the ids that messages got from their first sender.
     """
 
     topic: str
@@ -42,16 +42,16 @@ class Target(msgspec.Struct, kw_only=True):
 
 
 class Outcome:
-    """What became of the messages of a stream, by their numbers.
+    """Counts the stored and failed messages of a stream by their numbers.
 
     Args:
-        source: how the stream is called, such as a file's name.
-        keep_going: whether others are sent after a failure.
-        first: the number of the first one.
+        source: the name of the stream, such as a file's name.
+        keep_going: whether further messages are sent after a failure.
+        first: the number of the first message.
 
     Attributes:
-        sent, failed: how many are stored, and how many are not, of those that were tried.
-        next_number: all before it are done with.
+        sent, failed: the messages that were stored, and those that were not.
+        next_number: all messages before it are stored or have failed.
     """
 
     def __init__(self, source: str, *, keep_going: bool, first: int = 1) -> None:
@@ -63,16 +63,16 @@ class Outcome:
         self.next_number = first
 
     def begin(self, number: int) -> None:
-        """A message is about to be sent; numbers rise."""
+        """Notes that a message is about to be sent; numbers rise."""
         self._under_way.append(number)
 
     def stored(self, numbers: Sequence[int]) -> None:
-        """Messages are stored."""
+        """Counts messages as stored."""
         self.sent += len(numbers)
         self._finish(numbers)
 
     def fail(self, number: int, error: PocketMQError) -> bool:
-        """Names a message that is not; whether to go on."""
+        """Counts and prints a failed message; returns whether to go on."""
         self.failed += 1
         text = f"{self._source}:{number}: {error}"
         if self._first is None:
@@ -94,13 +94,13 @@ class Outcome:
             self.next_number = number + 1
 
     def check(self, remedy: str = "") -> None:
-        """Raises what there is to tell at the end.
+        """Raises an error at the end if a message failed.
 
         Args:
-            remedy: what to do now.
+            remedy: the step that helps, for the error.
 
         Raises:
-            UsageError: the stream is wrong, and that ended everything.
+            UsageError: the stream is wrong, and sending stopped there.
             OperatingError: a message could not be sent.
         """
         if self._first is None:
@@ -111,11 +111,11 @@ class Outcome:
 
 
 class Outflow:
-    """``async with Outflow(target, outcome) as out:`` sends messages; it ends when they are stored.
+    """Sends messages within ``async with Outflow(target, outcome) as out:``, stored at its end.
 
     Args:
-        target: where to.
-        outcome: told of each message.
+        target: the destination.
+        outcome: counts each message.
     """
 
     def __init__(self, target: Target, outcome: Outcome) -> None:
@@ -169,10 +169,10 @@ class Outflow:
         return await self._sender.put(message, queue, number)
 
     def refuse(self, number: int, error: UsageError) -> bool:
-        """Notes that the stream has no message in this place; False if nothing more is sent."""
+        """Counts a line that is no message as failed; False if nothing more is sent."""
         self._outcome.begin(number)
         return self._outcome.fail(number, error)
 
     async def flush(self) -> None:
-        """Returns when everything is stored or has failed."""
+        """Returns when every message is stored or has failed."""
         await self._sender.flush()

@@ -1,4 +1,4 @@
-"""Playing a recording back: the same messages with the same pauses between them."""
+"""Plays a recording: sends its messages again, with the same pauses between them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pocketmq.protocol.messages.message_json import MessageDocument, document_of
 from pocketmq.runtime.clock import Clock, within
 
 STANDARD_INPUT = "-"
-"""Instead of a file's name."""
+"""The source that stands for standard input instead of a file."""
 
 PROGRESS_EVERY_S = 1.0
 
 
 class Playback(msgspec.Struct, kw_only=True):
-    """What is played, and how.
+    """The recording to play, and how to play it.
 
     Attributes:
         source: a file of JSON lines, or `STANDARD_INPUT`.
-        target: where to; without a topic, to that of the first message.
-        speed: how many times as fast as it was recorded; None without pauses.
-        first: the number of the message to begin with, which is that of its line.
-        count: stop after so many; 0 for never.
-        shows_progress: on standard error, each second.
+        target: the destination; without a topic, the topic of the first message.
+        speed: the factor by which pauses are shortened; None for no pauses.
+        first: the line number of the message to begin with.
+        count: messages to stop after; 0 for never.
+        shows_progress: print progress to standard error each second.
     """
 
     source: str
@@ -46,10 +46,10 @@ async def play(playback: Playback, outcome: Outcome, clock: Clock, stop: asyncio
     """Plays until the recording ends, `stop` is set, or a message fails that ends it.
 
     Args:
-        playback: what.
-        outcome: told of each message.
-        clock: passes the pauses.
-        stop: ends it.
+        playback: the recording.
+        outcome: counts each message.
+        clock: the time that pauses go by.
+        stop: ends playing when it is set.
 
     Raises:
         ConfigError: the recording cannot be read.
@@ -81,10 +81,10 @@ async def play(playback: Playback, outcome: Outcome, clock: Clock, stop: asyncio
 
 
 def _choose_topic(target: Target, document: MessageDocument) -> None:
-    """The first message decides where to, if nobody else does.
+    """Chooses the topic of the first message if the user chose none.
 
     Raises:
-        UsageError: it does not say, or a later one says something else.
+        UsageError: the first message has no topic, or a later one has another topic.
     """
     if target.topic and (target.is_topic_given or document.topic in (None, target.topic)):
         return
@@ -99,7 +99,7 @@ def _choose_topic(target: Target, document: MessageDocument) -> None:
 
 
 class _Pauses:
-    """Waits until a message's turn, counted from the first one."""
+    """Waits until a message is due, counted from the first message."""
 
     def __init__(self, speed: float | None, clock: Clock, stop: asyncio.Event) -> None:
         self._speed, self._clock, self._stop = speed, clock, stop

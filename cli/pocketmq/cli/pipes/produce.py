@@ -1,4 +1,4 @@
-"""`pocketmq produce`: what standard input holds into a topic."""
+"""The command `pocketmq produce`, which sends standard input to a topic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOURCE = "standard input"
 
 
 class InputFormat(str, Enum):
-    """What a line of standard input is."""
+    """The format of a line of standard input."""
 
     LINE = "line"
     JSON = "json"
@@ -105,7 +105,7 @@ def produce(
 
 
 class _Lines(msgspec.Struct, kw_only=True):
-    """What lines mean."""
+    """Makes messages of lines."""
 
     is_json: bool
     keys: list[str]
@@ -114,10 +114,10 @@ class _Lines(msgspec.Struct, kw_only=True):
     key_delimiter: bytes | None
 
     def document(self, line: bytes) -> MessageDocument:
-        """The message of one line.
+        """Makes the message of one line.
 
         Raises:
-            UsageError: it is none.
+            UsageError: the line is no message.
         """
         document = document_of_line(line) if self.is_json else self._of_text(line)
         if not document.keys and props.KEYS not in document.properties:
@@ -150,7 +150,7 @@ def _text(key: bytes) -> str:
 async def _produce(
     target: Target, outcome: Outcome, lines: _Lines, splitter: LineSplitter, count: int
 ) -> bool:
-    """Sends everything; whether it was not interrupted."""
+    """Sends all lines; returns whether it came to their end."""
     from pocketmq.cli.pipes.outflow import Outflow
 
     stop = stop_event()

@@ -1,4 +1,4 @@
-"""Messages of a topic onto standard output: what `tail`, `record` and `consume` have in common."""
+"""Writes messages of a topic to standard output, for `tail`, `record` and `consume`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pocketmq.protocol.messages.message import ReceivedMessage
 
 READER_GROUP = "pocketmq_cli"
-"""Whoever reads without a group is one of this; it never commits."""
+"""The group of readers that named none; it never commits."""
 
 CHUNK_SIZE = 64 * 1024
-"""Bytes that are written together while more is waiting."""
+"""Bytes that are written together while more messages wait."""
 
 TagOption = Annotated[str | None, typer.Option("--tag", help="Only these: 'TagA || TagB'.")]
 SqlOption = Annotated[
@@ -49,20 +49,20 @@ CountOption = Annotated[
 
 
 class Reading(msgspec.Struct, kw_only=True):
-    """What is read.
+    """The messages to read, and when to stop.
 
     Attributes:
-        topic: of this topic.
+        topic: the topic.
         namesrv: the name servers.
-        format: how messages are written.
-        group: whose offsets are used and committed; none for everybody.
-        start: where to begin, where there is no offset of a group.
-        queues: only these, as people name them.
-        expression: which messages.
+        format: formats each message.
+        group: the group whose offsets are used and committed; None for no group.
+        start: the point to begin at in queues without an offset of the group.
+        queues: the only queues to read, as written by the user.
+        expression: the filter of messages.
         to_end: stop at the messages that are there now.
-        count: stop after so many; 0 for never.
-        timeout_s: stop when nothing came for so long; 0 for never.
-        until_ms: stop at this time; None for never.
+        count: messages to stop after; 0 for never.
+        timeout_s: seconds without a message to stop after; 0 for never.
+        until_ms: the time to stop at; None for never.
     """
 
     topic: str
@@ -79,10 +79,10 @@ class Reading(msgspec.Struct, kw_only=True):
 
 
 def expression_of(tag: str | None, sql: str | None) -> Expression:
-    """What --tag or --sql ask for.
+    """Reads the filter of --tag or --sql.
 
     Raises:
-        BadParameter: both are given, or it is no condition.
+        BadParameter: both are given, or the text is no condition.
     """
     if sql is None:
         return tag or "*"
@@ -100,7 +100,7 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
     """Writes messages until there is a reason to stop, INT and TERM among them.
 
     Returns:
-        How many were written.
+        The number of messages written.
 
     Raises:
         BrokenPipeError: the reader of standard output went away.
@@ -138,7 +138,7 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
 
 
 def _is_past(reading: Reading, clock: Clock, feed: TopicFeed) -> bool:
-    """Whether the time to stop is over; otherwise the feed stops when it comes."""
+    """Tells whether the time to stop has passed; otherwise stops the feed at that time."""
     left_s = ((reading.until_ms or 0) - clock.now_ms()) / 1000
     if left_s > 0:
         clock.call_later(left_s, feed.stop)

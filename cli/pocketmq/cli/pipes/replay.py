@@ -1,4 +1,4 @@
-"""`pocketmq replay`: a recording into a topic; or, by Spark, a topic or files of an export."""
+"""The command `pocketmq replay`: plays a recording, or replays a topic or an export by Spark."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def replay(
 
 
 def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> None:
-    """Plays a recording, and says what came of it and how to go on."""
+    """Plays a recording; prints the result and how to go on."""
     from pocketmq.cli.pipes.outflow import Outcome
     from pocketmq.cli.pipes.playback import STANDARD_INPUT
 
@@ -184,7 +184,7 @@ def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> 
 
 
 async def _play(playback: Playback, outcome: Outcome) -> tuple[float, bool]:
-    """Plays; how many seconds it took, and whether it was not interrupted."""
+    """Plays a recording; returns the seconds it took and whether it came to its end."""
     from pocketmq.cli.pipes.playback import play
 
     clock, stop = SystemClock(), stop_event()
@@ -194,10 +194,10 @@ async def _play(playback: Playback, outcome: Outcome) -> tuple[float, bool]:
 
 
 def _speed(text: str) -> float | None:
-    """How many times as fast; None without pauses.
+    """Reads the factor of speed; None for no pauses.
 
     Raises:
-        UsageError: it is no speed.
+        UsageError: the text is no speed.
     """
     if text == "max":
         return None

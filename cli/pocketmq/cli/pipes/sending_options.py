@@ -1,4 +1,4 @@
-"""Options of the commands that send what they read."""
+"""Options of the commands that send messages from a stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Standard input and output as pipes: bytes as they are, while everything else goes on.
+"""Reads standard input and writes standard output as bytes without blocking the loop.
 
-The loop's own `add_reader` would make them non-blocking, for every process that has them: a thread
-polls them instead.
+The loop's own `add_reader` would make the streams non-blocking for every process that shares them:
+a thread polls them instead.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ReadyWatch:
     """Tells a coroutine when a descriptor is ready.
 
     Args:
-        descriptor: which.
-        events: of `select.poll`; errors and hang-ups always count.
+        descriptor: the file descriptor.
+        events: events of `select.poll`; errors and hang-ups always count.
     """
 
     def __init__(self, descriptor: int, events: int) -> None:
@@ -53,7 +53,7 @@ class ReadyWatch:
             self._loop.call_soon_threadsafe(self._ready.set)
 
     async def wait(self) -> None:
-        """Returns when it is ready."""
+        """Returns when the descriptor is ready."""
         self._ready.clear()
         self._asked.release()
         await self._ready.wait()
@@ -69,7 +69,7 @@ class ReadyWatch:
 
 
 class InputPipe:
-    """``async with InputPipe(stop) as source:`` reads standard input.
+    """Reads standard input within ``async with InputPipe(stop) as source:``.
 
     Args:
         stop: ends reading.
@@ -92,7 +92,7 @@ class InputPipe:
             self._watch.close()
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end, or when it is told to stop."""
+        """Returns the next bytes; none at the end, or once `stop` is set."""
         if self._watch is not None:
             waiting = asyncio.ensure_future(self._watch.wait())
             await asyncio.wait((waiting, self._stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +100,7 @@ class InputPipe:
         return b"" if self._stop.is_set() else os.read(self._descriptor, CHUNK_SIZE)
 
     async def lines(self, splitter: LineSplitter) -> AsyncIterator[tuple[int, bytes]]:
-        """The lines that are not empty, with their numbers.
+        """Yields the lines that are not empty, with their numbers.
 
         Raises:
             UsageError: a line is too long.
@@ -115,10 +115,10 @@ class InputPipe:
 
 
 class OutputPipe:
-    """``async with OutputPipe(stop) as out:`` writes standard output.
+    """Writes standard output within ``async with OutputPipe(stop) as out:``.
 
     Args:
-        stop: is set when the reader of a pipe goes away, even if nothing is written any more.
+        stop: set when the reader of the pipe goes away, even if nothing is written any more.
 
     Attributes:
         is_closed: the reader went away.
@@ -149,7 +149,7 @@ class OutputPipe:
         self._stop.set()
 
     def write(self, data: bytes) -> None:
-        """Writes; see `flush`.
+        """Buffers bytes for the next `flush`.
 
         Raises:
             BrokenPipeError: the reader went away.
@@ -157,7 +157,7 @@ class OutputPipe:
         self._out.write(data)
 
     def flush(self) -> None:
-        """Lets the reader see all that was written.
+        """Passes all buffered bytes to the reader.
 
         Raises:
             BrokenPipeError: the reader went away.

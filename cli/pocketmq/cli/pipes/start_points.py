@@ -16,7 +16,7 @@ def start_point(text: str) -> StartPoint:
     """Reads ``beginning``, ``end``, an offset, ``-5`` or a time in ISO 8601.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: the text is none of these.
     """
     if text in ("beginning", "earliest"):
         return BEGINNING

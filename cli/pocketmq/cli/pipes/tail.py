@@ -1,4 +1,4 @@
-r"""`pocketmq tail` and `pocketmq record`: messages out into pipes and files."""
+"""The commands `pocketmq tail` and `pocketmq record`, which write messages to pipes and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of profiles: clusters by name, where they are and who one is there."""
+"""The file of profiles: name servers and credentials of clusters, by name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
 PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _OTHERS = 0o077
-"""The bits of a file's mode that let group and others at it."""
+"""The bits of a file's mode that give group and others access."""
 
 
 class Profile(
     msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A cluster that has a name.
+    """A cluster with a name.
 
     Attributes:
-        name: of letters, digits, dots, underscores and hyphens.
-        namesrv: its name servers, separated by semicolons.
-        access_key, secret_key: who one is there; both or neither.
+        name: letters, digits, dots, underscores and hyphens.
+        namesrv: the cluster's name servers, separated by semicolons.
+        access_key, secret_key: the user's credentials; both or neither.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Profile(
     secret_key: str | None = None
 
     def __post_init__(self) -> None:
-        """Checks what types cannot.
+        """Checks rules that types cannot express.
 
         Raises:
             ConfigError: a value does not fit; the text names the remedy.
@@ -58,26 +58,26 @@ class Profile(
 class ProfileFile(
     msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What the file holds.
+    """The contents of the file.
 
     Attributes:
-        use: the profile that holds when nothing else is said.
-        profiles: all of them; each must have a name of its own.
+        use: the profile to use when a command names none.
+        profiles: all profiles, with distinct names.
     """
 
     use: str | None = None
     profiles: Sequence[Profile] = ()
 
     def named(self, name: str, asked_by: str, path: Path) -> Profile:
-        """The profile with a name.
+        """Returns the profile with a name.
 
         Args:
-            name: its name.
-            asked_by: what named it, for the error.
-            path: of the file, for the error.
+            name: the profile's name.
+            asked_by: the option or setting that named the profile, for the error.
+            path: the path of the file, for the error.
 
         Raises:
-            UsageError: there is none.
+            UsageError: no profile has this name.
         """
         for profile in self.profiles:
             if profile.name == name:
@@ -94,7 +94,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def profile_path() -> Path:
-    """Where the file is: ``$XDG_CONFIG_HOME/pocketmq/profiles.yaml``, by default in ~/.config."""
+    """Returns ``$XDG_CONFIG_HOME/pocketmq/profiles.yaml``, by default in ~/.config."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     # The XDG rule: what is not absolute is to be ignored.
     folder = Path(home) if os.path.isabs(home) else Path.home() / ".config"
@@ -102,10 +102,10 @@ def profile_path() -> Path:
 
 
 def load_profiles(path: Path) -> ProfileFile:
-    """Reads the file; no file is one without profiles.
+    """Reads the file; a missing file counts as one without profiles.
 
     Raises:
-        ConfigError: it is no such file (the text names file, line and remedy), or holds secret keys
+        ConfigError: the file is wrong (the text names file, line and remedy), or holds secret keys
             that others could read.
     """
     if not path.exists():
@@ -124,7 +124,7 @@ def load_profiles(path: Path) -> ProfileFile:
 
 
 def _check_names(path: Path, found: ProfileFile) -> None:
-    """Checks that names are unique, and that `use` names one."""
+    """Checks that names are unique, and that `use` names a profile."""
     names = [profile.name for profile in found.profiles]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -138,7 +138,7 @@ def _check_names(path: Path, found: ProfileFile) -> None:
 
 
 def _line(path: Path, key: str, index: int | None = None) -> int:
-    """The line of a key's value, or of one in its list."""
+    """Returns the line of a key's value, or of an item of its list."""
     import yaml
 
     root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
@@ -152,7 +152,7 @@ def save_profiles(path: Path, profiles: ProfileFile) -> None:
     """Replaces the file as a whole; only its owner may read it.
 
     Raises:
-        OperatingError: it cannot be written.
+        OperatingError: the file cannot be written.
     """
     text = b"# Written by `pocketmq profile`, which keeps no comments.\n"
     text += msgspec.yaml.encode(profiles)

@@ -1,4 +1,4 @@
-"""`pocketmq profile …`: clusters that have a name."""
+"""The commands `pocketmq profile …`, which keep named clusters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add(
 
 
 def _secret_key() -> str:
-    """Asked for without an echo; no option, since others see those of processes."""
+    """Asks for the secret key without an echo; options of processes are visible to others."""
     if sys.stdin.isatty():
         text: str = typer.prompt("Secret key", hide_input=True, err=True)
     else:

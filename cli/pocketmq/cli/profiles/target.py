@@ -1,7 +1,7 @@
-"""Which cluster a command means: `--namesrv`, `--profile`, the environment, the profile in use.
+"""Chooses the cluster of a command: `--namesrv`, `--profile`, environment, or profile in use.
 
-What is said on the command line goes before the environment, and that before the profile in use; in
-either an address goes before a profile. The first of these that is there decides:
+The command line goes before the environment, and the environment before the profile in use; in
+either an address goes before a profile. The first of these that is given decides:
 
 1. ``--namesrv ADDRESSES``, or else ``--profile NAME`` (both together are refused)
 2. the environment's NAMESRV_ADDR, as all of RocketMQ's tools have it
@@ -34,9 +34,9 @@ class Target(NamedTuple):
     """A cluster that was chosen.
 
     Attributes:
-        namesrv: its name servers, separated by semicolons.
-        origin: what chose it, for people.
-        profile: the profile, if it was one.
+        namesrv: the cluster's name servers, separated by semicolons.
+        origin: the option or setting that chose the cluster, for people.
+        profile: the chosen profile, if a profile named the cluster.
     """
 
     namesrv: str
@@ -47,14 +47,14 @@ class Target(NamedTuple):
 def choose(
     namesrv: str | None = None, profile: str | None = None, environment_namesrv: str | None = None
 ) -> Target:
-    """The cluster that is meant.
+    """Chooses the cluster.
 
     Args:
-        namesrv, profile: what the command line says, each if it does.
-        environment_namesrv: what NAMESRV_ADDR says, if it does.
+        namesrv, profile: the options of the command line, if given.
+        environment_namesrv: the value of NAMESRV_ADDR, if set.
 
     Raises:
-        UsageError: the command line says both, or a profile is named that does not exist.
+        UsageError: both options are given, or the named profile does not exist.
         ConfigError: the file of profiles is needed and wrong.
     """
     if namesrv is not None and profile is not None:
@@ -81,13 +81,13 @@ def _of_profile(name: str, asked_by: str) -> Target:
 
 
 def chosen_target(context: typer.Context) -> Target:
-    """What was chosen for the command that runs."""
+    """Returns the cluster that was chosen for the running command."""
     target: Target = context.meta[_TARGET]
     return target
 
 
 def resolve_namesrv(context: typer.Context, value: str) -> str:
-    """The callback of `--namesrv`: its value, or that of what else names a cluster."""
+    """Returns the name servers of the chosen cluster; the callback of `--namesrv`."""
     if context.resilient_parsing:
         return value
     source = context.get_parameter_source("namesrv")
@@ -108,10 +108,10 @@ def _keep_profile(context: typer.Context, value: str | None) -> str | None:
 
 
 def with_profiles(command: Any) -> Any:
-    """Gives `--profile` to each command that asks a cluster, and to the group of all of them.
+    """Adds `--profile` to each command that takes `--namesrv`, and to the top-level command.
 
     Args:
-        command: as `typer.main.get_command` makes it; it is changed.
+        command: the command line of `typer.main.get_command`, which is changed in place.
     """
     template = typer.Typer(add_completion=False)
     template.command()(_with_option)
@@ -134,7 +134,7 @@ def _with_option(
         ),
     ] = None,
 ) -> None:
-    """Never run: Typer makes the option of it."""
+    """Declares the option for Typer; never runs."""
 
 
 def _add(command: Any, option: Any) -> None:
@@ -146,5 +146,5 @@ def _add(command: Any, option: Any) -> None:
 
 
 def _asks_a_cluster(parameter: Any) -> bool:
-    """Whether it is `options.NamesrvOption`, and not one that only is called so."""
+    """Tells whether a parameter is `options.NamesrvOption`, not only one of the same name."""
     return (parameter.name, parameter.envvar) == ("namesrv", NAMESRV_VARIABLE)

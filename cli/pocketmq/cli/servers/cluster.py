@@ -1,8 +1,8 @@
-"""A whole cluster in the foreground: a name server and N brokers.
+"""Runs a whole cluster in the foreground: a name server and N brokers.
 
-Here one broker shares the process of the name server. Several have a process each, so that each has
-a core of its own; they end with this process, however it ends. `controlled` is the cluster with a
-control API, all in one process.
+A single broker shares the process of the name server. Several brokers have a process each, so that
+each has a core of its own; they end with this process, however it ends. `controlled` runs the
+cluster with a control API, all in one process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pocketmq.protocol.errors import ConfigError, OperatingError
 from pocketmq.transport.errors import CannotListenError
 
 BROKERS_MAX = 26
-"""Brokers are named broker-a to broker-z."""
+"""Brokers of a cluster, which are named broker-a to broker-z."""
 
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
@@ -31,15 +31,15 @@ LOOPBACK = "127.0.0.1"
 
 
 class ClusterOptions(NamedTuple):
-    """What cluster is wanted.
+    """The options of a cluster.
 
     Attributes:
-        brokers: how many.
-        data: directory of the data; each broker has its own below it.
+        brokers: the number of brokers.
+        data: the directory of the data; each broker has its own below it.
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
             `broker_port` + 1000·i.
-        host: address that is listened on and told to clients.
-        sync_flush: acknowledge only what the disk has.
+        host: the address to listen on, and to tell clients.
+        sync_flush: acknowledge a message only when the disk has it.
         gateway: callers that come from this address are told the loopback address; empty for none.
     """
 
@@ -52,10 +52,10 @@ class ClusterOptions(NamedTuple):
     gateway: str = ""
 
     def check(self) -> None:
-        """Checks what can be checked before anything starts.
+        """Checks the options before anything starts.
 
         Raises:
-            ConfigError: something does not fit.
+            ConfigError: an option does not fit.
         """
         if not 1 <= self.brokers <= BROKERS_MAX:
             raise ConfigError(
@@ -63,11 +63,11 @@ class ClusterOptions(NamedTuple):
             )
 
     def broker_port_of(self, index: int) -> int:
-        """The port of one broker."""
+        """Returns the port of one broker."""
         return self.broker_port + PORT_STEP * index if self.broker_port else 0
 
     def common_settings(self) -> dict[str, Any]:
-        """The settings that all brokers have, under the keys of their YAML files."""
+        """Returns the settings of all brokers, under the keys of their YAML files."""
         return {
             "bindAddress": self.host,
             "brokerIP1": "" if self.host in ("0.0.0.0", "::") else self.host,  # noqa: S104
@@ -75,12 +75,12 @@ class ClusterOptions(NamedTuple):
         }
 
     def kv_config_path(self) -> str:
-        """Where the name server keeps its KV configuration."""
+        """Returns the path of the name server's KV configuration."""
         return str(self.data / "namesrv" / "kvConfig.json")
 
 
 class ClusterAddresses(NamedTuple):
-    """Where a cluster answers: the name server, the brokers by name, and the control API's URL."""
+    """The addresses of a cluster: name server, brokers by name, and the control API's URL."""
 
     namesrv: str
     brokers: dict[str, str]
@@ -88,7 +88,7 @@ class ClusterAddresses(NamedTuple):
 
 
 def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[str, object]:
-    """The settings of one broker, under the keys of its YAML file."""
+    """Makes the settings of one broker, under the keys of its YAML file."""
     name = f"broker-{chr(ord('a') + index)}"
     port = options.broker_port_of(index)
     return {
@@ -102,13 +102,13 @@ def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[s
 
 
 def rules_of_gateway(gateway: str, port: int) -> list[dict[str, Any]]:
-    """What callers that come through a gateway are told of a broker (`advertise`)."""
+    """Makes the rules that tell callers from a gateway a broker's address (`advertise`)."""
     return [{"addr": f"{LOOPBACK}:{port}", "callers": [gateway]}] if gateway else []
 
 
 @asynccontextmanager
 async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
-    """Starts a cluster; when the context is entered, it answers.
+    """Starts a cluster; it answers when the context is entered.
 
     Raises:
         ConfigError: more brokers than letters, or an address is in use.
@@ -151,10 +151,10 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
 
 @contextlib.contextmanager
 def in_options() -> Iterator[None]:
-    """Tells what stands in the way of a start together with the options that help.
+    """Turns errors of a start into errors that name the options that help.
 
     Raises:
-        ConfigError: for a port or a directory that is in use.
+        ConfigError: a port or a directory is in use.
     """
     try:
         yield
@@ -196,7 +196,7 @@ async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> 
 
 
 async def _process(*command: str) -> asyncio.subprocess.Process:
-    """Starts a process; who is cancelled meanwhile leaves none behind."""
+    """Starts a process; a caller that is cancelled meanwhile leaves none behind."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

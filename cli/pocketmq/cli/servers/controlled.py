@@ -1,6 +1,6 @@
-"""A cluster under control: its time can be advanced, faults be ordered, all over HTTP.
+"""Runs a cluster with the control API, which advances its time and orders faults over HTTP.
 
-It is the cluster of `pocketmq.testing`, all in this process, since one clock is everybody's.
+The cluster is that of `pocketmq.testing`, in this process, since all servers share one clock.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pocketmq.client.copying.seeds import Seed
 
 EXTRA = {"starlette", "uvicorn", "anyio", "h11"}
-"""What the extra `control` installs."""
+"""The packages that the extra `control` installs."""
 
 
 class ControlOptions(NamedTuple):
-    """What control API is wanted.
+    """The options of the control API.
 
     Attributes:
         port: 0 lets the system choose.
-        host: address that is listened on.
+        host: the address to listen on.
         clock: ``offset``, ``virtual`` or ``system``, see `pocketmq.testing.settings`.
     """
 
@@ -46,13 +46,13 @@ async def controlled_cluster(
     stop: Callable[[], object],
     seed: Seed | None,
 ) -> AsyncIterator[ClusterAddresses]:
-    """Starts a cluster with its control API; when the context is entered, both answer.
+    """Starts a cluster with its control API; both answer when the context is entered.
 
     Args:
-        options: what cluster is wanted.
-        control: what control API.
-        stop: called when a client of the control API wants the cluster stopped.
-        seed: what is there again after a reset; who starts the cluster applies it first.
+        options: the options of the cluster.
+        control: the options of the control API.
+        stop: called when a client of the control API asks to stop the cluster.
+        seed: the seed that a reset applies again; the caller applies it the first time.
 
     Raises:
         ConfigError: an option does not fit, an address or the data directory is in use, or the

@@ -1,4 +1,4 @@
-"""The gateway of a container: where clients come from that use ports published on the host."""
+"""Finds the gateway of a container, from which clients of published ports come."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ROUTES = Path("/proc/net/route")
 
 
 def default_gateway(routes: Path = ROUTES) -> str:
-    """The address of this machine's default gateway.
+    """Returns the address of this machine's default gateway.
 
     Raises:
-        ConfigError: there is none, or this is no Linux.
+        ConfigError: the machine has no default gateway, or is no Linux.
     """
     try:
         lines = routes.read_text().splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Running until told to stop, also in the middle of a start."""
+"""Stops commands on INT and TERM, also in the middle of a start."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @contextmanager
 def interruptible(going_on: str) -> Iterator[None]:
-    """Makes of Ctrl-C, where no event loop waits for it, one line and an exit code.
+    """Turns Ctrl-C outside of an event loop into one line and an exit code.
 
     Args:
-        going_on: how to go on.
+        going_on: how to go on, for the line.
 
     Raises:
-        typer.Exit: it was pressed.
+        typer.Exit: Ctrl-C was pressed.
     """
     try:
         yield
@@ -35,7 +35,7 @@ def interruptible(going_on: str) -> Iterator[None]:
 
 
 def stop_event(*, on_stdin_end: bool = False) -> asyncio.Event:
-    """An event that INT and TERM set; with `on_stdin_end`, the end of standard input too."""
+    """Makes an event that INT and TERM set; with `on_stdin_end`, the end of standard input too."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -56,10 +56,10 @@ def stop_event(*, on_stdin_end: bool = False) -> asyncio.Event:
 async def enter_unless_stopped(
     stack: AsyncExitStack, context: AbstractAsyncContextManager[T], stop: asyncio.Event
 ) -> T:
-    """Enters a context, whose end is then the stack's.
+    """Enters a context on a stack, unless `stop` is set before.
 
     Raises:
-        typer.Exit: it was told to stop before; what had begun is undone.
+        typer.Exit: `stop` was set first; the context is undone.
     """
     entering = asyncio.ensure_future(context.__aenter__())
     stopping = asyncio.ensure_future(stop.wait())

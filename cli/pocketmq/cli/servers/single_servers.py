@@ -1,4 +1,4 @@
-"""Commands of single servers: `namesrv`, `broker`, and `health`, which asks whether one answers."""
+"""The commands `pocketmq namesrv`, `broker` and `health`, each about one server."""
 
 from __future__ import annotations
 

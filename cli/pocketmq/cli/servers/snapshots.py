@@ -1,4 +1,4 @@
-"""`pocketmq snapshot` and `seed`, and what `pocketmq up --seed` does before it is up."""
+"""The commands `pocketmq snapshot` and `seed`, and the seeding of `pocketmq up --seed`."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def snapshot(
 
 
 def read_seed_file(path: Path | None) -> Seed | None:
-    """The seed that `--seed` names.
+    """Reads the seed that `--seed` names.
 
     Raises:
-        ConfigError: something in it is wrong.
+        ConfigError: the seed is wrong.
     """
     if path is None:
         return None
@@ -98,11 +98,11 @@ def read_seed_file(path: Path | None) -> Seed | None:
 async def sown(
     started: AbstractAsyncContextManager[ClusterAddresses], seed: Seed
 ) -> AsyncIterator[ClusterAddresses]:
-    """A cluster that is what its seed says when the context is entered.
+    """Starts a cluster and applies a seed to it before the context is entered.
 
     Raises:
         ConfigError: the seed does not fit the cluster.
-        OperatingError: something of it could not be done.
+        OperatingError: a part of the seed could not be applied.
     """
     from pocketmq.client.copying.seeds import apply_seed
 

@@ -1,4 +1,4 @@
-"""`pocketmq store …`: look after a broker's data directory while no broker has it open."""
+"""The commands `pocketmq store …`, for a data directory that no broker has open."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def release(directory: DirectoryArgument) -> None:
 
 @contextmanager
 def _held(directory: Path, *, changes: bool) -> Iterator[None]:
-    """Keeps brokers out of a data directory meanwhile."""
+    """Locks a data directory, so that no broker opens it meanwhile."""
     from pocketmq.broker.store.disk.errors import DirectoryError
     from pocketmq.broker.store.disk.lock import DirectoryLock
 
@@ -153,7 +153,7 @@ def _held(directory: Path, *, changes: bool) -> Iterator[None]:
 
 @contextmanager
 def _progress(what: str, size: int) -> Iterator[OnProgress]:
-    """A bar on a terminal; nothing otherwise."""
+    """Shows a progress bar on a terminal, nothing otherwise."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

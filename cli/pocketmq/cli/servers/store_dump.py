@@ -1,4 +1,4 @@
-"""`pocketmq store dump`: the records of a queue, a topic or one file in readable form."""
+"""The command `pocketmq store dump`, which prints the records of a queue, a topic or a file."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def dump(
 
 
 def _check_choice(path: Path, topic: str | None, queue: int | None) -> None:
-    """Refuses a topic or a queue that there is nothing of: it may be misspelt."""
+    """Refuses a topic or a queue without files: its name may be misspelt."""
     from pocketmq.broker.store.mending.check import queue_directories
 
     if topic is None and queue is None:
@@ -105,7 +105,7 @@ def _check_choice(path: Path, topic: str | None, queue: int | None) -> None:
 def _row(
     item: StoredRecord | Entry, first_ms: int | None, last_ms: int | None, body_size: int
 ) -> dict[str, Any] | None:
-    """What is shown of a record or an entry; None if its time is not wanted."""
+    """Makes the row of a record or an entry; None if its time is outside of the wanted range."""
     from pocketmq.broker.store.mending.dump import Entry
 
     if isinstance(item, Entry):
@@ -156,7 +156,7 @@ _HEAD = ("topic", "queue", "offset", "position", "size", "storeTime", "tagsCode"
 
 
 def _text(row: dict[str, Any]) -> str:
-    """A record as people read it: its place on one line, then what it holds."""
+    """Formats a record for people: its position on one line, then its contents."""
     lines = [" ".join(f"{name}={row[name]}" for name in _HEAD if name in row)]
     for name, value in row.items():
         if name in _HEAD or value in (None, "", [], {}):

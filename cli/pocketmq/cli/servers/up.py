@@ -1,4 +1,4 @@
-"""`pocketmq up`: a whole cluster in the foreground."""
+"""The command `pocketmq up`, which runs a whole cluster in the foreground."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def _up(
 
 
 def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:
-    """Prints one line, for people or for programs."""
+    """Prints the line that begins with `up`, or JSON for programs."""
     if output is Format.JSON:
         typer.echo(json.dumps({"up": True, **addresses._asdict(), "data": str(data)}))
         return

@@ -1,4 +1,4 @@
-"""What was given up or is late: dead letters and timers."""
+"""Finds messages that were given up or are late: dead letters and timers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DEAD_LETTERS = "dead letters"
 TIMERS = "timers"
 
 LATE_S_MAX = 10
-"""So many seconds after its time a timer message may still wait."""
+"""Seconds that a timer message may be late."""
 
 
 async def check_dead_letters(state: ClusterState) -> list[Finding]:
-    """Messages that groups gave up after all retries."""
+    """Finds messages that groups gave up after all retries."""
     names = {name for b in state.masters for name in b.topics if name.startswith(DLQ_PREFIX)}
     if state.topic is not None:
         names &= {f"{DLQ_PREFIX}{group}" for group in await groups_of(state)}
@@ -59,7 +59,7 @@ async def _given_up(state: ClusterState, topic: str) -> list[Finding]:
 
 
 async def check_timers(state: ClusterState) -> list[Finding]:
-    """Timer messages whose time has passed."""
+    """Finds timer messages whose time has passed."""
     return [
         Finding(
             TIMERS,

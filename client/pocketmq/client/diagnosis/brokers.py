@@ -1,4 +1,4 @@
-"""Whether brokers are reached where clients are told they are, and what they say of themselves."""
+"""Checks that brokers answer at their registered addresses, and what they say of themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LOOPBACK = ("127.", "localhost", "::1")
 
 
 async def check_addresses(state: ClusterState) -> list[Finding]:
-    """Clients dial what the broker registered, wherever they are: the classic of containers."""
+    """Checks that brokers answer at the addresses that they registered, which clients dial.
+
+    Addresses that are valid only inside a container network are the usual cause.
+    """
     found = []
     for broker in state.brokers:
         if broker.error and broker.is_connected:
@@ -69,7 +72,7 @@ def _unanswering(broker: BrokerState) -> Finding:
 
 
 async def check_broker_permissions(state: ClusterState) -> list[Finding]:
-    """Whether brokers take sends and pulls at all (brokerPermission)."""
+    """Checks that brokers take sends and pulls at all (brokerPermission)."""
     found = []
     for broker in state.brokers:
         text = broker.settings.get("brokerPermission", "6")
@@ -91,7 +94,7 @@ async def check_broker_permissions(state: ClusterState) -> list[Finding]:
 
 
 async def check_damage(state: ClusterState) -> list[Finding]:
-    """Queues that a broker leaves out because their files are damaged; only PocketMQ's tell."""
+    """Finds queues that a broker leaves out for damaged files; only PocketMQ's brokers tell."""
     return [
         Finding(
             DAMAGE,
@@ -108,7 +111,7 @@ async def check_damage(state: ClusterState) -> list[Finding]:
 
 
 async def check_versions(state: ClusterState) -> list[Finding]:
-    """Brokers of one cluster that are of different versions."""
+    """Finds brokers of one cluster that are of different versions."""
     found = []
     for cluster in sorted({broker.cluster for broker in state.brokers}):
         versions: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Whether brokers' clocks go with the one here."""
+"""Checks the clocks of brokers against the clock of the caller."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pocketmq.client.diagnosis.findings import Finding, Severity
 CLOCKS = "clocks"
 
 SKEW_MAX_MS = 5_000
-"""From here on it is seen: delay levels begin at 1 s, and lag in time is shown in seconds."""
+"""Skew that users notice: delay levels begin at 1 s, and lag in time is shown in seconds."""
 
 _RESOLUTION_MS = 1_000
-"""A broker tells its age in whole seconds."""
+"""The resolution of a broker's age, which it tells in whole seconds."""
 
 
 async def check_clocks(state: ClusterState) -> list[Finding]:
-    """Times in messages come from clients, delays and retention from brokers.
+    """Finds brokers whose clock differs from the caller's.
 
-    Name servers are not looked at: they stamp nothing that others see.
+    Times in messages come from clients, delays and retention from brokers. Name servers are left
+    out: they stamp nothing that others see.
     """
     return [
         Finding(
@@ -36,7 +37,7 @@ async def check_clocks(state: ClusterState) -> list[Finding]:
 
 
 def skew_ms(broker: BrokerState) -> int:
-    """By how much a broker's clock is ahead at least; 0 if it may be right or does not tell."""
+    """Returns how far a broker's clock is ahead at least; 0 if it may be right or is unknown."""
     now_ms = broker.now_ms
     if now_ms is None:
         return 0

@@ -1,4 +1,4 @@
-"""What all checks go by, asked once: name servers, brokers, topics, groups."""
+"""Asks the servers of a cluster once for the facts of all checks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from pocketmq.transport.pool import ConnectionPool
 ASK_TIMEOUT_MS = 5_000
 
 COUNT_MAX = 500
-"""So many topics, and so many groups, are looked at one by one."""
+"""Topics, and groups, that are examined one by one."""
 
 _AGE = re.compile(r"\[ ([\d,.]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 
 
 @dataclass(frozen=True)
 class NamesrvState:
-    """A name server: what it knows, or why it did not say."""
+    """The answer of a name server, or the reason why there is none."""
 
     address: str
     info: ClusterInfo | None = None
@@ -44,15 +44,15 @@ class NamesrvState:
 
 @dataclass
 class BrokerState:
-    """A broker as it is registered, and what it says of itself, if it can be reached.
+    """A broker as name servers know it, with the broker's own answers if it can be reached.
 
     Attributes:
         cluster, name, broker_id, address: as name servers tell this caller.
-        namesrvs: the name servers that know it.
-        error: why it cannot be asked; empty if it can.
-        is_connected: somebody takes connections at its address.
-        figures, settings: what it answered.
-        asked_ms, answered_ms: when it was asked for its figures, by the caller's clock.
+        namesrvs: the name servers that know the broker.
+        error: why the broker cannot be asked; empty if it can.
+        is_connected: the broker's address takes connections.
+        figures, settings: the broker's statistics (28) and settings (26).
+        asked_ms, answered_ms: times of request and answer, by the caller's clock.
         topics, groups: those that are not the broker's own.
     """
 
@@ -75,14 +75,14 @@ class BrokerState:
 
     @property
     def is_pocketmq(self) -> bool:
-        """Whether it is this project's, and not Apache's."""
+        """Whether the broker is PocketMQ's, and not Apache's."""
         return "damagedQueues" in self.figures
 
     @property
     def now_ms(self) -> int | None:
-        """Its time when it answered, up to a second less; None if it does not say.
+        """The broker's time when it answered, up to a second less; None if it does not say.
 
-        No answer of RocketMQ's brokers carries the time: it is that of the start and the age.
+        No answer of RocketMQ's brokers carries the time: start and age are added up.
         """
         age = _AGE.fullmatch(self.figures.get("runtime", ""))
         if age is None or "bootTimestamp" not in self.figures:
@@ -98,11 +98,11 @@ class ClusterState:
 
     Attributes:
         pool: connections to ask further questions by.
-        name_servers: all that were named.
-        brokers: all that are registered anywhere, sorted.
-        topic: the topic that is looked at more closely; all alike if None.
-        lag_max: so many messages a group may be behind.
-        count_max: so many topics, and so many groups, are looked at one by one.
+        name_servers: all name servers that the caller named.
+        brokers: all brokers that any name server knows, sorted.
+        topic: the only topic to examine; None for all topics.
+        lag_max: messages that a group may be behind.
+        count_max: topics, and groups, that are examined one by one.
     """
 
     pool: ConnectionPool
@@ -114,20 +114,20 @@ class ClusterState:
 
     @property
     def masters(self) -> list[BrokerState]:
-        """Those that can be asked about topics and groups."""
+        """Returns the brokers that can be asked about topics and groups."""
         return [b for b in self.brokers if not b.error and not b.broker_id]
 
     async def ask(self, address: str, request: RequestHeader) -> Command:
-        """Asks one server.
+        """Sends one request to a server.
 
         Raises:
-            OperatingError: it does not answer, or refuses.
+            OperatingError: the server does not answer, or refuses.
         """
         return await self.pool.ask(address, request, ASK_TIMEOUT_MS)
 
 
 async def look_at(pool: ConnectionPool, namesrvs: Sequence[str], clock: Clock) -> ClusterState:
-    """Asks all name servers, and all brokers that they name, side by side."""
+    """Asks all name servers, and all brokers that they know, concurrently."""
     states = await asyncio.gather(*(_look_at_namesrv(pool, address) for address in namesrvs))
     brokers: dict[tuple[str, int, str], BrokerState] = {}
     for state in states:

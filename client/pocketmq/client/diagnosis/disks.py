@@ -1,4 +1,4 @@
-"""Whether there is room: before sends are refused, not after."""
+"""Warns of full disks before brokers refuse sends."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pocketmq.client.diagnosis.findings import Finding, Severity
 DISKS = "disks"
 
 NEAR_PERCENT = 5.0
-"""So close to where sends are refused it is said beforehand."""
+"""Percent below the limit of refusing sends at which a warning begins."""
 
 APACHE_WARNING_PERCENT = 90.0
-"""From here on Apache's brokers refuse sends (a property of its JVM, which it does not tell)."""
+"""The limit at which Apache's brokers refuse sends: a property of the JVM that they do not tell."""
 
 _FREE = re.compile(r"Free : ([\d.]+) (?:([KMGTPE])i)?B")
 _UNITS = " KMGTPE"
 
 
 async def check_disks(state: ClusterState) -> list[Finding]:
-    """The disks of all brokers."""
+    """Finds brokers whose disk is full or nearly full."""
     return [finding for broker in state.brokers for finding in _of_broker(broker)]
 
 
@@ -52,7 +52,7 @@ def _used_percent(broker: BrokerState) -> float:
 
 
 def _free(broker: BrokerState) -> float:
-    """Free bytes; 0 if the broker does not say."""
+    """Returns the free bytes; 0 if the broker does not say."""
     found = _FREE.search(broker.figures.get("commitLogDirCapacity", ""))
     if found is None:
         return 0.0
@@ -61,5 +61,5 @@ def _free(broker: BrokerState) -> float:
 
 
 def _free_needed(broker: BrokerState) -> float:
-    """With so much free space no share matters (diskSpaceFreeMin); Apache's have no such rule."""
+    """Returns the free bytes above which no percentage counts (diskSpaceFreeMin); Apache's: 0."""
     return float(broker.settings.get("diskSpaceFreeMin", "inf"))

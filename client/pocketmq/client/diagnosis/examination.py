@@ -1,4 +1,4 @@
-"""All checks, one after the other, on one look at the cluster."""
+"""Runs all checks, one after the other, on one state of the cluster."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ CHECKS: dict[str, Check] = {
     TIMERS: check_timers,
     VERSIONS: check_versions,
 }
-"""By name, in the order in which one cause hides the next."""
+"""Checks by name, in the order in which one cause hides the next."""
 
 
 class Report(msgspec.Struct, rename="camel"):
-    """What an examination came to.
+    """The result of an examination.
 
     Attributes:
         namesrv: the name servers that were asked.
-        origin: what named them.
-        healthy: nothing but notes was found.
+        origin: the option or setting that named them.
+        healthy: all findings are notes.
         can_check: a name server answered.
-        brokers, topics, groups: how many there are.
-        checks: what was looked at.
+        brokers, topics, groups: their numbers.
+        checks: the names of the checks that ran.
         findings: the worst first.
     """
 
@@ -104,15 +104,15 @@ async def examine(
     lag_max: int = 10_000,
     count_max: int = COUNT_MAX,
 ) -> Report:
-    """Looks at a cluster.
+    """Examines a cluster.
 
     Args:
-        namesrvs: addresses of its name servers.
-        clock: the time here.
-        origin: what named the name servers, for the report.
-        topic: a topic to look at more closely, and only at it.
-        lag_max: so many messages a group may be behind.
-        count_max: so many topics, and so many groups, are looked at one by one.
+        namesrvs: addresses of the name servers.
+        clock: the caller's time.
+        origin: the option or setting that named the name servers, for the report.
+        topic: the only topic to examine.
+        lag_max: messages that a group may be behind.
+        count_max: topics, and groups, that are examined one by one.
     """
     pool = ConnectionPool(clock, connect_timeout_ms=CONNECT_TIMEOUT_MS)
     try:

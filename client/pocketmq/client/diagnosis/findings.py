@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""Findings of the doctor and their severity."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from enum import Enum
 import msgspec
 
 DOCTOR = "doctor"
-"""The subject of what the doctor says of itself."""
+"""The subject of findings about the examination itself."""
 
 
 class Severity(str, Enum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """Something does not work."""
 
     WARNING = "warning"
-    """It works, and will not for ever, or not for everybody."""
+    """Something works, but not for ever or not for everybody."""
 
     NOTE = "note"
-    """Good to know; a cluster with nothing else is healthy."""
+    """Good to know; a cluster with only notes is healthy."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is not as it should be.
+    """One fault that a check found.
 
     Attributes:
-        check: which check found it.
-        severity: how bad it is.
-        subject: what it is about: a name server, broker, topic or group.
-        seen: what was seen.
-        remedy: what helps.
+        check: the name of the check.
+        severity: how bad the finding is.
+        subject: the name server, broker, topic or group that the finding is about.
+        seen: the observation.
+        remedy: the step that helps.
     """
 
     check: str
@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def unfinished(check: str, subject: str, error: Exception) -> Finding:
-    """What is said of something that could not be looked at."""
+    """Makes the finding for a subject that could not be examined."""
     return Finding(
         check,
         Severity.WARNING,

@@ -1,4 +1,4 @@
-"""Groups: consumers that are gone, behind, or not allowed."""
+"""Checks groups: consumers that are gone, behind, or not allowed to consume."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pocketmq.protocol.requests.topics import ConsumeStatsRequest, TopicStatsReq
 LAG = "lag"
 
 STUCK_MS = 300_000
-"""So long a queue's newest message may wait."""
+"""Time that the newest message of a queue may wait."""
 
 
 async def groups_of(state: ClusterState) -> list[str]:
-    """The groups that are looked at: all, or those of the topic."""
+    """Returns the groups to examine: all groups, or those of the topic."""
     if state.topic is None:
         return sorted({name for broker in state.masters for name in broker.groups})
     found: set[str] = set()
@@ -41,7 +41,7 @@ async def groups_of(state: ClusterState) -> list[str]:
 
 
 async def members_of(state: ClusterState, broker: BrokerState, group: str) -> ConsumerConnection:
-    """Who of a group is connected to a broker."""
+    """Returns the members of a group that are connected to a broker."""
     request = ConsumerConnectionsRequest(consumer_group=group)
     try:
         return ConsumerConnection.decode((await state.ask(broker.address, request)).body)
@@ -52,7 +52,7 @@ async def members_of(state: ClusterState, broker: BrokerState, group: str) -> Co
 
 
 async def check_groups(state: ClusterState) -> list[Finding]:
-    """Groups that may not consume, whose consumers are gone, or that are far behind or stuck."""
+    """Finds groups that may not consume, have no consumers, or are far behind or stuck."""
 
     async def lag(group: str) -> list[Finding]:
         return await _lag(state, group)
@@ -61,7 +61,7 @@ async def check_groups(state: ClusterState) -> list[Finding]:
 
 
 async def _lag(state: ClusterState, group: str) -> list[Finding]:
-    """The first thing that is found on any broker; one cause shows on all."""
+    """Returns the first finding of a group on any broker; one cause shows on all brokers."""
     brokers = [broker for broker in state.masters if group in broker.groups]
     if not all(broker.groups[group].consume_enable for broker in brokers):
         return [_disabled(group)]
@@ -126,7 +126,7 @@ async def _late(
 async def _stuck(
     state: ClusterState, broker: BrokerState, behind: Mapping[QueueKey, OffsetWrapper]
 ) -> list[str]:
-    """The queues in which all that is unread is old."""
+    """Returns the queues in which all unread messages are old."""
     newest: dict[QueueKey, TopicOffset] = {}
     for topic in {key.topic for key in behind}:
         answer = await state.ask(broker.address, TopicStatsRequest(topic=topic))

@@ -1,4 +1,4 @@
-"""The members of groups: whether they subscribe alike, and whether each has something to do."""
+"""Checks the members of groups: equal subscriptions, and a queue for each member."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SUBSCRIPTIONS = "subscriptions"
 IDLE = "idle members"
 
 MEMBERS_MAX = 20
-"""Members of a group that are asked what they subscribe to."""
+"""Members of a group that are asked for their subscriptions."""
 
 
 async def check_subscriptions(state: ClusterState) -> list[Finding]:
-    """Members of a group must subscribe alike: else messages are lost for some, in silence.
+    """Finds groups whose members subscribe differently, which loses messages in silence.
 
-    PocketMQ's brokers compare them; with Apache's each member is asked.
+    PocketMQ's brokers compare the subscriptions; with Apache's brokers each member is asked.
     """
 
     async def differences(group: str) -> list[Finding]:
@@ -40,7 +40,7 @@ async def check_subscriptions(state: ClusterState) -> list[Finding]:
 
 
 async def check_idle_members(state: ClusterState) -> list[Finding]:
-    """A queue is one member's at a time: members beyond the count of queues are given nothing."""
+    """Finds members without a queue: groups that have more members than the topic has queues."""
 
     async def idle(group: str) -> list[Finding]:
         return await _idle(state, group)
@@ -65,12 +65,12 @@ async def _idle(state: ClusterState, group: str) -> list[Finding]:
 
 
 def is_retry(topic: str) -> bool:
-    """Whether it is a topic of a group's retries, which gives work to few members at most."""
+    """Tells whether a topic is a retry topic, which gives work to few members at most."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def read_queues(state: ClusterState, topic: str) -> int:
-    """How many queues of a topic are read, on all brokers together."""
+    """Returns the number of read queues of a topic on all brokers together."""
     configs = [broker.topics[topic] for broker in state.masters if topic in broker.topics]
     return sum(config.read_queue_nums for config in configs)
 
@@ -91,7 +91,7 @@ def _too_many(group: str, members: int, topic: str, queues: int, topics: int) ->
 async def _sides(
     state: ClusterState, broker: BrokerState, group: str, members: ConsumerConnection
 ) -> dict[str, list[str]]:
-    """Client ids by what they subscribe to."""
+    """Groups client ids by their subscription."""
     if broker.is_pocketmq:
         return {s.subscription: s.client_ids for s in members.subscription_conflict or ()}
     sides: dict[str, list[str]] = {}
@@ -105,7 +105,7 @@ async def _sides(
 async def _subscription(
     state: ClusterState, broker: BrokerState, group: str, member: ClientConnection
 ) -> str | None:
-    """What a member says it subscribes to; None if it does not answer."""
+    """Asks a member for its subscriptions; None if it does not answer."""
     request = RunningInfoRequest(consumer_group=group, client_id=member.client_id)
     try:
         answer = await state.ask(broker.address, request)

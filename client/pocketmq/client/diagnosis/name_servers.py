@@ -1,4 +1,4 @@
-"""Whether the name servers answer, and know the same brokers."""
+"""Checks that all name servers answer and know the same brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REGISTERED = "registration"
 
 
 async def check_name_servers(state: ClusterState) -> list[Finding]:
-    """Each of them is asked, since clients may choose any one."""
+    """Finds name servers that do not answer: clients may choose any one of them."""
     return [
         Finding(
             REACHABLE,
@@ -26,7 +26,7 @@ async def check_name_servers(state: ClusterState) -> list[Finding]:
 
 
 async def check_registration(state: ClusterState) -> list[Finding]:
-    """Name servers do not tell each other of brokers: each broker registers with all of them."""
+    """Finds brokers that are not registered with every name server, as each broker must be."""
     answering = [server.address for server in state.name_servers if not server.error]
     if answering and not state.brokers:
         return [

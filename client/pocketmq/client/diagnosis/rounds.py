@@ -1,4 +1,4 @@
-"""Checks that go from topic to topic or from group to group."""
+"""Runs a check over topics or groups, one by one, up to a limit."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ async def look_at_each(
     names: Sequence[str],
     look: Callable[[str], Awaitable[list[Finding]]],
 ) -> list[Finding]:
-    """Looks at so many of these, one after the other.
+    """Examines topics or groups one after the other, up to the cluster's `count_max`.
 
-    One that a broker refuses to tell of, as of a damaged queue, does not hide the others.
+    A refusal of a broker for one of them, as for a damaged queue, does not hide the others.
 
     Args:
-        state: the cluster; its `count_max` is how many are looked at.
-        check: the check that looks.
-        what: what they are, in the plural.
-        names: the names of all of them.
-        look: what is found on one.
+        state: the cluster.
+        check: the name of the check.
+        what: the kind of the subjects, in the plural.
+        names: the names of all subjects.
+        look: returns the findings of one subject.
 
     Raises:
         OperatingError: a server does not answer.

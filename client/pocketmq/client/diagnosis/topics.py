@@ -1,4 +1,4 @@
-"""Topics: whether they are found, can be written and read, and whether queues are left behind."""
+"""Checks topics: routes, permissions, and queues that nobody reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUEUES = "queue counts"
 
 
 def chosen(state: ClusterState, broker: BrokerState) -> Mapping[str, TopicConfig]:
-    """The topics of a broker that are looked at, those of groups left out."""
+    """Returns the topics of a broker to examine, without those of groups."""
     return {
         name: config
         for name, config in broker.topics.items()
@@ -32,7 +32,7 @@ def chosen(state: ClusterState, broker: BrokerState) -> Mapping[str, TopicConfig
 
 
 async def check_routes(state: ClusterState) -> list[Finding]:
-    """What clients are told of the topic that is asked about, by each name server."""
+    """Checks the route of the examined topic at each name server."""
     if state.topic is None:
         return []
     unknown, routes = [], {}
@@ -96,7 +96,7 @@ def _partial(state: ClusterState, topic: str) -> list[Finding]:
 
 
 def _withheld(state: ClusterState, topic: str, routes: Mapping[str, TopicRoute]) -> list[Finding]:
-    """Name servers can be told to keep writers away from a broker (mqadmin wipeWritePerm)."""
+    """Finds name servers that keep writers away from a broker (mqadmin wipeWritePerm)."""
     own = {b.name: b.topics[topic].perm for b in state.masters if topic in b.topics}
     return [
         Finding(
@@ -115,7 +115,7 @@ def _withheld(state: ClusterState, topic: str, routes: Mapping[str, TopicRoute])
 
 
 async def check_topic_permissions(state: ClusterState) -> list[Finding]:
-    """Topics that cannot be written or read on a broker."""
+    """Finds topics that cannot be written or read on a broker."""
     found = []
     for broker in state.masters:
         for name, config in sorted(chosen(state, broker).items()):
@@ -142,7 +142,7 @@ async def check_topic_permissions(state: ClusterState) -> list[Finding]:
 
 
 async def check_queue_counts(state: ClusterState) -> list[Finding]:
-    """Queues that producers fill and nobody reads, and what a smaller topic left behind."""
+    """Finds queues that producers fill and nobody reads, also those that a shrunk topic left."""
     topics = {str(broker): chosen(state, broker) for broker in state.masters}
     found = [
         _unread(broker, name, config)
