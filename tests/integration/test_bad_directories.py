@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +15,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Client, Stage, send_request
+from support.commands.here import pocketmq
+from support.commands.process import pocketmq_process
 from support.store.disks import FailingFiles
 from support.store.repairs import contents
 from support.store.stores import cut_file, damage
@@ -43,8 +43,6 @@ from pocketmq.protocol.requests.topics import (
 )
 from pocketmq.testing.clock import VirtualClock
 
-COMMAND = (sys.executable, "-m", "pocketmq.cli.main")
-TIMEOUT_S = 60.0
 POWERLESS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """Runs a command of root's as if it were anybody's: permissions hold for it."""
 
@@ -69,16 +67,10 @@ async def directory(stage: Stage) -> Path:
     return stage.directory / "store"
 
 
-def pocketmq(*words: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        (*prefix, *COMMAND, *words), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-
-
 def start_of(directory: Path, prefix: tuple[str, ...] = (), **settings: Any) -> str:
     """What a broker says that does not start on a directory; exit code 1."""
     given = {"storePathRootDir": str(directory), "listenPort": 0, "bindAddress": "127.0.0.1"}
-    done = pocketmq("broker", "--settings", json.dumps(given | settings), prefix=prefix)
+    done = pocketmq_process("broker", "--settings", json.dumps(given | settings), prefix=prefix)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("pocketmq: ")
     assert "Traceback" not in done.stderr
@@ -218,6 +210,7 @@ async def test_an_index_longer_than_its_log_is_made_again(stage: Stage, director
     await client.broker.close()
 
 
+@pytest.mark.process
 async def test_without_the_log_of_half_messages_no_broker_starts(stage: Stage) -> None:
     client = await stage.started_with_topic()
     for _ in range(2):
@@ -235,6 +228,7 @@ async def test_without_the_log_of_half_messages_no_broker_starts(stage: Stage) -
 # -- the whole directory ------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_a_newer_format_is_refused_with_the_version(stage: Stage, directory: Path) -> None:
     damage(logs(directory)[0], 9)
     client = await stage.start()
@@ -251,6 +245,7 @@ async def test_a_newer_format_is_refused_with_the_version(stage: Stage, director
     assert "run the version of PocketMQ that wrote it" in start_of(directory)
 
 
+@pytest.mark.process
 async def test_another_brokers_directory_is_refused(stage: Stage, directory: Path) -> None:
     others: list[dict[str, Any]] = [
         {"broker_name": "broker-z"},
@@ -270,6 +265,7 @@ async def test_another_brokers_directory_is_refused(stage: Stage, directory: Pat
         await stage.broker()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("content", [b"", b"no database" * 1000, None])
 async def test_a_corrupt_meta_db_is_refused_and_repaired(
     stage: Stage, directory: Path, content: bytes | None
@@ -311,6 +307,7 @@ async def test_a_locked_meta_db_is_refused_with_the_reason(stage: Stage, directo
     await (await stage.start()).broker.close()
 
 
+@pytest.mark.process
 async def test_a_directory_in_use_is_named_and_left_alone(stage: Stage, directory: Path) -> None:
     client = await stage.start()
     with pytest.raises(DirectoryInUseError, match=f"in use by process {os.getpid()}"):
@@ -329,6 +326,7 @@ async def test_a_directory_in_use_is_named_and_left_alone(stage: Stage, director
 # -- permissions and room ------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_a_directory_that_cannot_be_written_is_refused(stage: Stage, directory: Path) -> None:
     prefix = () if os.geteuid() else POWERLESS
     if prefix and shutil.which(prefix[0]) is None:
@@ -340,12 +338,12 @@ async def test_a_directory_that_cannot_be_written_is_refused(stage: Stage, direc
         text = start_of(directory, prefix)
         assert "Permission denied; make it readable and writable for this user" in text
         # What may only be read can be checked and dumped all the same.
-        checked = pocketmq("store", "check", str(directory), prefix=prefix)
+        checked = pocketmq_process("store", "check", str(directory), prefix=prefix)
         assert checked.returncode == 0, checked.stderr
         assert "all sound" in checked.stderr
-        dumped = pocketmq("store", "dump", str(directory), "--limit", "1", prefix=prefix)
+        dumped = pocketmq_process("store", "dump", str(directory), "--limit", "1", prefix=prefix)
         assert dumped.returncode == 0, dumped.stderr
-        repair = pocketmq("store", "repair", str(directory), prefix=prefix)
+        repair = pocketmq_process("store", "repair", str(directory), prefix=prefix)
         assert repair.returncode == 1
         assert "Permission denied" in repair.stderr
     finally:

@@ -9,34 +9,29 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.brokers.control_parts import Control
+from support.commands.here import pocketmq
+from support.commands.process import COMMAND, pocketmq_process
 from support.interop.clusters import POCKETMQ_UP, pocketmq_cluster
 from support.interop.processes import running
 
 from pocketmq.cli.main import app
 from pocketmq.protocol.errors import ConfigError
 
-COMMAND = (sys.executable, "-m", "pocketmq.cli.main", "up")
+UP = (*COMMAND, "up")
 ANY_PORTS = ("--namesrv-port", "0", "--broker-port", "0")
 TIMEOUT_S = 90.0
+Ended = subprocess.CompletedProcess[str]
 
 
-def failed(*options: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
+def failed(*options: str, command: Callable[..., Ended] = pocketmq) -> tuple[int, str]:
     """Starts a cluster that does not start; its exit code and what it said."""
-    done = subprocess.run(
-        (*COMMAND, *options),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
+    done = command("up", *options)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
@@ -60,8 +55,9 @@ def is_free(port: int) -> bool:
     return True
 
 
+@pytest.mark.process
 def test_a_program_is_told_where_it_is(tmp_path: Path) -> None:
-    command = [*COMMAND, *ANY_PORTS, "--data", str(tmp_path), "--brokers", "2", "--control", "0"]
+    command = [*UP, *ANY_PORTS, "--data", str(tmp_path), "--brokers", "2", "--control", "0"]
     with running([*command, "-o", "json"], re.compile(r"^\{.*\}$")) as line:
         up = json.loads(line.group())
         assert list(up["brokers"]) == ["broker-a", "broker-b"]
@@ -84,10 +80,11 @@ def test_a_program_is_told_where_it_is(tmp_path: Path) -> None:
         assert kept["messages"] == 1
 
 
+@pytest.mark.process
 def test_a_reset_brings_the_seed_back(tmp_path: Path) -> None:
     seed = tmp_path / "seed.yaml"
     seed.write_text("topics:\n  Sown:\n    queues: 1\n    messages: [first]\n")
-    command = [*COMMAND, "--memory", *ANY_PORTS, "--control", "0", "--seed", str(seed)]
+    command = [*UP, "--memory", *ANY_PORTS, "--control", "0", "--seed", str(seed)]
     with running([*command, "-o", "json"], re.compile(r"^\{.*\}$")) as line:
         control = Control(json.loads(line.group())["control"].removeprefix("http://"))
         more = {"messages": [{"body": "second"}]}
@@ -98,9 +95,10 @@ def test_a_reset_brings_the_seed_back(tmp_path: Path) -> None:
         assert [message["body"] for message in shown] == ["first"]
 
 
+@pytest.mark.process
 def test_it_stops_when_it_is_told_to_over_http() -> None:
     with subprocess.Popen(
-        (*COMMAND, "--memory", *ANY_PORTS, "--control", "0", "-o", "json"),
+        (*UP, "--memory", *ANY_PORTS, "--control", "0", "-o", "json"),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -112,9 +110,10 @@ def test_it_stops_when_it_is_told_to_over_http() -> None:
     assert not Path(up["data"]).exists()
 
 
+@pytest.mark.process
 def test_it_stops_with_who_started_it() -> None:
     with subprocess.Popen(
-        (*COMMAND, "--memory", *ANY_PORTS, "--stop-with-stdin"),
+        (*UP, "--memory", *ANY_PORTS, "--stop-with-stdin"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -126,6 +125,7 @@ def test_it_stops_with_who_started_it() -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
+@pytest.mark.process
 def test_without_control_neither_it_nor_the_client_is_loaded() -> None:
     script = (
         "import sys; from pocketmq.cli import main; "
@@ -135,14 +135,23 @@ def test_without_control_neither_it_nor_the_client_is_loaded() -> None:
     assert subprocess.run((sys.executable, "-c", script), check=False).returncode == 0
 
 
+@pytest.mark.process
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'starlette'\", name='starlette')\n"
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    code, said = failed("--memory", "--control", "0", *ANY_PORTS, environment={"PYTHONPATH": path})
-    assert code == 2
-    assert said == (
+    done = subprocess.run(
+        (*UP, "--memory", "--control", "0", *ANY_PORTS),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
         "pocketmq: --control needs starlette, which is not installed: "
         "pip install 'pocketmq[control]'\n"
     )
@@ -183,11 +192,13 @@ def test_ports_in_use_are_named(control: tuple[str, ...], tmp_path: Path) -> Non
         assert "choose another --control PORT" in said
 
 
+@pytest.mark.process
 def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with pocketmq_cluster(data):
         for further in ((), ("--control", "0"), ("--brokers", "2")):
-            _, said = failed(*ANY_PORTS, "--data", str(data), *further)
+            words = (*ANY_PORTS, "--data", str(data), *further)
+            _, said = failed(*words, command=pocketmq_process)
             assert "in use by process" in said
             assert "--data or --memory" in said
 
@@ -195,6 +206,7 @@ def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
 # -- stopped in the middle of its start -----------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "options"),
     [
@@ -228,7 +240,7 @@ def test_a_stop_in_the_middle_of_a_start_leaves_nothing(
         "TMPDIR": str(tmp_path),
     }
     process = subprocess.Popen(
-        (*COMMAND, "--namesrv-port", str(namesrv_port), "--broker-port", "0", "--data", str(data),
+        (*UP, "--namesrv-port", str(namesrv_port), "--broker-port", "0", "--data", str(data),
          *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
