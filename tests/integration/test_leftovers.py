@@ -24,6 +24,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_killed_run_started_is_ended(number: signal.Signals) -> None:
     tests = str(Path(leftovers.__file__).parents[1])

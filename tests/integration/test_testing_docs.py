@@ -88,6 +88,7 @@ def test_containers_of_tests_are_started_by_a_command_there_is() -> None:
     assert sub.make_context(name, list(rest)).params["control"] == 8090
 
 
+@pytest.mark.process
 def test_the_sample_project_passes_its_tests_as_it_is_installed(tmp_path: Path) -> None:
     """Wheels of this checkout and of the project, in a place of their own, and pytest on its tests.
 

@@ -186,6 +186,7 @@ def test_mistakes_are_named(pytester: pytest.Pytester) -> None:
         result.stdout.no_fnmatch_line(f"*{noise}*")
 
 
+@pytest.mark.process
 def test_each_worker_has_its_own_cluster(pytester: pytest.Pytester) -> None:
     if importlib.util.find_spec("xdist") is None:
         pytest.skip("pytest-xdist is not installed")
@@ -193,6 +194,7 @@ def test_each_worker_has_its_own_cluster(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess(*PLUGIN, "-n", "2").assert_outcomes(passed=6)
 
 
+@pytest.mark.process
 def test_a_run_that_does_not_use_it_imports_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

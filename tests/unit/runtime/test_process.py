@@ -61,6 +61,7 @@ def kept_bytes(first: str, **variables: str) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.process
 @needs_glibc
 def test_a_server_keeps_freed_memory() -> None:
     assert int(kept_bytes("")) < 8 << 20
@@ -69,6 +70,7 @@ def test_a_server_keeps_freed_memory() -> None:
     assert int(kept) > 20 << 20
 
 
+@pytest.mark.process
 @needs_glibc
 def test_who_sets_mallocs_own_variables_is_obeyed() -> None:
     told = kept_bytes("print(keep_freed_memory())", MALLOC_TRIM_THRESHOLD_="131072")

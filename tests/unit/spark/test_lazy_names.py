@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import pocketmq.spark
 
 
@@ -14,6 +16,7 @@ def test_every_name_is_there() -> None:
     assert not hasattr(pocketmq.spark, "exports")
 
 
+@pytest.mark.process
 def test_workers_of_spark_load_no_jobs() -> None:
     script = (
         "import sys, pocketmq.spark, pocketmq.spark.reading.reader, pocketmq.spark.writing.writer;"

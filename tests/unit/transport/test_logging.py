@@ -15,6 +15,7 @@ def printed(code: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("component", ["client", "broker", "namesrv"])
 def test_nothing_is_printed_unless_the_application_asks(component: str) -> None:
     code = WARN.format(component)

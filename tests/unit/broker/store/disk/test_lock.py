@@ -35,6 +35,7 @@ def test_a_second_owner_in_this_process_is_refused(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).release()
 
 
+@pytest.mark.process
 def test_another_process_is_named_and_its_end_frees_the_directory(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
