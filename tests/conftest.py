@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import uvloop
@@ -51,12 +52,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        return  # a worker of pytest-xdist: the process that started it has seen to all this
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist
+        config.option.seed = config.workerinput["seed"]
+        return
     if config.option.seed is None:
         config.option.seed = int.from_bytes(os.urandom(4), "big")
     if not config.option.collectonly:
         end_with_this_run()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hands the seed to a worker of pytest-xdist."""
+    node.workerinput["seed"] = node.config.option.seed
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -42,7 +42,10 @@ def run_python(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_reference_says_what_the_sources_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reference_says_what_the_sources_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(DOCS / "scripts")
     main = runpy.run_path(str(DOCS / "scripts" / "reference.py"))["main"]
     assert main("--check") == 0, capsys.readouterr().err
 
