@@ -61,7 +61,7 @@ def answer_before_write(patch: pytest.MonkeyPatch) -> None:
             waiter.on_stored(None)
 
     patch.setattr(QueueLog, "append", hasty)
-    patch.setattr(Committer, "end_chunk", lambda self: self._schedule())
+    patch.setattr(Committer, "read_ends", lambda self: self._schedule())
 
 
 def checkpoint_before_sync(patch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,7 @@ class Broker:
             ),
             on_close=self._disconnected,
             connections_max=room_for_connections(config.connections_max, config.open_files_max),
-            chunks=store.committer,
+            read_events=store.committer,
             watch=pressure.watch,
             budget=pressure.budget,
             slow_readers=pressure.slow_readers,

@@ -94,7 +94,7 @@ def put_keyed(
         body=body,
         properties=message.properties,
     )
-    store.committer.begin_chunk()
+    store.committer.read_begins()
     queue_log.append(record, encoded_tags_code(message.properties), None)
     store.schedule_commit(queue_log)
     store.committer.in_chunk = False

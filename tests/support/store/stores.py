@@ -86,7 +86,7 @@ def append(
     queue_log = store.queue_log(topic, queue_id)
     record = record_of(queue_log, body, tags, store_time_ms=store.store_time(queue_log))
     code = encoded_tags_code(f"TAGS\x01{tags}\x02".encode() if tags else b"")
-    store.committer.begin_chunk()
+    store.committer.read_begins()
     queue_log.append(record, code, Waiter(outcome.tell, durability))
     store.schedule_commit(queue_log)
     store.committer.in_chunk = False

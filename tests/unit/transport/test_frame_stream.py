@@ -13,7 +13,7 @@ from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
-from pocketmq.transport.frame_share import TurnShare
+from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S
@@ -24,7 +24,7 @@ SOON_PAUSED = Limits(write_pause_size=64 * 1024)
 SMALL_LIMITS = Limits(write_pause_size=64 * 1024, write_buffer_max=1024 * 1024)
 
 
-class TestChunks:
+class TestReads:
     """Requests that come together are handled together, and their answers leave together."""
 
     class Log:
@@ -32,13 +32,13 @@ class TestChunks:
             self.events: list[str] = []
             self.unsent_size: Callable[[], int] = lambda: 0
 
-        def begin_chunk(self) -> None:
+        def read_begins(self) -> None:
             self.events.append("begin")
 
-        def end_chunk(self) -> None:
+        def read_ends(self) -> None:
             self.events.append(f"end, {self.unsent_size()} bytes to send")
 
-        def answered_chunk(self) -> None:
+        def replies_sent(self) -> None:
             self.events.append(f"answered, {self.unsent_size()} bytes to send")
 
     async def test_the_border_of_a_chunk_is_told(self, stage: Stage) -> None:
@@ -51,7 +51,7 @@ class TestChunks:
             return Command(0)
 
         answer_size = len(frames.encode(Command(0, 1, 1)))
-        peer = await stage.dial(await stage.serve({ECHO: note}, chunks=log))
+        peer = await stage.dial(await stage.serve({ECHO: note}, read_events=log))
         peer.send(*(Command(ECHO, opaque) for opaque in range(3)))
         await peer.got(3)
         peer.send(Command(ECHO, 3))
@@ -65,7 +65,7 @@ class TestChunks:
 
     async def test_garbage_ends_its_chunk_too(self, stage: Stage) -> None:
         log = self.Log()
-        peer = await stage.dial(await stage.serve({ECHO: echo}, chunks=log))
+        peer = await stage.dial(await stage.serve({ECHO: echo}, read_events=log))
         peer.transport.write(frames.encode(Command(ECHO)) + b"\xff" * 8)
         await peer.gone()
         assert log.events == [
@@ -105,7 +105,7 @@ class TestTurns:
     async def serve(self, stage: Stage) -> tuple[Server, Log]:
         log = self.Log()
         server = await stage.serve({ECHO: log.note})
-        server.share = TurnShare(self.SHARE)
+        server.share = FrameShare(self.SHARE)
         return server, log
 
     async def test_no_turn_has_more_than_its_share(self, stage: Stage) -> None:

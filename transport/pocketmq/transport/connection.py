@@ -19,8 +19,8 @@ from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.frame_budget import FrameBudget
-from pocketmq.transport.frame_share import TurnShare
-from pocketmq.transport.frame_stream import Chunks, FrameStream
+from pocketmq.transport.frame_share import FrameShare
+from pocketmq.transport.frame_stream import FrameStream, ReadEvents
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
@@ -61,7 +61,7 @@ class Connection(FrameStream):
         oneway_permits, async_permits: shared by the connections of one owner.
         on_close: called once when the connection is gone.
         on_open: called once when it is there.
-        chunks: told when a chunk begins and ends.
+        read_events: told when a chunk begins and ends.
         before_request: called with each request to the peer before it is encoded, and may change it
             (RocketMQ's `RPCHook#doBeforeRequest`).
         watch: told of each request of the peer before it is handled.
@@ -99,18 +99,18 @@ class Connection(FrameStream):
         async_permits: Permits | None = None,
         on_open: Callable[[Connection], object] | None = None,
         on_close: Callable[[Connection], object] | None = None,
-        chunks: Chunks | None = None,
+        read_events: ReadEvents | None = None,
         before_request: BeforeRequest | None = None,
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
-        share: TurnShare | None = None,
+        share: FrameShare | None = None,
     ) -> None:
         super().__init__(
             clock,
             limits or Limits(),
             dials=greets,
-            chunks=chunks,
+            read_events=read_events,
             budget=budget,
             slow_readers=slow_readers,
             share=share,

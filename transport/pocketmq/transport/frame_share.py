@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
-FRAMES_PER_TURN_MAX = 256
+FRAMES_PER_ITERATION_MAX = 256
 """Frames of all connections together: sends take 5 to 20 ms, and less the writes they ask for."""
 
 
@@ -21,7 +21,7 @@ class Taker(Protocol):
         """Takes what is left of the turn's frames, or has itself put off again."""
 
 
-class TurnShare:
+class FrameShare:
     """Counts the frames of a turn, and has those wait, in order of arrival, that come too late.
 
     Until half of the share is taken nobody looks whether the turn is over, which would cost a lone
@@ -34,15 +34,15 @@ class TurnShare:
         left: frames that may still be taken in this turn; at 0 whoever has some is to be put off.
     """
 
-    def __init__(self, frames_max: int = FRAMES_PER_TURN_MAX) -> None:
-        self._frames_max = self.left = frames_max
+    def __init__(self, frames_max: int = FRAMES_PER_ITERATION_MAX) -> None:
+        self._frames_max = self.frames_left = frames_max
         self._waiting: deque[Taker] = deque()
         self._is_counting = False
 
     def took(self, count: int) -> None:
         """Notes that so many frames were taken."""
-        self.left -= count
-        if self.left <= self._frames_max // 2 and not self._is_counting:
+        self.frames_left -= count
+        if self.frames_left <= self._frames_max // 2 and not self._is_counting:
             self._is_counting = True
             asyncio.get_running_loop().call_soon(self._end_turn)
 
@@ -55,12 +55,12 @@ class TurnShare:
             asyncio.get_running_loop().call_soon(self._take_turn)
         else:
             self._is_counting = False
-            self.left = self._frames_max
+            self.frames_left = self._frames_max
 
     def _take_turn(self) -> None:
-        self.left = self._frames_max
+        self.frames_left = self._frames_max
         try:
-            while self._waiting and self.left > 0:
+            while self._waiting and self.frames_left > 0:
                 self._waiting.popleft().take_more()
         finally:  # a mistake with one connection must not leave the others waiting for ever
             asyncio.get_running_loop().call_soon(

@@ -15,7 +15,7 @@ from pocketmq.protocol.wire.command import FLAG_RESPONSE, Command
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.errors import ConnectionClosedError
 from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
-from pocketmq.transport.frame_share import TurnShare
+from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.slow_readers import SlowReaders
 
@@ -28,20 +28,20 @@ JOIN_SIZE_MAX = 64 * 1024
 """Up to this many bytes are copied together before they are written; more go part by part."""
 
 
-class Chunks(Protocol):
+class ReadEvents(Protocol):
     """Told where the handling of one chunk of one connection's stream begins and ends.
 
     What the requests of a chunk ask for can so be done together before their answers leave, and
     what nobody waits for, afterwards.
     """
 
-    def begin_chunk(self) -> None:
+    def read_begins(self) -> None:
         """The requests of a chunk are about to be handled."""
 
-    def end_chunk(self) -> None:
+    def read_ends(self) -> None:
         """They have been handled, and are about to be answered."""
 
-    def answered_chunk(self) -> None:
+    def replies_sent(self) -> None:
         """The answers that were ready have left."""
 
 
@@ -55,7 +55,7 @@ class FrameStream(asyncio.Protocol, ABC):
         clock: for the idle limit.
         limits: what the connection may take.
         dials: whether this is the dialling side, which always takes the answers to its requests.
-        chunks: told when a chunk begins and ends.
+        read_events: told when a chunk begins and ends.
         budget: gives room to large frames of the peer.
         slow_readers: told when the peer does not keep up.
         share: says how many frames may be taken in a turn of the loop.
@@ -65,7 +65,6 @@ class FrameStream(asyncio.Protocol, ABC):
     __slots__ = (
         "_begun_count",
         "_budget",
-        "_chunks",
         "_closed",
         "_dials",
         "_ends_when_taken",
@@ -80,6 +79,7 @@ class FrameStream(asyncio.Protocol, ABC):
         "_out_size",
         "_parser",
         "_pause_size",
+        "_read_events",
         "_reserved",
         "_share",
         "_slow_readers",
@@ -99,10 +99,10 @@ class FrameStream(asyncio.Protocol, ABC):
         limits: Limits,
         *,
         dials: bool,
-        chunks: Chunks | None = None,
+        read_events: ReadEvents | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
-        share: TurnShare | None = None,
+        share: FrameShare | None = None,
     ) -> None:
         self.clock, self.limits = clock, limits
         self._monotonic = clock.monotonic
@@ -110,7 +110,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self.remote_host = b""
         self.close_reason = "closed by this side"
         self._dials = dials
-        self._chunks = chunks
+        self._read_events = read_events
         self._budget, self._slow_readers = budget, slow_readers
         self._reserved = 0  # which frame has room reserved, by the parser's count
         self._begun_count = 0  # frames that did not come in one chunk
@@ -179,31 +179,31 @@ class FrameStream(asyncio.Protocol, ABC):
             self.close("closed by the peer")
 
     def _take_chunk(self) -> None:
-        if self._share is not None and self._share.left <= 0:
+        if self._share is not None and self._share.frames_left <= 0:
             self._put_off()
             return
         # Answers given while a chunk is handled leave together at its end, in this very turn.
         self._in_chunk = True
-        chunks = self._chunks
+        read_events = self._read_events
         try:
-            if chunks is None:
+            if read_events is None:
                 self._process()
             else:
-                chunks.begin_chunk()
+                read_events.read_begins()
                 try:
                     self._process()
                 finally:
-                    chunks.end_chunk()
+                    read_events.read_ends()
         finally:
             self._in_chunk = False
         if self._out:
             self._flush()
-        if chunks is not None:
-            chunks.answered_chunk()
+        if read_events is not None:
+            read_events.replies_sent()
 
     def _process(self) -> None:
         parser, transport, share = self._parser, self._transport, self._share
-        taken, taken_max = 0, sys.maxsize if share is None else share.left
+        taken, taken_max = 0, sys.maxsize if share is None else share.frames_left
         try:
             # A peer that does not read its answers is not asked for more work; but the dialling
             # side always takes the answers to its own requests.

@@ -11,8 +11,8 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.connection import Connection, Handlers
 from pocketmq.transport.frame_budget import FrameBudget
-from pocketmq.transport.frame_share import TurnShare
-from pocketmq.transport.frame_stream import Chunks
+from pocketmq.transport.frame_share import FrameShare
+from pocketmq.transport.frame_stream import ReadEvents
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.slow_readers import SlowReaders
@@ -36,7 +36,7 @@ class Server:
         limits: of each connection.
         on_close: called when a connection is gone.
         connections_max: how many may be open together.
-        chunks: told when a chunk of any connection begins and ends.
+        read_events: told when a chunk of any connection begins and ends.
         watch: told of each request.
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
@@ -53,18 +53,18 @@ class Server:
         limits: Limits | None = None,
         on_close: Callable[[Connection], object] | None = None,
         connections_max: int = CONNECTIONS_MAX,
-        chunks: Chunks | None = None,
+        read_events: ReadEvents | None = None,
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
     ) -> None:
         clock = clock.machine
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
-        self._on_close, self._chunks, self._watch = on_close, chunks, watch
+        self._on_close, self._read_events, self._watch = on_close, read_events, watch
         self._connections_max = connections_max
         self._budget = budget or FrameBudget(clock)
         self._slow_readers = SlowReaders(clock) if slow_readers is None else slow_readers
-        self.share = TurnShare()
+        self.share = FrameShare()
         self._pause_size = self._limits.write_pause_size
         self._tuned_for = 0
         self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
@@ -102,7 +102,7 @@ class Server:
             async_permits=self._async_permits,
             on_open=self._opened,
             on_close=self._closed,
-            chunks=self._chunks,
+            read_events=self._read_events,
             watch=self._watch,
             budget=self._budget,
             slow_readers=self._slow_readers,

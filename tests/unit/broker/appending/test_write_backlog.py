@@ -64,11 +64,11 @@ def append(store: MessageStore, backlog: WriteBacklog, sender: Sender, size: int
     def handler(_: Command, __: Connection) -> None:
         stores.append(store, bytes(size))
 
-    store.committer.begin_chunk()
+    store.committer.read_begins()
     try:
         backlog.guarded(handler)(Command(310), sender)
     finally:
-        store.committer.end_chunk()
+        store.committer.read_ends()
 
 
 async def test_what_waited_too_long_for_its_turn_is_refused(

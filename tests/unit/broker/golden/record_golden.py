@@ -97,10 +97,10 @@ def put(store: MessageStore, message: GoldenMessage) -> None:
         body=message.body,
         properties=properties,
     )
-    store.committer.begin_chunk()
+    store.committer.read_begins()
     queue_log.append(record, encoded_tags_code(properties), Waiter(lambda _: None, WRITTEN))
     store.schedule_commit(queue_log)
-    store.committer.end_chunk()
+    store.committer.read_ends()
 
 
 async def write(target: Path) -> None:

@@ -308,12 +308,12 @@ async def test_a_lone_sender_is_answered_before_anything_is_counted(store: Messa
     grown: list[int] = []
     store.committer.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
     outcome = append(store, b"x")
-    store.committer.end_chunk()
+    store.committer.read_ends()
     assert outcome.is_stored
     assert (grown, store.puts.total.messages) == ([], 0)
-    store.committer.answered_chunk()
+    store.committer.replies_sent()
     assert (grown, store.puts.total.messages) == ([1], 1)
-    store.committer.answered_chunk()
+    store.committer.replies_sent()
     assert grown == [1]
 
 

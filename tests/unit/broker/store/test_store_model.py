@@ -148,7 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
             record = record_of(queue_log, body, tags, store_time_ms=time_ms, place=place)
             records += record
             entries += ENTRY.pack(place[1], len(record), tags_code(tags))
-        self.store.committer.begin_chunk()
+        self.store.committer.read_begins()
         queue_log.append_many(records, entries, count, Waiter(outcome.tell, AS_CONFIGURED))
         self.store.schedule_commit(queue_log)
         self.store.committer.in_chunk = False

@@ -44,7 +44,7 @@ class _Growth(msgspec.Struct, gc=False):
 class Committer:
     """Has the logs that grow in one turn of the loop written together, and their senders told.
 
-    It is what a server tells of its chunks (`frame_stream.Chunks`).
+    It is what a server tells of its chunks (`frame_stream.ReadEvents`).
 
     Args:
         clock: for what is measured.
@@ -114,11 +114,11 @@ class Committer:
 
     # -- chunks -------------------------------------------------------------------------------
 
-    def begin_chunk(self) -> None:
+    def read_begins(self) -> None:
         """The requests of one chunk of a connection's stream are about to be handled."""
         self.in_chunk = True
 
-    def end_chunk(self) -> None:
+    def read_ends(self) -> None:
         """They are handled: with few connections commit at once, else when all had their turn.
 
         A commit at once spares a turn of the loop and so a good part of a lone sender's latency;
@@ -138,7 +138,7 @@ class Committer:
                 self._chunks = 0
                 self._write()
 
-    def answered_chunk(self) -> None:
+    def replies_sent(self) -> None:
         """Its answers have left: now comes what no sender has to wait for."""
         if self._grown:
             self._account()
