@@ -99,7 +99,7 @@ async def test_a_consumer_that_does_not_read_is_paused_then_closed(
     assert table["slowReaders"] == "1"
     assert (await client.pull()).code == 0, "others are served"
     await clock.advance(20)
-    await until(lambda: len(client.broker.store.committer.senders) == 1)
+    await until(lambda: len(client.broker.server.connections) == 1)
     assert f"closing the connection of {deaf.address}: it read 0 bytes in 20 s" in caplog.text
     assert pressure.slow_readers.size == 0
 
@@ -131,7 +131,7 @@ async def test_half_a_frame_and_then_nothing_ends_by_the_idle_limit(
     client = await stage.started_with_topic(connection_idle_timeout=5000)
     socket = await dial(client.broker)
     socket.writer.write(b"\0\0")
-    await until(lambda: len(client.broker.store.committer.senders) == 2)
+    await until(lambda: len(client.broker.server.connections) == 2)
     await clock.advance(5)
     await socket.ended()
 

@@ -183,7 +183,7 @@ async def test_clients_of_the_application_live_through_a_jump() -> None:
             await cluster.clock.advance(days=2)
             await producer.send(Message("Orders", b"2"))
             await cluster.drain("billing")
-            connections = [len(b.store.committer.senders) for b in cluster.core.brokers()]
+            connections = [len(b.server.connections) for b in cluster.core.brokers()]
             assert connections == [2]  # none was closed
         assert inbox.bodies == [b"1", b"2"]
 

@@ -105,6 +105,7 @@ class Broker:
         self._files, self._chance = files, random.Random(seed)
         self._stack = AsyncExitStack()
         self._changed_groups: dict[str, None] = {}
+        self._connections = set[Connection]()
 
     async def __aenter__(self) -> Broker:
         async with AsyncExitStack() as stack:
@@ -156,7 +157,11 @@ class Broker:
         """Recovers what was stored, and the settings that were changed while it ran."""
         config = self.config
         self.store = store = MessageStore(
-            Path(config.store_path_root_dir), StoreSettings.of(config), self.clock, self._files
+            Path(config.store_path_root_dir),
+            StoreSettings.of(config),
+            self.clock,
+            self._files,
+            self._connections,
         )
         stack.push_async_callback(store.close)
         own = Owner(config.broker_cluster_name, config.broker_name, config.broker_id)
@@ -206,7 +211,7 @@ class Broker:
             self.schedule.timers.delivery.delivered, clock,
         )  # fmt: skip
         self.polling = LongPolling(clock.machine, config.max_held_pulls)
-        store.committer.on_appended = self.polling.arrived
+        store.committer.appended.add(self.polling.arrived)
         self.backlog = WriteBacklog(store, self.settings.view(BacklogSettings.of))
         self.pressure = Pressure(
             LoopWatch(clock.machine),
@@ -216,7 +221,7 @@ class Broker:
         )
         stack.callback(self.pressure.watch.close)
         self.keys = KeyIndex(store)
-        store.on_checkpointed = self.keys.want
+        store.checkpointed.add(self.keys.want)
 
     async def _listen(self, stack: AsyncExitStack) -> bytes:
         """Takes connections and answers them; returns the host that stored messages name."""
@@ -235,8 +240,8 @@ class Broker:
             watch=pressure.watch,
             budget=pressure.budget,
             slow_readers=pressure.slow_readers,
+            connections=self._connections,
         )
-        store.committer.senders = server.connections
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port
         try:
@@ -267,7 +272,7 @@ class Broker:
         permission.follow(lambda _: self.topics.renew_version())
         if registration.servers:
             await registration.register()
-            self.topics.on_change = registration.want
+            self.topics.changed.add(registration.want)
             tasks.spawn(registration.run_wanted(), "register-wanted")
         self.store.remove_deleted()
         housekeeping: tuple[tuple[str, Callable[[BrokerConfig], float], Action], ...] = (

@@ -282,10 +282,10 @@ class Client:
     async def close(self) -> None:
         """Closes the connection and waits until the broker has noticed."""
         connection = self.pool.peek(self.broker.address)
-        count = len(self.broker.store.committer.senders)
+        count = len(self.broker.server.connections)
         await self.pool.close()
         if connection is not None:
-            await until(lambda: len(self.broker.store.committer.senders) < count)
+            await until(lambda: len(self.broker.server.connections) < count)
 
 
 class Stage:

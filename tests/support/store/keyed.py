@@ -142,7 +142,7 @@ async def found(search: KeySearch, wanted: Query) -> list[tuple[int, int]]:
 def indexed(store: MessageStore) -> tuple[KeyIndex, KeySearch]:
     """The index of a store, which is told of its checkpoints, and searches in it."""
     index = KeyIndex(store)
-    store.on_checkpointed = index.want
+    store.checkpointed.add(index.want)
     return index, KeySearch(store, index)
 
 

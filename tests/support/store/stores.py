@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
 
 from pocketmq.broker.store.disk.files import Files
@@ -157,9 +157,10 @@ def open_store(
     clock: Clock,
     settings: StoreSettings = SMALL,
     files: Files | None = None,
+    senders: Sized = (),
 ) -> MessageStore:
     """A store with small segments, unless told otherwise."""
-    return MessageStore(directory, settings, clock, files)
+    return MessageStore(directory, settings, clock, files, senders)
 
 
 def queue_directory(directory: Path, topic: str = TOPIC, queue_id: int = 0) -> Path:

@@ -40,6 +40,7 @@ class Server:
         watch: told of each request.
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
+        connections: the set in which the server keeps its open connections.
 
     Attributes:
         share: how much is taken in one turn of the loop, of connections made from now on.
@@ -57,6 +58,7 @@ class Server:
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
+        connections: set[Connection] | None = None,
     ) -> None:
         clock = clock.machine
         self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
@@ -71,7 +73,7 @@ class Server:
         self._async_permits = Permits("async", ASYNC_PERMITS)
         self._servers: list[asyncio.Server] = []
         self._is_closed = False
-        self.connections: set[Connection] = set()
+        self.connections: set[Connection] = set() if connections is None else connections
         self.address = ""
 
     async def listen(self, host: str, port: int) -> None:

@@ -72,7 +72,7 @@ class WriteBacklog:
 
     def __init__(self, store: MessageStore, settings: Live[BacklogSettings]) -> None:
         self._store, self._flusher, self._settings = store, store.flusher, settings
-        self._flusher.on_told = self._eased
+        self._flusher.answered.add(self._eased)
         self.refused_count = 0
         self._held: dict[Connection, None] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Sized
 from itertools import islice
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from pocketmq.broker.store.verification import Verifier
 from pocketmq.broker.store.writing.committer import Committer
 from pocketmq.broker.store.writing.flusher import FLUSH_THREADS, Flusher
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.store")
 
@@ -89,9 +90,11 @@ class MessageStore:
         settings: how data is kept.
         clock: for store times.
         files: the disk; tests give one that fails.
+        senders: the open connections; see `Committer`.
 
     Attributes:
         queues_directory: where the logs are: `<topic>/<queue id>/` below it.
+        checkpointed: called with each log that a checkpoint has brought to the disk.
         committer: writes what was appended; `schedule_commit` and `commit` are its methods.
         bulk_reads: bulk pulls so far; what works in the background leaves time to them.
 
@@ -105,6 +108,7 @@ class MessageStore:
         settings: StoreSettings,
         clock: Clock,
         files: Files | None = None,
+        senders: Sized = (),
     ) -> None:
         self.directory, self.settings, self.clock = directory, settings, clock
         self.queues_directory = directory / "queues"
@@ -132,14 +136,14 @@ class MessageStore:
         self.verified = Verifier(self.damaged).verified
         self.metadata_gaps = MetadataGaps(self.metadata)
         self.failed_reason: str | None = None
-        self.on_checkpointed: Callable[[QueueLog], object] = lambda _: None
+        self.checkpointed = Listeners[[QueueLog]]()
         self.puts = Puts(clock)
         self.bulk_reads = 0
         self._flusher = Flusher(self.files, clock, settings.flush_timeout_ms, self._fail)
         self._unsynced: dict[QueueLog, None] = {}
         self.committer = Committer(
             clock, self.new_logs, self._flusher, self.puts, self.disk, self._unsynced,
-            settings.flush_sync,
+            settings.flush_sync, senders,
         )  # fmt: skip
         self.schedule_commit, self.commit = self.committer.schedule_commit, self.committer.commit
         self.known = LogTable()
@@ -492,7 +496,7 @@ class MessageStore:
         try:
             done.append((queue_log.number, await self._flusher.sync(queue_log, index=True)))
             is_synced = True
-            self.on_checkpointed(queue_log)
+            self.checkpointed.notify(queue_log)
         except WriteFailedError:
             pass  # `_fail` has been told
         except OSError as e:

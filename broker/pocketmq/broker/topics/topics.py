@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -30,12 +31,15 @@ class TopicTable:
     Args:
         metadata: where they are kept.
         clock: dates the versions.
-        on_change: called after a change, so that the name servers hear of it at once.
+
+    Attributes:
+        version: the data version, a new one after each change.
+        changed: called after each change of the topics.
     """
 
     def __init__(self, metadata: Metadata, clock: Clock) -> None:
         self._metadata, self._clock = metadata, clock
-        self.on_change: Callable[[], object] = lambda: None
+        self.changed = Listeners[[]]()
         self._topics = {
             name: msgspec.json.decode(text, type=TopicConfig)
             for name, text in metadata.topics().items()
@@ -105,7 +109,7 @@ class TopicTable:
 
     def _changed(self) -> None:
         self.version = self.version.next(self._clock.now_ms())
-        self.on_change()  # also if the version cannot be kept: the topics are changed
+        self.changed.notify()  # also if the version cannot be kept: the topics are changed
         self._metadata.set_state(_VERSION, _encode(self.version).decode())
 
     def create_on_send(

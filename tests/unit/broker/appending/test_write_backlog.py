@@ -51,8 +51,7 @@ def files() -> SlowFiles:
 async def store(
     tmp_path: Path, clock: VirtualClock, files: SlowFiles
 ) -> AsyncIterator[MessageStore]:
-    store = open_store(tmp_path / "data", clock, SYNC, files)
-    store.committer.senders = range(64)
+    store = open_store(tmp_path / "data", clock, SYNC, files, range(64))
     yield store
     files.gate.set()
     await store.close()

@@ -86,7 +86,7 @@ async def test_a_turn_delivers_so_many_at_the_most(tmp_path: Path, clock: Virtua
     append_delayed(store, *(b"%d" % index for index in range(count)))
     before = store.puts.total.messages
     grown = []
-    store.committer.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
+    store.committer.appended.add(lambda queue_log: grown.append(queue_log.end_offset))
     await clock.advance(5)
     delivery.open()
     while store.puts.total.messages < before + count:

@@ -151,7 +151,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     outcomes = [append(store, b"%d" % index, queue_id=index % 2) for index in range(6)]
     assert not any(outcome.is_told for outcome in outcomes)
     grown: list[int] = []
-    store.committer.on_appended = lambda queue_log: grown.append(queue_log.queue_id)
+    store.committer.appended.add(lambda queue_log: grown.append(queue_log.queue_id))
     store.commit()
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
@@ -306,7 +306,7 @@ async def test_the_other_queues_of_a_turn_are_stored(store: MessageStore) -> Non
 
 async def test_a_lone_sender_is_answered_before_anything_is_counted(store: MessageStore) -> None:
     grown: list[int] = []
-    store.committer.on_appended = lambda queue_log: grown.append(queue_log.end_offset)
+    store.committer.appended.add(lambda queue_log: grown.append(queue_log.end_offset))
     outcome = append(store, b"x")
     store.committer.read_ends()
     assert outcome.is_stored
@@ -323,7 +323,7 @@ async def test_a_reader_that_fails_does_not_keep_other_queues_from_the_disk(
     def fail(_: object) -> None:
         raise AssertionError("a bug")
 
-    store.committer.on_appended = fail
+    store.committer.appended.add(fail)
     outcomes = [append(store, b"x", queue_id=0), append(store, b"y", queue_id=1)]
     with pytest.raises(AssertionError, match="a bug"):
         store.commit()

@@ -21,7 +21,7 @@ def topics(metadata: Metadata, clock: VirtualClock) -> TopicTable:
 def changes_of(topics: TopicTable) -> list[int]:
     """The versions of which somebody was told, as they come."""
     versions: list[int] = []
-    topics.on_change = lambda: versions.append(topics.version.counter)
+    topics.changed.add(lambda: versions.append(topics.version.counter))
     return versions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from functools import partial
 
 import msgspec
@@ -16,6 +16,7 @@ from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
 from pocketmq.broker.store.metadata.new_logs import NewLogs
 from pocketmq.broker.store.writing.flusher import Flusher
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.store")
 
@@ -54,12 +55,12 @@ class Committer:
         disk: told when there is no room.
         unsynced: logs that the next checkpoint is to bring to the disk; those that grew are added.
         flush_sync: whether senders are answered only when the disk has it (SYNC_FLUSH).
+        senders: the open connections; with few of them nothing waits for the turn's end.
 
     Attributes:
         waiting_since_s: when the turn began whose commit is still to come; None without one.
         in_chunk: whether the requests of a chunk are being handled.
-        senders: the connections there are; with few of them nothing waits for the turn's end.
-        on_appended: told of each log that grew, once its senders are answered.
+        appended: called with each log that grew, once its senders are answered.
     """
 
     def __init__(
@@ -71,13 +72,14 @@ class Committer:
         disk: DiskGuard,
         unsynced: dict[QueueLog, None],
         flush_sync: bool,
+        senders: Sized = (),
     ) -> None:
         self._machine = clock.machine
         self._new_logs, self._flusher, self._puts, self._disk = new_logs, flusher, puts, disk
         self._unsynced, self.flush_sync = unsynced, flush_sync
         self.waiting_since_s: float | None = None
-        self.senders: Sized = ()
-        self.on_appended: Callable[[QueueLog], object] = lambda _: None
+        self._senders = senders
+        self.appended = Listeners[[QueueLog]]()
         self._dirty: dict[QueueLog, None] = {}
         self._grown: list[_Growth] = []  # whose senders are told, and nobody else yet
         self._is_due = False
@@ -128,7 +130,7 @@ class Committer:
         if not self._dirty:
             return
         if not self._is_due:
-            if len(self.senders) <= COMMIT_AT_ONCE_SENDERS_MAX:
+            if len(self._senders) <= COMMIT_AT_ONCE_SENDERS_MAX:
                 self._write()
             else:
                 self._schedule()
@@ -186,8 +188,9 @@ class Committer:
         grown, self._grown = self._grown, []
         for growth in grown:
             self._puts.count(growth.queue_log.topic, growth.requests, growth.messages, growth.size)
+        notify = self.appended.notify
         for growth in grown:
-            self.on_appended(growth.queue_log)
+            notify(growth.queue_log)
 
     def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
         """All but many of those that have no files yet, which are put off to the next turn."""

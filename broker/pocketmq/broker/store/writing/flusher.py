@@ -14,6 +14,7 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.runtime.clock import Clock, Timer
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.store")
 
@@ -59,7 +60,7 @@ class Flusher:
 
     Attributes:
         waiting_size: bytes of appends that wait to be told.
-        on_told: called when some of them were.
+        answered: called when some of them were answered.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Flusher:
         self._directories = DirectorySyncs(files.sync_directory)
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, "pocketmq-flush")
         self.waiting_size = 0
-        self.on_told: Callable[[], object] = lambda: None
+        self.answered = Listeners[[]]()
         self._waiting: dict[_Group, None] = {}  # the oldest first
         self._gathering: dict[QueueLog, _Group] = {}
         self._running: dict[QueueLog, asyncio.Task[None]] = {}
@@ -128,7 +129,7 @@ class Flusher:
         self._waiting.pop(group, None)
         self.waiting_size -= group.size
         group.size = 0
-        self.on_told()
+        self.answered.notify()
 
     async def sync(self, queue_log: QueueLog, *, index: bool = False) -> Checkpoint:
         """Brings what is committed now to the disk, with `index` its entries too.
