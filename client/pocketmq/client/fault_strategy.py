@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pocketmq.client.queue_ring import QueueRing
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.message import MessageQueue
 
@@ -89,46 +90,6 @@ class LatencyFaultTolerance:
         if fault is None:
             return (False, 0.0, 0.0)
         return (not self.is_available(broker_name), fault.latency_ms, fault.available_at)
-
-
-class QueueRing:
-    """The queues that a topic can be sent to, taken in turn.
-
-    Args:
-        queues: in the order of the turns.
-        start: where the first turn begins, so that many clients do not all begin at the same queue.
-    """
-
-    __slots__ = ("_members", "_turn", "broker_names", "queues")
-
-    def __init__(self, queues: Iterable[MessageQueue], start: int = 0) -> None:
-        self.queues = tuple(queues)
-        self._members = frozenset(self.queues)
-        self.broker_names = tuple(dict.fromkeys(q.broker_name for q in self.queues))
-        self._turn = start
-
-    def __contains__(self, queue: object) -> bool:
-        return queue in self._members
-
-    @property
-    def turn(self) -> int:
-        """Whose turn is next."""
-        return self._turn
-
-    def next(self) -> MessageQueue:
-        """The queue whose turn it is."""
-        turn = self._turn = self._turn + 1
-        return self.queues[turn % len(self.queues)]
-
-    def next_where(self, is_wanted: Callable[[str], bool]) -> MessageQueue | None:
-        """The next queue whose broker is wanted, if there is one; each broker is asked once."""
-        wanted = {name for name in self.broker_names if is_wanted(name)}
-        if wanted:
-            for _ in self.queues:
-                queue = self.next()
-                if queue.broker_name in wanted:
-                    return queue
-        return None
 
 
 class FaultStrategy:

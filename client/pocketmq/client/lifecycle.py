@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 Step = Callable[[], Awaitable[None]]
 
 
-class Life:
+class Lifecycle:
     """Keeps the start and the close of one object apart.
 
     Those who close it together wait for the same close. One who is cancelled meanwhile only stops
@@ -16,12 +16,12 @@ class Life:
     """
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, step: Step) -> None:
         """Runs a start, after a close that is under way."""
-        async with self._turn:
+        async with self._lock:
             await step()
 
     async def close(self, step: Step) -> None:
@@ -32,7 +32,7 @@ class Life:
 
     async def _close(self, step: Step) -> None:
         try:
-            async with self._turn:
+            async with self._lock:
                 await step()
         finally:
             self._closing = None

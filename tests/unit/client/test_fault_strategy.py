@@ -13,8 +13,8 @@ from pocketmq.client.fault_strategy import (
     FaultStrategy,
     FaultTable,
     LatencyFaultTolerance,
-    QueueRing,
 )
+from pocketmq.client.queue_ring import QueueRing
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.testing.clock import VirtualClock

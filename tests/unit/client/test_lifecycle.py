@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pocketmq.client.lifecycle import Life
+from pocketmq.client.lifecycle import Lifecycle
 from pocketmq.testing.clock import settle
 
 
@@ -27,7 +27,7 @@ class Steps:
 
 
 async def test_who_closes_together_waits_for_one_close() -> None:
-    life, steps = Life(), Steps()
+    life, steps = Lifecycle(), Steps()
     closes = [asyncio.ensure_future(life.close(steps.close)) for _ in range(3)]
     await settle(3)
     assert not any(close.done() for close in closes)
@@ -39,7 +39,7 @@ async def test_who_closes_together_waits_for_one_close() -> None:
 
 
 async def test_a_close_ends_though_nobody_waits_any_more() -> None:
-    life, steps = Life(), Steps()
+    life, steps = Lifecycle(), Steps()
     close = asyncio.ensure_future(life.close(steps.close))
     await settle(3)
     close.cancel()
@@ -51,7 +51,7 @@ async def test_a_close_ends_though_nobody_waits_any_more() -> None:
 
 
 async def test_a_close_waits_for_the_start() -> None:
-    life, steps = Life(), Steps()
+    life, steps = Lifecycle(), Steps()
     start = asyncio.ensure_future(life.start(steps.start))
     await settle(3)
     close = asyncio.ensure_future(life.close(steps.close))
@@ -66,7 +66,7 @@ async def test_an_error_reaches_all_who_wait() -> None:
     async def fail() -> None:
         raise OSError("disk")
 
-    life = Life()
+    life = Lifecycle()
     closes = [asyncio.ensure_future(life.close(fail)) for _ in range(2)]
     results = await asyncio.gather(*closes, return_exceptions=True)
     assert [str(r) for r in results] == ["disk", "disk"]

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from pocketmq.cli.administration.reset_points import queues_named
 from pocketmq.cli.output import note
 from pocketmq.client import MessageQueue, Producer
-from pocketmq.client.copying.ordered_sender import LaneSender
+from pocketmq.client.copying.ordered_sender import OrderedSender
 from pocketmq.client.copying.queue_plan import QueuePlan
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
 from pocketmq.protocol.messages.message_json import MessageDocument
@@ -131,7 +131,7 @@ class Outflow:
             raise
         self._plan = QueuePlan(queues, is_strict=self._target.keep_queue)
         self._pinned = queues[0] if self._target.queue is not None else None
-        self._sender: LaneSender[int] = LaneSender(
+        self._sender: OrderedSender[int] = OrderedSender(
             self._producer, self._outcome.stored, self._outcome.fail
         )
         return self

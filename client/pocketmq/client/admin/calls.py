@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import Self
 
 from pocketmq.client.errors import BrokerDownError, UnknownTopicError
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.namesrv_link import NamesrvLink
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
@@ -35,11 +35,11 @@ class AdminCalls:
         random: Random | None = None,
         **settings: Any,
     ) -> None:
-        self._use = InstanceUse(instance, namesrv, clock, random, settings)
-        if self._use.instance.namespace:
+        self._lease = InstanceLease(instance, namesrv, clock, random, settings)
+        if self._lease.instance.namespace:
             raise ConfigError(
                 "an admin is in no namespace: it takes names as they are on the wire, such as "
-                f"{self._use.instance.namespace.wrap('Orders')}; give it an instance of its own"
+                f"{self._lease.instance.namespace.wrap('Orders')}; give it an instance of its own"
             )
 
     async def __aenter__(self) -> Self:
@@ -51,11 +51,11 @@ class AdminCalls:
 
     async def start(self) -> None:
         """Makes it usable. Idempotent."""
-        await self._use.enter()
+        await self._lease.acquire()
 
     async def close(self) -> None:
         """Closes the connections, if they are its own. Idempotent."""
-        await self._use.leave()
+        await self._lease.release()
 
     # -- where things are ---------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class AdminCalls:
 
     @property
     def _instance(self) -> ClientInstance:
-        instance = self._use.instance
+        instance = self._lease.instance
         instance.check_running()
         return instance
 

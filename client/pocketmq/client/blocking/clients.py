@@ -25,7 +25,7 @@ from pocketmq.client.producers.selectors import QueueSelector
 from pocketmq.client.producers.transactions import TransactionListener, TransactionSendResult
 from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.queue_listeners import QueuesListener, ShareListener
+from pocketmq.client.rebalance.queue_listeners import MessageQueueListener, TopicQueuesListener
 from pocketmq.client.results import PullResult, SendResult
 from pocketmq.protocol.bodies.brokers import BrokerStats
 from pocketmq.protocol.bodies.clients import (
@@ -399,7 +399,7 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         self,
         topic: str,
         expression: Expression = SUBSCRIBE_ALL,
-        listener: ShareListener | None = None,
+        listener: MessageQueueListener | None = None,
     ) -> None:
         """Asks for a topic's messages, before or after the start."""
         self._call(self._twin.subscribe, topic, expression, listener)
@@ -414,7 +414,7 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         """Says which queues to pull, before or after the start; a later call replaces them."""
         self._call(self._twin.assign, queues, expression)
 
-    def listen_to_topic(self, topic: str, listener: QueuesListener) -> None:
+    def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
         """Who is told when the queues of a topic change, whether they are this member's or not."""
         self._run(self._twin.listen_to_topic(topic, listener))
 
@@ -586,8 +586,8 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
         """The queues of a topic that are this member's, when the group shares them, sorted."""
         return self._run(self._twin.queues_in_balance(topic))
 
-    def listen_to_queues(self, topic: str, listener: ShareListener | None) -> None:
-        """Who is told when `queues_in_balance` changes (`registerMessageQueueListener`)."""
+    def listen_to_queues(self, topic: str, listener: MessageQueueListener | None) -> None:
+        """Sets who is called when `queues_in_balance` changes (`registerMessageQueueListener`)."""
         self._run(self._twin.listen_to_queues(topic, listener))
 
     def pull(

@@ -9,8 +9,8 @@ from typing_extensions import Self
 
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.hooks import ConsumeHooks
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse
-from pocketmq.client.lifecycle import Life
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease
+from pocketmq.client.lifecycle import Lifecycle
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.tracing.trace_dispatcher import CONSUME, TraceDispatcher
 from pocketmq.client.tracing.tracing import ConsumerTrace
@@ -32,16 +32,16 @@ class GroupMember(ABC, Generic[QueuesT]):
         IllegalNameError: the group's name is illegal.
     """
 
-    def __init__(self, group: str, use: InstanceUse, hooks: ConsumeHooks | None) -> None:
+    def __init__(self, group: str, use: InstanceLease, hooks: ConsumeHooks | None) -> None:
         check_group(group)
         self.group = group
         self.is_waiting = True
-        self._use = use
+        self._lease = use
         self._hooks = hooks or ConsumeHooks()
         self._trace: TraceDispatcher | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._queues: QueuesT | None = None
-        self._life = Life()
+        self._lifecycle = Lifecycle()
         self._is_running = False
 
     async def __aenter__(self) -> Self:
@@ -51,7 +51,7 @@ class GroupMember(ABC, Generic[QueuesT]):
     @property
     def instance(self) -> ClientInstance:
         """What the consumer shares with others."""
-        return self._use.instance
+        return self._lease.instance
 
     # -- subscriptions ------------------------------------------------------------------------
 
@@ -100,12 +100,12 @@ class GroupMember(ABC, Generic[QueuesT]):
             ResponseError: a broker cannot serve one of the subscriptions.
             OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
-        await self._life.start(self._start)
+        await self._lifecycle.start(self._start)
 
     async def _start(self) -> None:
         if self._is_running:
             return
-        await self._use.enter()
+        await self._lease.acquire()
         try:
             await self._join()
         except BaseException:
@@ -118,13 +118,13 @@ class GroupMember(ABC, Generic[QueuesT]):
 
     async def close(self) -> None:
         """Stores the offsets, and leaves the group. Idempotent."""
-        await self._life.close(self._close)
+        await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
         if self._is_running:
             self._is_running = False
             await self._leave()
-        await self._use.leave()
+        await self._lease.release()
 
     @abstractmethod
     async def _leave(self) -> None:

@@ -14,15 +14,19 @@ from pocketmq.client.consumers.inspection import MemberInspection
 from pocketmq.client.consumers.polled_queues import PolledQueues
 from pocketmq.client.errors import ClosedError, SeekError
 from pocketmq.client.hooks import ConsumeHooks
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.client.listening.hooked_listener import tell_of_pulled
 from pocketmq.client.message_selector import Expression, subscription_of
-from pocketmq.client.offsets.member_offsets import open_offsets, start_point_of
+from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
 from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.assignment import Assignment, GivenQueues, WholeTopics
-from pocketmq.client.rebalance.queue_listeners import QueuesListener, ShareListener, TopicWatch
+from pocketmq.client.rebalance.allocators import AssignedQueues, BroadcastAllocator, GroupAllocator
+from pocketmq.client.rebalance.queue_listeners import (
+    MessageQueueListener,
+    TopicQueuesListener,
+    TopicWatch,
+)
 from pocketmq.client.settings import InstanceSettings, LitePullSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
@@ -84,11 +88,11 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         **settings: Any,
     ) -> None:
         self.settings, rest = take_settings(LitePullSettings, settings, InstanceSettings)
-        super().__init__(group, InstanceUse(instance, namesrv, clock, random, rest), hooks)
-        self._start_point = start_point_of(self.settings, self.instance.clock.now_ms())
+        super().__init__(group, InstanceLease(instance, namesrv, clock, random, rest), hooks)
+        self._from_where = consume_from_where_of(self.settings, self.instance.clock.now_ms())
         self._allocate = allocate
-        self._share_listeners: dict[str, ShareListener | None] = {}
-        self._topic_listeners: dict[str, QueuesListener] = {}
+        self._queue_listeners: dict[str, MessageQueueListener | None] = {}
+        self._topic_listeners: dict[str, TopicQueuesListener] = {}
         self._assigned: tuple[MessageQueue, ...] | None = None
         self._is_polled_handled = True
 
@@ -102,7 +106,7 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         self,
         topic: str,
         expression: Expression = SUBSCRIBE_ALL,
-        listener: ShareListener | None = None,
+        listener: MessageQueueListener | None = None,
     ) -> None:
         """Asks for a topic's messages, before or after the start.
 
@@ -119,13 +123,13 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         if self._assigned is not None:
             raise UsageError("this consumer has assigned queues: subscribe with another one")
         self._subscribe(topic, expression)
-        self._share_listeners[topic] = listener
+        self._queue_listeners[topic] = listener
         if self._queues is not None:
             self._queues.listeners.set(topic, listener)
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
-        self._share_listeners.pop(topic, None)
+        self._queue_listeners.pop(topic, None)
         was_there = self._assigned is None and self._subscriptions.pop(topic, None) is not None
         if was_there and self._queues is not None:
             self._queues.listeners.set(topic, None)
@@ -156,11 +160,11 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         for topic in topics:
             self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
         if self._queues is not None:
-            self._given_queues.queues = assigned
+            self._assigned_queues.queues = assigned
             for topic in topics:
                 self._queues.subscription_changed(topic)
 
-    async def listen_to_topic(self, topic: str, listener: QueuesListener) -> None:
+    async def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
         """Who is told when the queues of a topic change, whether they are this member's or not.
 
         That is looked at every `topic_metadata_check_interval_ms`
@@ -190,7 +194,7 @@ class LitePullConsumer(GroupMember[PolledQueues]):
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
-        offsets = await open_offsets(self.group, instance, settings, self._start_point)
+        offsets = await open_offsets(self.group, instance, settings, self._from_where)
         instance.groups.add_consumer(self)
         self._is_running = self._is_polled_handled = True
         self._offsets = offsets
@@ -199,19 +203,19 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         self._watch = TopicWatch(instance.routes)
         self._tasks = Tasks()
         is_broadcasting = settings.message_model == BROADCASTING
-        self._given_queues = GivenQueues(
-            (WholeTopics if is_broadcasting else Assignment).of_member(
+        self._assigned_queues = AssignedQueues(
+            (BroadcastAllocator if is_broadcasting else GroupAllocator)(
                 self.group, instance, self._allocate
             )
         )
-        self._given_queues.queues = self._assigned
+        self._assigned_queues.queues = self._assigned
         self._queues = PolledQueues(
             self.group,
             self._subscriptions,
             settings,
             instance,
             offsets,
-            self._given_queues,
+            self._assigned_queues,
             Puller(
                 instance.pool,
                 instance.routes,
@@ -228,13 +232,13 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         self._poll_hooks = self._traced_hooks(
             settings.trace_topic if settings.enable_trace else None
         )
-        for topic, listener in self._share_listeners.items():
+        for topic, listener in self._queue_listeners.items():
             self._queues.listeners.set(topic, listener)
         for topic, topic_listener in self._topic_listeners.items():
             await self._watch.add(topic, topic_listener)
         await self._queues.start()
         check_s = settings.topic_metadata_check_interval_ms / 1000
-        look = repeat(instance.clock, check_s, self._watch.look, first_s=FIRST_TOPIC_CHECK_S)
+        look = repeat(instance.clock, check_s, self._watch.check, first_s=FIRST_TOPIC_CHECK_S)
         self._tasks.spawn(look, f"watch topics {self.group}")
 
     async def close(self) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 from pocketmq.client.consumers.subscription_check import check_subscriptions
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.log_fields import log_fields
-from pocketmq.client.offsets.offsets import GroupOffsets
+from pocketmq.client.offsets.offset_store import OffsetStore
 from pocketmq.client.queues.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.queues.queue_loop import QueueLoop
-from pocketmq.client.rebalance.assignment import Share, Sharing
-from pocketmq.client.rebalance.rebalance_loop import Rebalancing
+from pocketmq.client.rebalance.allocators import Allocation, Allocator
+from pocketmq.client.rebalance.rebalance_loop import RebalanceLoop
 from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.errors import OperatingError
@@ -46,8 +46,8 @@ class MemberQueues:
         settings: limits, pauses and periods.
         instance: the connections, routes and heartbeats; it must be running.
         offsets: where the group stands.
-        assignment: works out the member's share.
-        locks: of the share, what the member may work on now.
+        allocator: allocates queues to the member.
+        locks: of the allocation, what the member may work on now.
         puller: asks the brokers.
         offer: called when a queue has something to hand out.
     """
@@ -58,8 +58,8 @@ class MemberQueues:
         subscriptions: Mapping[str, Subscription],
         settings: MemberSettings,
         instance: ClientInstance,
-        offsets: GroupOffsets,
-        assignment: Sharing,
+        offsets: OffsetStore,
+        allocator: Allocator,
         locks: Locks,
         puller: Puller,
         offer: Callable[[ProcessQueue], object],
@@ -72,8 +72,8 @@ class MemberQueues:
         self._loops: dict[MessageQueue, QueueLoop] = {}
         self._leaving: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
-        self._rebalancing = Rebalancing(
-            subscriptions, assignment, instance, settings.rebalance_interval_ms, self._take
+        self._rebalancing = RebalanceLoop(
+            subscriptions, allocator, instance, settings.rebalance_interval_ms, self._take
         )
         self._tasks = Tasks()
         self._renewal = Tasks()
@@ -94,7 +94,7 @@ class MemberQueues:
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Takes the member's share, and keeps it up to date from now on.
+        """Takes the member's allocation, and keeps it up to date from now on.
 
         Raises:
             NoNameServerError: none of the name servers can be asked.
@@ -103,7 +103,7 @@ class MemberQueues:
         for topic in list(self._subscriptions):
             await self._instance.routes.subscribe(topic)
         await self.check()
-        await self._rebalancing.once()
+        await self._rebalancing.rebalance()
         clock, persist_s = self._instance.clock, self._settings.persist_interval_ms / 1000
         if self._settings.is_ordered:
             self._renewal.spawn(
@@ -156,7 +156,7 @@ class MemberQueues:
 
     def group_changed(self) -> None:
         """Members came or went: share the queues out anew."""
-        self._rebalancing.due()
+        self._rebalancing.request()
 
     def subscription_changed(self, topic: str) -> None:
         """A topic is wanted in another way, for the first time, or not any more."""
@@ -189,7 +189,7 @@ class MemberQueues:
         """A broker took a message back: now at the latest there is a retry topic."""
         if not self._retry_looks_left:
             self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
-            self._rebalancing.due()
+            self._rebalancing.request()
 
     async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Goes on elsewhere in those of the queues that are this member's.
@@ -207,7 +207,7 @@ class MemberQueues:
                 self._pull_anew(queue, loop)
         await self.persist()
 
-    # -- sharing out --------------------------------------------------------------------------
+    # -- allocation  --------------------------------------------------------------------------
 
     async def check(self) -> None:
         """Asks the brokers whether they can serve the subscriptions.
@@ -229,24 +229,24 @@ class MemberQueues:
                 extra=log_fields(self._group),
             )
 
-    async def _take(self, shares: Mapping[str, Share]) -> bool:
-        kept_topics = {t for t, share in shares.items() if share.queues is None}
-        wanted = {queue for share in shares.values() for queue in share.queues or ()}
+    async def _take(self, allocations: Mapping[str, Allocation]) -> bool:
+        kept_topics = {t for t, allocation in allocations.items() if allocation.queues is None}
+        wanted = {queue for allocation in allocations.values() for queue in allocation.queues or ()}
         lost = [q for q in self._loops if q not in wanted and q.topic not in kept_topics]
         await self._lose(lost)
         missing = wanted - self._loops.keys()
         gained = await self._locks.take(sorted(missing - self._leaving.keys()))
         outcomes = await asyncio.gather(*(self._gain(queue) for queue in gained))
         if lost or gained:
-            self._share_out_thresholds()
-        pending = {t for t, share in shares.items() if not share.is_settled}
+            self._divide_thresholds()
+        pending = {t for t, allocation in allocations.items() if not allocation.is_settled}
         lacks_locks = len(gained) < len(missing)
         if lacks_locks:
             soon_s = LOCK_RETRY_PAUSE_MS / 1000
-            self._instance.clock.call_later(soon_s, self._rebalancing.due)
+            self._instance.clock.call_later(soon_s, self._rebalancing.request)
         return all(outcomes) and not lacks_locks and not self._worth_another_look(pending)
 
-    def _share_out_thresholds(self) -> None:
+    def _divide_thresholds(self) -> None:
         """Limits each queue by its topic's thresholds (`RebalancePushImpl#messageQueueChanged`)."""
         settings = self._settings
         counts = Counter(queue.topic for queue in self._loops)
@@ -318,7 +318,7 @@ class MemberQueues:
             )
             dropped = [self._drop(queue) for queue in lost]
             await self._let_go([m for m in dropped if not m.is_busy])
-            self._rebalancing.due()
+            self._rebalancing.request()
         for loop in self._loops.values():
             self._offer(loop.messages)
 

@@ -7,14 +7,14 @@ from functools import partial
 
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.client.offsets.offsets import GroupOffsets
+from pocketmq.client.offsets.offset_store import OffsetStore
 from pocketmq.client.queues.order_locks import NoLocks
 from pocketmq.client.queues.poll_buffer import PollBuffer
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.queues.queue_loop import QueueLoop
-from pocketmq.client.rebalance.assignment import Share, Sharing
-from pocketmq.client.rebalance.queue_listeners import ShareListeners
+from pocketmq.client.rebalance.allocators import Allocation, Allocator
+from pocketmq.client.rebalance.queue_listeners import MessageQueueListeners
 from pocketmq.client.settings import LitePullSettings
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
@@ -128,10 +128,10 @@ class PolledQueue(QueueLoop):
 
 
 class PolledQueues(MemberQueues):
-    """Keeps the queues in line with the member's share, and gives out what they hold.
+    """Keeps the queues in line with the member's allocation, and gives out what they hold.
 
     Args:
-        group, subscriptions, settings, instance, offsets, assignment, puller: as of
+        group, subscriptions, settings, instance, offsets, allocator, puller: as of
             `MemberQueues`.
     """
 
@@ -143,8 +143,8 @@ class PolledQueues(MemberQueues):
         subscriptions: Mapping[str, Subscription],
         settings: LitePullSettings,
         instance: ClientInstance,
-        offsets: GroupOffsets,
-        assignment: Sharing,
+        offsets: OffsetStore,
+        allocator: Allocator,
         puller: Puller,
     ) -> None:
         super().__init__(
@@ -153,7 +153,7 @@ class PolledQueues(MemberQueues):
             settings,
             instance,
             offsets,
-            assignment,
+            allocator,
             NoLocks(0),
             puller,
             self._offered,
@@ -162,7 +162,7 @@ class PolledQueues(MemberQueues):
         self._buffer = PollBuffer(self._instance.clock, self._gives_nothing)
         self._unsettled: set[MessageQueue] = set()
         self._was_full = False
-        self.listeners = ShareListeners()
+        self.listeners = MessageQueueListeners()
 
     # -- polling ------------------------------------------------------------------------------
 
@@ -271,12 +271,12 @@ class PolledQueues(MemberQueues):
                 loop.resume()
                 self._buffer.offer(loop.messages)
 
-    # -- sharing out --------------------------------------------------------------------------
+    # -- allocation  --------------------------------------------------------------------------
 
-    async def _take(self, shares: Mapping[str, Share]) -> bool:
-        is_settled = await super()._take(shares)
+    async def _take(self, allocations: Mapping[str, Allocation]) -> bool:
+        is_settled = await super()._take(allocations)
         self._use_room()
-        await self.listeners.shared(shares)
+        await self.listeners.allocated(allocations)
         return is_settled
 
     def _make_loop(

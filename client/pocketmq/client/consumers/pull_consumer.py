@@ -9,17 +9,17 @@ from typing_extensions import Self
 
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.hooks import ConsumeHooks
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.lifecycle import Life
+from pocketmq.client.lifecycle import Lifecycle
 from pocketmq.client.listening.hooked_listener import tell_of_pulled
 from pocketmq.client.listening.send_back import SendBack
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT, Puller
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.allocation import GroupShare
-from pocketmq.client.rebalance.assignment import Assignment
-from pocketmq.client.rebalance.queue_listeners import ShareListener
+from pocketmq.client.rebalance.allocated_queues import AllocatedQueues
+from pocketmq.client.rebalance.allocators import GroupAllocator
+from pocketmq.client.rebalance.queue_listeners import MessageQueueListener
 from pocketmq.client.results import PullResult
 from pocketmq.client.settings import InstanceSettings, PullSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
@@ -71,10 +71,10 @@ class PullConsumer:
     ) -> None:
         check_group(group)
         self.group = group
-        self._life = Life()
+        self._lifecycle = Lifecycle()
         self.is_waiting = False  # each pull says what to consume
         self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
-        self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        self._lease = InstanceLease(instance, namesrv, clock, random, rest)
         self._allocate = allocate
         self._hooks = hooks or ConsumeHooks()
         self._topics: set[str] = set()
@@ -90,7 +90,7 @@ class PullConsumer:
     @property
     def instance(self) -> ClientInstance:
         """What the consumer shares with others."""
-        return self._use.instance
+        return self._lease.instance
 
     async def start(self) -> None:
         """Makes the consumer usable. Idempotent.
@@ -100,7 +100,7 @@ class PullConsumer:
         """
         if self._is_running:
             return
-        await self._use.enter()
+        await self._lease.acquire()
         instance = self.instance
         if self.settings.register:
             instance.groups.add_consumer(self)
@@ -115,24 +115,24 @@ class PullConsumer:
         self._offsets = QueueOffsets(
             instance.pool, instance.routes, instance.settings.call_timeout_ms
         )
-        assignment = Assignment.of_member(self.group, instance, self._allocate)
-        self._share = GroupShare(assignment, instance, self.settings.rebalance_interval_ms)
+        assignment = GroupAllocator(self.group, instance, self._allocate)
+        self._allocated = AllocatedQueues(assignment, instance, self.settings.rebalance_interval_ms)
         self._send_back = SendBack(self.group, instance, self.settings.max_reconsume_times)
         self._is_running = True
 
     async def close(self) -> None:
         """Says goodbye and closes. Idempotent."""
-        await self._life.close(self._close)
+        await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
         if not self._is_running:
             return
         self._is_running = False
-        await self._share.close()
+        await self._allocated.close()
         if self.settings.register:
             self.instance.groups.remove_consumer(self.group)
             await self.instance.heartbeats.unregister(consumer_group=self.group)
-        await self._use.leave()
+        await self._lease.release()
 
     def describe(self) -> ConsumerData:
         """What heartbeats say of this consumer."""
@@ -145,7 +145,7 @@ class PullConsumer:
     def group_changed(self) -> None:
         """Members came or went: `queues_in_balance` changes."""
         if self._is_running:
-            self._share.due()
+            self._allocated.group_changed()
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -171,24 +171,24 @@ class PullConsumer:
         self._check_running()
         if not self.settings.register:
             raise UsageError("a consumer with register=False has no share of its group's queues")
-        if topic not in self._share.topics:
+        if topic not in self._allocated.topics:
             self._topics.add(topic)
-            await self._share.join(topic)
-        return self._share.own(topic)
+            await self._allocated.join(topic)
+        return self._allocated.own(topic)
 
-    async def listen_to_queues(self, topic: str, listener: ShareListener | None) -> None:
-        """Who is told when `queues_in_balance` changes (`registerMessageQueueListener`).
+    async def listen_to_queues(self, topic: str, listener: MessageQueueListener | None) -> None:
+        """Sets who is called when `queues_in_balance` changes (`registerMessageQueueListener`).
 
         Args:
             topic: whose queues.
-            listener: see `queue_listeners.ShareListener`; it hears of the present ones, too. None
-                to stop that.
+            listener: see `queue_listeners.MessageQueueListener`; it is called with the present
+                queues, too. None removes the listener.
 
         Raises:
             UsageError: as for `queues_in_balance`.
         """
         self._check_running()
-        self._share.listen(topic, listener)
+        self._allocated.listen(topic, listener)
         await self.queues_in_balance(topic)
 
     async def pull(

@@ -14,7 +14,7 @@ from pocketmq.client.consumers.inspection import PushInspection
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.hooks import ConsumeHooks
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.listening.dispatch import Dispatcher, Listener
 from pocketmq.client.listening.hooked_listener import hooks_around
 from pocketmq.client.listening.orderly import OrderlyDispatcher
@@ -22,12 +22,12 @@ from pocketmq.client.listening.send_back import SendBack
 from pocketmq.client.listening.stream import MessageStream
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.message_selector import Expression
-from pocketmq.client.offsets.member_offsets import open_offsets, start_point_of
-from pocketmq.client.queues.order_locks import Locks, NoLocks, OrderLocks, OwnLocks
+from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
+from pocketmq.client.queues.order_locks import BroadcastLocks, Locks, NoLocks, OrderLocks
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.assignment import Assignment, WholeTopics
+from pocketmq.client.rebalance.allocators import BroadcastAllocator, GroupAllocator
 from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.settings import CONCURRENCY_MAX, InstanceSettings, PushSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
@@ -112,10 +112,10 @@ class PushConsumer(GroupMember[MemberQueues]):
     ) -> None:
         self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
         _check_settings(self.settings, listener)
-        super().__init__(group, InstanceUse(instance, namesrv, clock, random, rest), hooks)
+        super().__init__(group, InstanceLease(instance, namesrv, clock, random, rest), hooks)
         self._is_broadcasting = self.settings.message_model == BROADCASTING
         now_ms = self.instance.clock.now_ms()
-        self._start_point = start_point_of(self.settings, now_ms)
+        self._from_where = consume_from_where_of(self.settings, now_ms)
         self._listener, self._allocate = listener, allocate
         self._concurrency = self.settings.concurrency
         self._stream: MessageStream | None = None
@@ -162,10 +162,10 @@ class PushConsumer(GroupMember[MemberQueues]):
 
     async def _join(self) -> None:
         instance, settings = self.instance, self.settings
-        offsets = await open_offsets(self.group, instance, settings, self._start_point)
+        offsets = await open_offsets(self.group, instance, settings, self._from_where)
         instance.groups.add_consumer(self)
         self._is_running = True
-        assignment = (WholeTopics if self._is_broadcasting else Assignment).of_member(
+        assignment = (BroadcastAllocator if self._is_broadcasting else GroupAllocator)(
             self.group, instance, self._allocate
         )
         self._send_back = SendBack(self.group, instance, settings.max_reconsume_times)
@@ -238,7 +238,7 @@ class PushConsumer(GroupMember[MemberQueues]):
         if not self.settings.orderly:
             return NoLocks(self._queue_concurrency)
         instance = self.instance
-        return (OwnLocks if self._is_broadcasting else OrderLocks)(
+        return (BroadcastLocks if self._is_broadcasting else OrderLocks)(
             self.group,
             instance.client_id,
             instance.pool,

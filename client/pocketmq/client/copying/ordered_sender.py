@@ -51,7 +51,7 @@ class _Waiting(NamedTuple, Generic[T]):
         )
 
 
-class LaneSender(Generic[T]):
+class OrderedSender(Generic[T]):
     """Sends messages, in order within each queue, in batches as they gather.
 
     While a queue's batch is under way, the next one gathers: a slow trickle is sent at once, a

@@ -182,7 +182,7 @@ class ClientInstance:
                 checker.check_transaction(header, message, connection)
 
 
-class InstanceUse:
+class InstanceLease:
     """A member's hold on its instance: its own, which it starts and closes, or a shared one.
 
     Args:
@@ -209,7 +209,7 @@ class InstanceUse:
         else:
             self.instance = ClientInstance(namesrv, clock=clock, random=random, **settings)
 
-    async def enter(self) -> None:
+    async def acquire(self) -> None:
         """Starts the instance if it is the member's own.
 
         Raises:
@@ -219,7 +219,7 @@ class InstanceUse:
             await self.instance.start()
         self.instance.check_running()
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         """Closes the instance if it is the member's own."""
         if self.is_owned:
             await self.instance.close()

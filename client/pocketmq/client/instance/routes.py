@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError, UnknownTopicError
-from pocketmq.client.fault_strategy import QueueRing
 from pocketmq.client.instance.namesrv_link import NamesrvLink
+from pocketmq.client.queue_ring import QueueRing
 from pocketmq.client.settings import InstanceSettings
 from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
 from pocketmq.protocol.errors import OperatingError, TopicMissingError
@@ -179,7 +179,7 @@ class RouteCache:
         if known is not None and known.route == route and known.is_default == is_default:
             known.unused_polls = 0
             return known
-        start = self._random.getrandbits(16) if known is None else known.ring.turn
+        start = self._random.getrandbits(16) if known is None else known.ring.index
         fresh = self._publish[topic] = PublishRoute(topic, route, start, is_default=is_default)
         return fresh
 

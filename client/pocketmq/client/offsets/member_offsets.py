@@ -7,8 +7,12 @@ from pathlib import Path
 from pocketmq.client.instance.identity import lasting_id
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.offsets.local_offsets import LocalOffsets, default_path
-from pocketmq.client.offsets.offsets import GroupOffsets, RemoteOffsets, StartPoint
+from pocketmq.client.offsets.local_offset_store import LocalFileOffsetStore, default_path
+from pocketmq.client.offsets.offset_store import (
+    ConsumeFromWhere,
+    OffsetStore,
+    RemoteBrokerOffsetStore,
+)
 from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import BROADCASTING, CLUSTERING
 from pocketmq.protocol.errors import ConfigError
@@ -17,7 +21,7 @@ DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 """Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
 
 
-def start_point_of(settings: MemberSettings, now_ms: int) -> StartPoint:
+def consume_from_where_of(settings: MemberSettings, now_ms: int) -> ConsumeFromWhere:
     """Where a group begins that has no offset yet.
 
     Raises:
@@ -28,15 +32,15 @@ def start_point_of(settings: MemberSettings, now_ms: int) -> StartPoint:
             f"message_model={settings.message_model!r} is none of {CLUSTERING}, {BROADCASTING}"
         )
     timestamp_ms = settings.consume_timestamp_ms
-    return StartPoint(
+    return ConsumeFromWhere(
         settings.consume_from_where,
         now_ms - DEFAULT_TIMESTAMP_AGO_MS if timestamp_ms is None else timestamp_ms,
     )
 
 
 async def open_offsets(
-    group: str, instance: ClientInstance, settings: MemberSettings, start_point: StartPoint
-) -> GroupOffsets:
+    group: str, instance: ClientInstance, settings: MemberSettings, from_where: ConsumeFromWhere
+) -> OffsetStore:
     """The offsets of a member that starts.
 
     Raises:
@@ -44,10 +48,10 @@ async def open_offsets(
     """
     in_queues = QueueOffsets(instance.pool, instance.routes, instance.settings.call_timeout_ms)
     if settings.message_model != BROADCASTING:
-        return RemoteOffsets(group, in_queues, start_point)
+        return RemoteBrokerOffsetStore(group, in_queues, from_where)
     given = settings.local_offsets_path
     member = lasting_id(instance.settings.instance_name)
     path = default_path(member, group) if given is None else Path(given)
-    offsets = LocalOffsets(group, path, in_queues, start_point)
+    offsets = LocalFileOffsetStore(group, path, in_queues, from_where)
     await offsets.open()
     return offsets

@@ -17,9 +17,9 @@ from pocketmq.client.errors import (
 )
 from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.hooks import CommunicationMode, SendHooks
-from pocketmq.client.instance.instance import ClientInstance, InstanceUse, NamesrvList
+from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.requests import Announcement
-from pocketmq.client.lifecycle import Life
+from pocketmq.client.lifecycle import Lifecycle
 from pocketmq.client.producers.recalling import recall_message
 from pocketmq.client.producers.selectors import QueueSelector
 from pocketmq.client.results import SendResult
@@ -73,9 +73,9 @@ class Producer:
     ) -> None:
         check_group(group)
         self.group = group
-        self._life = Life()
+        self._lifecycle = Lifecycle()
         self.settings, rest = take_settings(ProducerSettings, settings, InstanceSettings)
-        self._use = InstanceUse(instance, namesrv, clock, random, rest)
+        self._lease = InstanceLease(instance, namesrv, clock, random, rest)
         self._hooks = hooks or SendHooks()
         self._trace: TraceDispatcher | None = None
         self._async_permits = Permits("async send", self.settings.async_sends_max)
@@ -91,7 +91,7 @@ class Producer:
     @property
     def instance(self) -> ClientInstance:
         """What the producer shares with others."""
-        return self._use.instance
+        return self._lease.instance
 
     async def start(self) -> None:
         """Makes the producer usable. Idempotent.
@@ -101,7 +101,7 @@ class Producer:
         """
         if self._sender is not None:
             return
-        await self._use.enter()
+        await self._lease.acquire()
         instance = self.instance
         instance.groups.add_producer(self.group)
         self._packer = Packer(
@@ -139,7 +139,7 @@ class Producer:
 
     async def close(self) -> None:
         """Waits for the sends with callbacks, says goodbye and closes. Idempotent."""
-        await self._life.close(self._close)
+        await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
         sender, self._sender = self._sender, None
@@ -150,7 +150,7 @@ class Producer:
             await self._trace.close()
         self.instance.groups.producers.discard(self.group)
         await self.instance.heartbeats.unregister(producer_group=self.group)
-        await self._use.leave()
+        await self._lease.release()
 
     # -- sending ------------------------------------------------------------------------------
 

@@ -119,11 +119,11 @@ class OrderLocks:
         self._group, self._client_id = group, client_id
         self._pool, self._routes, self._clock = pool, routes, clock
         self._locks: dict[MessageQueue, QueueLock] = {}
-        self._turn = asyncio.Lock()
+        self._mutex = asyncio.Lock()
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Locks what is free."""
-        async with self._turn:
+        async with self._mutex:
             asked_s = self._clock.monotonic()
             asked = {queue: QueueLock(self._clock) for queue in queues}
             self._locks.update(asked)  # if this is cancelled, what was got must be released
@@ -141,7 +141,7 @@ class OrderLocks:
         Returns:
             Queues that are another's now, or may have been in between.
         """
-        async with self._turn:
+        async with self._mutex:
             asked_s = self._clock.monotonic()
             wanted = [queue for queue in queues if queue in self._locks]
             unanswered: set[str] = set()
@@ -158,7 +158,7 @@ class OrderLocks:
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
         """Releases locks; what no broker hears of expires there."""
-        async with self._turn:
+        async with self._mutex:
             known = [q for q in queues if self._locks.pop(q, None) is not None]
             await asyncio.gather(*(self._unlock(*part) for part in _by_broker(known)))
 
@@ -227,7 +227,7 @@ class OrderLocks:
             )
 
 
-class OwnLocks(OrderLocks):
+class BroadcastLocks(OrderLocks):
     """With broadcasting every queue is each member's own, and no broker is asked."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:

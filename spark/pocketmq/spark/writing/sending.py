@@ -15,9 +15,9 @@ from pocketmq.client.fault_strategy import (
     FaultStrategy,
     FaultTable,
     LatencyFaultTolerance,
-    QueueRing,
 )
 from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.queue_ring import QueueRing
 from pocketmq.client.results import SEND_STATUS_BY_CODE, SendStatus
 from pocketmq.client.sending.sending import RETRY_CODES
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pocketmq.client.admin import Admin
-from pocketmq.client.copying.ordered_sender import LaneSender
+from pocketmq.client.copying.ordered_sender import OrderedSender
 from pocketmq.client.copying.queue_plan import QueuePlan
 from pocketmq.client.copying.seeds.seed_file import Seed
 from pocketmq.client.producers.producer import Producer
@@ -113,7 +113,7 @@ class MessageLoading:
             errors.append((where, error))
             return False
 
-        sender: LaneSender[str] = LaneSender(self._producer, len, failed)
+        sender: OrderedSender[str] = OrderedSender(self._producer, len, failed)
         try:
             for where, message, queue in chosen:
                 key = f"{queue.broker_name}:{queue.queue_id}"

@@ -21,7 +21,7 @@ from pocketmq.protocol.names.names import RETRY_PREFIX
 log = logging.getLogger("pocketmq.client")
 
 
-class StartPoint:
+class ConsumeFromWhere:
     """Where a group begins in a queue that it has no offset for.
 
     Args:
@@ -54,7 +54,7 @@ class StartPoint:
         return await offsets.at_time(queue, self._timestamp_ms)
 
 
-class GroupOffsets(Protocol):
+class OffsetStore(Protocol):
     """Where a group, or a broadcasting member, stands."""
 
     async def load(self, queue: MessageQueue) -> int:
@@ -73,17 +73,17 @@ class GroupOffsets(Protocol):
         """The group was put elsewhere in a queue: what was stored before is not there any more."""
 
 
-class RemoteOffsets:
+class RemoteBrokerOffsetStore:
     """A group's offsets, stored in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
 
     Args:
         group: whose offsets they are.
         offsets: the brokers.
-        start_point: where to begin without a stored offset.
+        from_where: where to begin without a stored offset.
     """
 
-    def __init__(self, group: str, offsets: QueueOffsets, start_point: StartPoint) -> None:
-        self._group, self._offsets, self._start_point = group, offsets, start_point
+    def __init__(self, group: str, offsets: QueueOffsets, from_where: ConsumeFromWhere) -> None:
+        self._group, self._offsets, self._from_where = group, offsets, from_where
         self._stored: dict[MessageQueue, int] = {}
         self._moves = 0
 
@@ -95,7 +95,7 @@ class RemoteOffsets:
         """
         stored = await self._offsets.committed(self._group, queue)
         if stored is None:
-            return await self._start_point.find(self._offsets, queue)
+            return await self._from_where.find(self._offsets, queue)
         self._stored[queue] = stored
         return stored
 

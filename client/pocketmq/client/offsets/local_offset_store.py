@@ -14,7 +14,7 @@ import msgspec
 from pocketmq.client.errors import OffsetFileError
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.client.log_fields import log_fields
-from pocketmq.client.offsets.offsets import StartPoint
+from pocketmq.client.offsets.offset_store import ConsumeFromWhere
 from pocketmq.protocol.messages.message import MessageQueue
 
 log = logging.getLogger("pocketmq.client")
@@ -43,7 +43,7 @@ class OffsetFile(msgspec.Struct, frozen=True):
     offsets: dict[str, dict[str, dict[int, int]]]
 
 
-class LocalOffsets:
+class LocalFileOffsetStore:
     """A member's offsets in a JSON file (`client/consumer/store/LocalFileOffsetStore`).
 
     The file is replaced as a whole: whoever reads it, after a crash too, finds the old content or
@@ -53,14 +53,14 @@ class LocalOffsets:
         group: whose offsets they are.
         path: the file; its folders are made when it is first written.
         offsets: tell where to begin.
-        start_point: where to begin without a stored offset.
+        from_where: where to begin without a stored offset.
     """
 
     def __init__(
-        self, group: str, path: Path, offsets: QueueOffsets, start_point: StartPoint
+        self, group: str, path: Path, offsets: QueueOffsets, from_where: ConsumeFromWhere
     ) -> None:
         self._group, self._path = group, path
-        self._offsets, self._start_point = offsets, start_point
+        self._offsets, self._from_where = offsets, from_where
         self._stored: dict[MessageQueue, int] = {}
         self._writing = asyncio.Lock()
 
@@ -96,7 +96,7 @@ class LocalOffsets:
             What `QueueOffsets` raises.
         """
         stored = self._stored.get(queue)
-        return await self._start_point.find(self._offsets, queue) if stored is None else stored
+        return await self._from_where.find(self._offsets, queue) if stored is None else stored
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """What the file says of a queue; None without anything."""

@@ -8,7 +8,7 @@ from support.peers.client import Cluster, done, ok
 from support.peers.transport import until
 
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.offsets.offsets import RemoteOffsets, StartPoint
+from pocketmq.client.offsets.offset_store import ConsumeFromWhere, RemoteBrokerOffsetStore
 from pocketmq.protocol.bodies.clients import CONSUME_FROM_FIRST_OFFSET
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.messages.message import MessageQueue
@@ -20,15 +20,15 @@ QUEUE = MessageQueue("T", "a", 0)
 UPDATE = RequestCode.UPDATE_CONSUMER_OFFSET
 
 
-async def offsets_of(cluster: Cluster) -> RemoteOffsets:
+async def offsets_of(cluster: Cluster) -> RemoteBrokerOffsetStore:
     await cluster.add_namesrv()
     await cluster.add_broker("a")
     cluster.topic("T", "a")
     client = cluster.client()
     await client.start()
     await done(client.routes.subscribe("T"))
-    start_point = StartPoint(CONSUME_FROM_FIRST_OFFSET, 0)
-    return RemoteOffsets("g", QueueOffsets(client.pool, client.routes, 3000), start_point)
+    from_where = ConsumeFromWhere(CONSUME_FROM_FIRST_OFFSET, 0)
+    return RemoteBrokerOffsetStore("g", QueueOffsets(client.pool, client.routes, 3000), from_where)
 
 
 async def test_only_what_changed_is_stored(cluster: Cluster) -> None:

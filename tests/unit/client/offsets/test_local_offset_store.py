@@ -11,14 +11,14 @@ from support.peers.client import Cluster, done, offset
 
 from pocketmq.client import MessageQueue, OffsetFileError
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.offsets.local_offsets import LocalOffsets, default_path
-from pocketmq.client.offsets.offsets import StartPoint
+from pocketmq.client.offsets.local_offset_store import LocalFileOffsetStore, default_path
+from pocketmq.client.offsets.offset_store import ConsumeFromWhere
 from pocketmq.protocol.codes import RequestCode
 
 FIRST, SECOND = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 
 
-async def offsets_in(cluster: Cluster, path: Path) -> LocalOffsets:
+async def offsets_in(cluster: Cluster, path: Path) -> LocalFileOffsetStore:
     """Opened offsets of a group that begins at 50 where nothing is stored."""
     if not cluster.brokers:
         await cluster.add_namesrv()
@@ -28,7 +28,7 @@ async def offsets_in(cluster: Cluster, path: Path) -> LocalOffsets:
     client = cluster.client()
     await client.start()
     asked = QueueOffsets(client.pool, client.routes, 3000)
-    made = LocalOffsets("cg", path, asked, StartPoint("CONSUME_FROM_LAST_OFFSET", 0))
+    made = LocalFileOffsetStore("cg", path, asked, ConsumeFromWhere("CONSUME_FROM_LAST_OFFSET", 0))
     await made.open()
     return made
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from pocketmq.client import Message, MessageQueue, Producer, SendFailedError
-from pocketmq.client.copying.ordered_sender import ATTEMPTS_MAX, BATCH_MESSAGES_MAX, LaneSender
+from pocketmq.client.copying.ordered_sender import ATTEMPTS_MAX, BATCH_MESSAGES_MAX, OrderedSender
 from pocketmq.protocol.errors import PocketMQError, UsageError
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import AsyncCluster
@@ -16,14 +16,14 @@ from pocketmq.testing.cluster import AsyncCluster
 QUEUES = [MessageQueue("T", "broker-a", number) for number in (0, 1)]
 
 
-class Lanes:
+class Recorded:
     """A sender, and what it told of messages."""
 
     def __init__(self, cluster: AsyncCluster, producer: Producer, *, goes_on: bool = True) -> None:
         self.cluster, self.goes_on = cluster, goes_on
         self.stored: list[int] = []
         self.failed: dict[int, PocketMQError] = {}
-        self.sender: LaneSender[int] = LaneSender(producer, self.stored.extend, self.fail)
+        self.sender: OrderedSender[int] = OrderedSender(producer, self.stored.extend, self.fail)
 
     def fail(self, token: int, error: PocketMQError) -> bool:
         self.failed[token] = error
@@ -54,59 +54,59 @@ async def cluster() -> AsyncIterator[AsyncCluster]:
 async def test_order_is_kept_within_queues(cluster: AsyncCluster) -> None:
     count = 4 * BATCH_MESSAGES_MAX + 1
     async with cluster.producer() as producer:
-        lanes = Lanes(cluster, producer)
+        sender = Recorded(cluster, producer)
         for number in range(count):
-            assert await lanes.put(number)
-        await lanes.flush()
-    assert sorted(lanes.stored) == list(range(count))
-    assert lanes.bodies() == [list(range(0, count, 2)), list(range(1, count, 2))]
+            assert await sender.put(number)
+        await sender.flush()
+    assert sorted(sender.stored) == list(range(count))
+    assert sender.bodies() == [list(range(0, count, 2)), list(range(1, count, 2))]
 
 
 async def test_what_is_not_answered_is_sent_again(cluster: AsyncCluster) -> None:
     async with cluster.producer() as producer:
-        lanes = Lanes(cluster, producer)
+        sender = Recorded(cluster, producer)
         with cluster.faults.close_connection(request="SEND_MESSAGE", times=2) as fault:
             for number in range(20):
-                await lanes.put(number)
-            await lanes.flush()
+                await sender.put(number)
+            await sender.flush()
             assert fault.count == 2
-    assert (sorted(lanes.stored), lanes.failed) == (list(range(20)), {})
-    assert lanes.bodies() == [list(range(0, 20, 2)), list(range(1, 20, 2))]
+    assert (sorted(sender.stored), sender.failed) == (list(range(20)), {})
+    assert sender.bodies() == [list(range(0, 20, 2)), list(range(1, 20, 2))]
 
 
 async def test_the_first_failure_ends_everything_if_it_is_told_to(cluster: AsyncCluster) -> None:
     async with cluster.producer() as producer:
-        lanes = Lanes(cluster, producer, goes_on=False)
+        sender = Recorded(cluster, producer, goes_on=False)
         with cluster.faults.close_connection(request="SEND_MESSAGE", queue=0) as fault:
-            assert await lanes.put(0)
-            await lanes.flush()
+            assert await sender.put(0)
+            await sender.flush()
             assert fault.count == ATTEMPTS_MAX
-        assert isinstance(lanes.failed[0], SendFailedError)
-        assert not await lanes.put(1)
-        await lanes.sender.close()
-    assert (lanes.stored, lanes.bodies()) == ([], [[], []])
+        assert isinstance(sender.failed[0], SendFailedError)
+        assert not await sender.put(1)
+        await sender.sender.close()
+    assert (sender.stored, sender.bodies()) == ([], [[], []])
 
 
 async def test_a_message_that_cannot_be_sent_takes_no_other_with_it(cluster: AsyncCluster) -> None:
     async with cluster.producer() as producer:
-        lanes = Lanes(cluster, producer)
+        sender = Recorded(cluster, producer)
         for number in range(40):
             is_bad = number == 20
             properties = {"a\x01": "b"} if is_bad else {}
-            await lanes.put(number, Message("T", str(number), properties=properties))
-        await lanes.flush()
-    assert lanes.failed.keys() == {20}
-    assert isinstance(lanes.failed[20], UsageError)
-    assert lanes.bodies() == [[n for n in range(0, 40, 2) if n != 20], list(range(1, 40, 2))]
+            await sender.put(number, Message("T", str(number), properties=properties))
+        await sender.flush()
+    assert sender.failed.keys() == {20}
+    assert isinstance(sender.failed[20], UsageError)
+    assert sender.bodies() == [[n for n in range(0, 40, 2) if n != 20], list(range(1, 40, 2))]
 
 
 async def test_what_waits_goes_by_itself(cluster: AsyncCluster) -> None:
     async with cluster.producer() as producer:
-        lanes = Lanes(cluster, producer)
+        sender = Recorded(cluster, producer)
         for number in range(6):
             delay_ms = 60_000 if number == 2 else 0
-            await lanes.put(number, Message("T", str(number), delay_ms=delay_ms))
-        await lanes.flush()
-        assert lanes.bodies() == [[0, 4], [1, 3, 5]]
+            await sender.put(number, Message("T", str(number), delay_ms=delay_ms))
+        await sender.flush()
+        assert sender.bodies() == [[0, 4], [1, 3, 5]]
         await cluster.clock.advance(minutes=1)
-    assert lanes.bodies() == [[0, 4, 2], [1, 3, 5]]
+    assert sender.bodies() == [[0, 4, 2], [1, 3, 5]]
