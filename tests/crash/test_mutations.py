@@ -11,7 +11,7 @@ from support.crash.crash_runs import Explorer, Recording
 
 from pocketmq.broker.delay import progress
 from pocketmq.broker.groups.offsets import ConsumerOffsets
-from pocketmq.broker.store.log import recovery, scan
+from pocketmq.broker.store.log import leftovers, scan
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.writing.committer import Committer
@@ -94,7 +94,7 @@ def deletion_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 def removed_segments_return(patch: pytest.MonkeyPatch) -> None:
     """Recovery has the records behind a bad one stay in the log."""
-    patch.setattr(recovery, "_remove", lambda *_: 0)
+    patch.setattr(leftovers, "_remove_segment", lambda *_: 0)
 
 
 def records_unchecked(patch: pytest.MonkeyPatch) -> None:

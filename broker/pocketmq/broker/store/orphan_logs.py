@@ -12,7 +12,7 @@ import msgspec
 from pocketmq.broker.store.deletions import number_in
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
-from pocketmq.broker.store.log.recovery import remove_unfinished
+from pocketmq.broker.store.log.leftovers import remove_unfinished
 from pocketmq.broker.store.metadata.log_table import LogTable
 from pocketmq.broker.store.metadata.metadata import Metadata
 

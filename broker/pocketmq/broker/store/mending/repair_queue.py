@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
-from pocketmq.broker.store.log.recovery import remake_index
+from pocketmq.broker.store.log.index_recovery import remake_index
 from pocketmq.broker.store.log.segment import (
     HEADER_SIZE,
     INDEX_MAGIC,

@@ -13,7 +13,7 @@ from support.store.stores import BORN_MS, TOPIC, cut_file, damage, messages, rec
 
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log import recovery
+from pocketmq.broker.store.log import index_recovery, recovery
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.recovery import Recovered, open_queue_log
@@ -414,7 +414,8 @@ def test_nothing_before_the_checkpoint_is_read_again(
 ) -> None:
     queue_log = written(files, root, 400, 400, 400)
     checkpoint = checkpoint_of(queue_log)
-    monkeypatch.setattr(recovery, "scan", lambda *_: pytest.fail("a record was read"))
+    for module in (recovery, index_recovery):
+        monkeypatch.setattr(module, "scan", lambda *_: pytest.fail("a record was read"))
     assert reopen(files, root, checkpoint).queue_log.end_offset == 3
 
 

@@ -1,0 +1,97 @@
+"""Checks the index of a segment, and makes it again from the segment's log."""
+
+from __future__ import annotations
+
+from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.checkpoint import Checkpoint
+from pocketmq.broker.store.log.leftovers import REMADE_SUFFIX
+from pocketmq.broker.store.log.scan import scan
+from pocketmq.broker.store.log.segment import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    INDEX_MAGIC,
+    Segment,
+    physical_offset,
+)
+
+
+def index_size(segment: Segment, end: Checkpoint) -> int:
+    """The size of a segment's index file with all entries up to a point of the log."""
+    return HEADER_SIZE + (end.offset - segment.base_offset) * ENTRY_SIZE
+
+
+def is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
+    """Whether a segment's index reaches a point of the log, by its header, size and last entry."""
+    path, size = segment.index_path, index_size(segment, end)
+    if not files.exists(path) or files.size(path) < size:
+        return False
+    if files.read(path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
+        return False
+    if size == HEADER_SIZE:
+        return True
+    physical, record_size, _ = ENTRY.unpack(files.read(path, size - ENTRY_SIZE, ENTRY_SIZE))
+    start: int = end.position - record_size
+    return start >= segment.base_position and physical == physical_offset(segment.log_number, start)
+
+
+def extend_index(
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None
+) -> Checkpoint:
+    """Makes a segment's index again behind a sound point; returns the end of the sound records.
+
+    The next checkpoint brings the index to the disk.
+
+    Args:
+        files, segment: of which the index is.
+        start: up to where the index is sound.
+        limit: the position of the first record that is not taken; None for all records.
+    """
+    entries, end = _entries(files, segment, start, limit)
+    if start.offset == segment.base_offset:
+        files.create(segment.index_path, segment.header(INDEX_MAGIC))
+    else:
+        files.truncate(segment.index_path, index_size(segment, start))
+    if entries:
+        files.write(segment.index_path, index_size(segment, start), entries)
+    return end
+
+
+def remake_index(
+    files: Files, segment: Segment, limit: int | None = None, timestamp: int = 0
+) -> Checkpoint:
+    """Makes a whole index again that a checkpoint covers; returns the end of the sound records.
+
+    The new index takes the old one's place when it is on the disk: after a flush that failed, the
+    system would show a sound index of which the disk has only parts, and nobody would make it
+    again.
+
+    Args:
+        files, segment: of which the index is.
+        limit: the position of the first record that is not taken; None for all records.
+        timestamp: the last store time if there is no sound record.
+    """
+    start = Checkpoint(segment.base_position, segment.base_offset, timestamp)
+    entries, end = _entries(files, segment, start, limit)
+    remade = segment.stem.with_suffix(REMADE_SUFFIX)
+    files.create(remade, segment.header(INDEX_MAGIC) + entries)
+    files.sync(remade)
+    files.replace(remade, segment.index_path)
+    files.sync_directory(remade.parent)
+    return end
+
+
+def _entries(
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None
+) -> tuple[bytes, Checkpoint]:
+    """The index entries of a segment's sound records from a point on, and the records' end."""
+    entries = bytearray()
+    end = start
+    for record in scan(files, segment, start.position, start.offset):
+        if record.position == limit:
+            break
+        entries += ENTRY.pack(
+            physical_offset(segment.log_number, record.position), record.size, record.tags_code
+        )
+        end = Checkpoint(record.position + record.size, record.offset + 1, record.timestamp)
+    return bytes(entries), end
