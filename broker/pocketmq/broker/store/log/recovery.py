@@ -188,8 +188,8 @@ class LogRecovery:
     def _recover_segments(self) -> None:
         """Checks the segments from the checkpoint on; those behind a cut leave the list."""
         first = self._index_at_checkpoint()
-        for segment, follower in pairwise(self.segments[: first + 1]):
-            self._check_finished(segment, follower)
+        for segment, after in pairwise(self.segments[: first + 1]):
+            self._check_finished(segment, after)
         start = self.segments[first]
         if self.checkpoint.position < start.base_position:  # retention removed what it covered
             self.end = Checkpoint(start.base_position, start.base_offset, self.checkpoint.timestamp)
