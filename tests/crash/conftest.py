@@ -25,3 +25,9 @@ def crash_points(request: pytest.FixtureRequest) -> int | None:
     """How many crashes of a simulated disk are tried; None for all."""
     count: str = request.config.option.crash_points
     return None if count == "all" else int(count)
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Mutes the warnings of brokers about crashes and failing disks, which the test expects."""
+    caplog.set_level("CRITICAL")

@@ -13,14 +13,10 @@ from pathlib import Path
 import pytest
 from support.crash.crash_runs import LOSSES, Explorer
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 STEPS = 50
 FLUSHES = ["SYNC_FLUSH", "ASYNC_FLUSH"]
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """What brokers say of crashes is expected."""
-    caplog.set_level("CRITICAL")
 
 
 @pytest.mark.timeout(7200)

@@ -11,6 +11,8 @@ from crash.test_crash_points import FLUSHES
 from support.crash.crash_runs import LOSSES, Explorer
 from support.crash.simulated_disk import Fault
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 STEPS = 25
 LONG_STEPS = 60
 """There is a checkpoint among them."""
@@ -18,12 +20,6 @@ LONG_STEPS = 60
 UNDER_WAY_MAX = 30
 FIRST_OF_START = 300
 """Points of a start and what follows."""
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """What brokers say of a failing disk is expected."""
-    caplog.set_level("CRITICAL")
 
 
 def faults(chance: random.Random, first: int, end: int) -> dict[int, Fault]:

@@ -17,15 +17,12 @@ from pocketmq.broker.store.log.queue_log import QueueLog, Waiter
 from pocketmq.broker.store.writing.committer import Committer
 from pocketmq.broker.store.writing.flusher import Flusher
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 STEPS = 40
 SEEDS = range(1, 4)
 EVERY = 13
 Mutation = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("CRITICAL")
 
 
 def no_sync(patch: pytest.MonkeyPatch) -> None:

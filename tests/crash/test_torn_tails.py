@@ -30,18 +30,14 @@ from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.records import QUEUE_OFFSET_AT
 from pocketmq.testing.clock import VirtualClock
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 KEPT, LAST = 3, 3
 """Records that a checkpoint vouches for, and behind it."""
 
 
 Left = tuple[Path, list[bytes], list[int]]
 Some = Callable[[Iterable[int]], list[int]]
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """What the store says of torn logs is expected."""
-    caplog.set_level("CRITICAL")
 
 
 @pytest.fixture

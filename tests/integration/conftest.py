@@ -6,14 +6,20 @@ answers differently, a test is marked with ``differs_on_apache`` and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
+from support.brokers.broker_parts import Client, Stage
 from support.interop import maven
 from support.interop.apache_servers import apache_cluster
 from support.interop.clusters import Cluster, pocketmq_cluster
 from support.spark.parts import Servers
+
+from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.testing.clock import VirtualClock
 
 # As this project has them by default, and quick.
 APACHE_SETTINGS = {
@@ -85,3 +91,24 @@ def spark_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield up["namesrv"]
     finally:
         servers.stop()
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Iterator[Path]:
+    """Checks each data directory below the test's folder when the test is over."""
+    yield tmp_path
+    for directory in tmp_path.iterdir():
+        assert check_directory(directory).problems == []
+
+
+@pytest_asyncio.fixture
+async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
+    """Starts brokers and clients for a test, and stops them after it."""
+    async with Stage(tmp_path, clock, seed) as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture
+async def client(stage: Stage) -> Client:
+    """A client of a broker that has the topic of the tests."""
+    return await stage.started_with_topic()

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -41,19 +41,12 @@ from pocketmq.protocol.requests.topics import (
     RuntimeInfoRequest,
     TopicStatsRequest,
 )
-from pocketmq.testing.clock import VirtualClock
 
 POWERLESS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """Runs a command of root's as if it were anybody's: permissions hold for it."""
 
 BODIES = [bytes((65 + index,)) * 30_000 for index in range(5)]
 """Two of them fit into a segment of the tests: there are three."""
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import logging
 import pkgutil
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import msgspec
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TIMEOUT_MS, TOPIC, Stage
 
 import pocketmq.protocol.requests as families
@@ -21,7 +19,6 @@ from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import EndTransactionRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader, wire_fields
-from pocketmq.testing.clock import VirtualClock
 
 ODD_VALUES = (
     "",
@@ -70,12 +67,6 @@ ODD_BODIES = (
 
 CLASSLESS = {RequestCode.TRIGGER_DELETE_FILES}
 """Served without a request class: it has no fields."""
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 def request_classes() -> Iterator[type[RequestHeader]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import (
     TOPIC,
     Client,
@@ -43,17 +42,6 @@ from pocketmq.testing.clock import START_MS, VirtualClock
 
 BODY_AT = 88
 GOOD = bulk_record(b"good", b"k\x01v\x02")
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 async def append(

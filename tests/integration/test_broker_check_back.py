@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Client, Stage, advance_until
 from support.brokers.delay_parts import SetClock, set_back
 from support.brokers.transaction_parts import (
@@ -28,7 +26,6 @@ from support.peers.transport import until
 from support.store.disks import FailingFiles
 from support.store.stores import copy_of, damage
 
-from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.transactions import check_back
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.broker.transactions.half import HALF_PROPERTIES_SIZE_MAX
@@ -38,22 +35,10 @@ from pocketmq.protocol.requests.transactions import ResumeCheckHalfMessageReques
 from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock
 
+pytestmark = pytest.mark.usefixtures("checked")
+
 INTERVAL_S = 30
 """transactionCheckInterval, by default."""
-
-
-@pytest.fixture
-def checked(tmp_path: Path) -> Iterator[Path]:
-    """Where the data directories are; each is checked when the test is over."""
-    yield tmp_path
-    for directory in tmp_path.iterdir():
-        assert check_directory(directory).problems == []
-
-
-@pytest_asyncio.fixture
-async def stage(checked: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(checked, clock, seed) as stage:
-        yield stage
 
 
 async def producing(stage: Stage, **settings: object) -> Client:
@@ -221,9 +206,12 @@ async def test_checks_go_on_when_the_clock_was_set_back(checked: Path, seed: int
 
 
 async def test_a_damaged_half_message_holds_nobody_up(
-    tmp_path: Path, clock: VirtualClock, seed: int, caplog: pytest.LogCaptureFixture
+    tmp_path_factory: pytest.TempPathFactory,
+    clock: VirtualClock,
+    seed: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with Stage(tmp_path, clock, seed) as stage:
+    async with Stage(tmp_path_factory.mktemp("damaged"), clock, seed) as stage:
         client = await producing(stage)
         for index in range(3):
             await send_half(client, clock, b"body-%d" % index)

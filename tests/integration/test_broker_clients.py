@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, advance_until
 from support.peers.transport import until
 
@@ -40,17 +37,6 @@ from pocketmq.transport.errors import ConnectionClosedError
 
 ALL = Subscription.of_tags(TOPIC, "*", 1)
 OTHER = Subscription.of_tags("Other", "A || B", 1)
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 async def ids(client: Client, group: str = GROUP) -> list[str]:

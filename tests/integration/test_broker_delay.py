@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Stage, pull_request, send_request
 from support.brokers.delay_parts import QUIET, SetClock, bodies, in_log, set_back
 from support.peers.transport import until
@@ -25,24 +23,12 @@ from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.testing.clock import START_MS
 
+pytestmark = pytest.mark.usefixtures("checked")
+
 
 @pytest.fixture
 def clock() -> SetClock:
     return SetClock()
-
-
-@pytest.fixture
-def checked(tmp_path: Path) -> Iterator[Path]:
-    """Where the data directories are; each is checked when the test is over."""
-    yield tmp_path
-    for directory in tmp_path.iterdir():
-        assert check_directory(directory).problems == []
-
-
-@pytest_asyncio.fixture
-async def stage(checked: Path, clock: SetClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(checked, clock, seed) as stage:
-        yield stage
 
 
 def delayed(level: int | str, **more: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 
 START_MS = 1_700_000_000_000
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture

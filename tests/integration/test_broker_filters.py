@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest_asyncio
-from support.brokers.broker_parts import TOPIC, Client, Stage, pull_request
+from support.brokers.broker_parts import TOPIC, Client, pull_request
 
 from pocketmq.protocol.bodies.clients import SQL92, CheckClientConfigBody, Subscription
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.requests.clients import CheckClientConfigRequest
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PULL_SUSPEND
-from pocketmq.testing.clock import VirtualClock
 
 SYNTAX_ERROR = 23
 RETRY_IMMEDIATELY = 20
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 async def send_priced(client: Client, *prices: int) -> None:

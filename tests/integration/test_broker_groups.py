@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
 
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable, Subscription
@@ -50,17 +47,6 @@ from pocketmq.protocol.wire import loose_json
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 ALL = Subscription.of_tags(TOPIC, "*", 1)
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 def config(name: str = GROUP, **settings: Any) -> bytes:

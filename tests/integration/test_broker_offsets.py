@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
@@ -26,12 +23,6 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 NOT_FOUND = (22, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, send_request
 
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
@@ -20,12 +17,6 @@ QUIET: dict[str, Any] = {
     "connection_idle_timeout": 86_400_000,
     "channel_expired_timeout": 86_400_000,
 }
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 async def lock(client: Client, client_id: str) -> list[MessageQueue]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, SEGMENT_SIZE, TOPIC, Client, Stage, advance_until
 
 from pocketmq.broker.handlers.consuming import queries
@@ -25,17 +22,6 @@ from pocketmq.testing.clock import START_MS, VirtualClock
 
 NOT_FOUND = (22, "can not find message, maybe time range not correct")
 FOREVER_MS = 2**63 - 1
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 def by_key(key: str, **fields: Any) -> QueryMessageRequest:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,18 +29,6 @@ INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
 DIRECTLY = RequestCode.CONSUME_MESSAGE_DIRECTLY
 STATUS = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
 ASK = RunningInfoRequest(consumer_group=GROUP, client_id="client-1", jstack_enable=True)
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    """Whoever asks."""
-    return await stage.started_with_topic()
 
 
 @pytest_asyncio.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +22,6 @@ from pocketmq.protocol.requests.pulling import PULL_COMMIT_OFFSET, PULL_SUBSCRIP
 from pocketmq.protocol.requests.topics import DeleteGroupRequest, UpdateGroupRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import START_MS, VirtualClock
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import (
     GROUP,
     TIMEOUT_MS,
@@ -24,7 +22,6 @@ from support.peers.transport import until
 from support.store.disks import FailingFiles, SlowFiles
 from support.store.stores import copy_of
 
-from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.codes import Version
 from pocketmq.protocol.messages import properties as props
@@ -41,6 +38,8 @@ from pocketmq.protocol.requests.topics import (
 from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 
+pytestmark = pytest.mark.usefixtures("checked")
+
 RETRY, DEAD = retry_topic(GROUP), dlq_topic(GROUP)
 
 QUIET: dict[str, Any] = {
@@ -54,20 +53,6 @@ QUIET: dict[str, Any] = {
 
 LADDER_S = (10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 """What RocketMQ's consumers wait before each of the 16 repetitions."""
-
-
-@pytest.fixture
-def checked(tmp_path: Path) -> Iterator[Path]:
-    """Where the data directories are; each is checked when the test is over."""
-    yield tmp_path
-    for directory in tmp_path.iterdir():
-        assert check_directory(directory).problems == []
-
-
-@pytest_asyncio.fixture
-async def stage(checked: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(checked, clock, seed) as stage:
-        yield stage
 
 
 def back(message: ReceivedMessage, **fields: Any) -> ConsumerSendMsgBackRequest:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import (
     GROUP,
     TIMEOUT_MS,
@@ -41,17 +39,6 @@ from pocketmq.testing.clock import START_MS, VirtualClock, settle
 
 ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
 """What the broker gives to every single message."""
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 # -- what is stored -----------------------------------------------------------------------------

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Client, Refusal, Stage, advance_until, send_request
 
 from pocketmq.broker.config.live_settings import FIXED_KEYS
@@ -24,17 +21,6 @@ from pocketmq.protocol.requests.topics import (
 )
 from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
-
-
-@pytest_asyncio.fixture
-async def client(stage: Stage) -> Client:
-    return await stage.started_with_topic()
 
 
 async def shown(client: Client) -> dict[str, str]:

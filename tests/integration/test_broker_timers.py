@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Client, Refusal, Stage, send_request
 from support.brokers.delay_parts import QUIET, SetClock, bodies, in_log, set_back
 from support.peers.transport import until
@@ -20,13 +18,14 @@ from support.store.stores import copy_of, damage
 from pocketmq.broker.appending.stored_message import read_stored
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
 from pocketmq.broker.delay.timer_delivery import INDEXED_PER_TURN_MAX
-from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
 from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_handle
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
 from pocketmq.testing.clock import START_MS
+
+pytestmark = pytest.mark.usefixtures("checked")
 
 DAY_S = 86_400
 DAY_MS = 86_400_000
@@ -35,20 +34,6 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def clock() -> SetClock:
     return SetClock()
-
-
-@pytest.fixture
-def checked(tmp_path: Path) -> Iterator[Path]:
-    """Where the data directories are; each is checked when the test is over."""
-    yield tmp_path
-    for directory in tmp_path.iterdir():
-        assert check_directory(directory).problems == []
-
-
-@pytest_asyncio.fixture
-async def stage(checked: Path, clock: SetClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(checked, clock, seed) as stage:
-        yield stage
 
 
 def timer(deliver_ms: int | str, **more: str) -> str:

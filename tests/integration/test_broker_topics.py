@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,6 @@ from pocketmq.protocol.requests.topics import (
     UpdateGroupRequest,
 )
 from pocketmq.testing.clock import START_MS, VirtualClock
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest_asyncio.fixture

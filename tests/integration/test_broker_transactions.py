@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import TOPIC, Stage, send_request
 from support.brokers.transaction_parts import (
     COMMIT,
@@ -26,7 +24,6 @@ from support.peers.transport import until
 from support.store.disks import FailingFiles
 from support.store.stores import copy_of, cut_file
 
-from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.protocol.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
@@ -35,19 +32,7 @@ from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.testing.clock import VirtualClock
 
-
-@pytest.fixture
-def checked(tmp_path: Path) -> Iterator[Path]:
-    """Where the data directories are; each is checked when the test is over."""
-    yield tmp_path
-    for directory in tmp_path.iterdir():
-        assert check_directory(directory).problems == []
-
-
-@pytest_asyncio.fixture
-async def stage(checked: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(checked, clock, seed) as stage:
-        yield stage
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 # -- half messages ------------------------------------------------------------------------------

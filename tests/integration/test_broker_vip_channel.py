@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import LOCALHOST, Stage, send_request
 
 from pocketmq.broker import Broker
@@ -19,12 +16,6 @@ from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.pool import ConnectionPool
 
 TRIES_MAX = 20
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 async def broker_with_vips(stage: Stage) -> Broker:

@@ -8,11 +8,9 @@ import logging
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from support.brokers.broker_parts import GROUP, LOCALHOST, TOPIC, Stage
 from support.peers.transport import RawPeer
 
@@ -117,12 +115,6 @@ async def ask(
     assert not peer.is_closed
     assert came[count].opaque == code
     return came[count]
-
-
-@pytest_asyncio.fixture
-async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, clock, seed) as stage:
-        yield stage
 
 
 @pytest.fixture(autouse=True)

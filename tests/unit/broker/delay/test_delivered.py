@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,13 +8,6 @@ from pocketmq.broker.delay.delivered import OFFSETS_PER_PAGE, DeliveredSet
 from pocketmq.broker.store.metadata.metadata import Metadata
 
 PAGE = OFFSETS_PER_PAGE
-
-
-@pytest.fixture
-def metadata(tmp_path: Path) -> Iterator[Metadata]:
-    metadata = Metadata(tmp_path / "meta.db")
-    yield metadata
-    metadata.close()
 
 
 def test_holds_what_was_added_and_keeps_it(metadata: Metadata, chance: random.Random) -> None:

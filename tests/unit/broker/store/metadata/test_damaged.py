@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from pocketmq.broker.store.metadata.damaged import DamagedQueues
 from pocketmq.broker.store.metadata.metadata import Metadata
 
 PLACE = Path("queues/T/1/0.log")
-
-
-@pytest.fixture
-def metadata(tmp_path: Path) -> Iterator[Metadata]:
-    metadata = Metadata(tmp_path / "meta.db")
-    yield metadata
-    metadata.close()
 
 
 def test_a_damaged_queue_is_told_of_once_and_kept(

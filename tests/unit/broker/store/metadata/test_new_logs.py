@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import LOG_NUMBER_MAX
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.metadata.new_logs import NewLogs
-
-
-@pytest.fixture
-def metadata(tmp_path: Path) -> Iterator[Metadata]:
-    metadata = Metadata(tmp_path / "meta.db")
-    yield metadata
-    metadata.close()
 
 
 def log_of(new_logs: NewLogs, queue_id: int) -> QueueLog:
