@@ -1,46 +1,71 @@
-"""What push and lite pull consumers have in common: subscriptions, joining a group, leaving it."""
+"""What push and lite pull consumers have in common: subscribing, joining a group, leaving it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from typing_extensions import Self
 
+from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease
 from pocketmq.client.lifecycle import Lifecycle
 from pocketmq.client.message_selector import Expression, subscription_of
-from pocketmq.client.tracing.trace_dispatcher import CONSUME, TraceDispatcher
-from pocketmq.client.tracing.tracing import ConsumerTrace
+from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
+from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy
+from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Subscription
 from pocketmq.protocol.names.names import check_group, check_topic
 
-QueuesT = TypeVar("QueuesT", bound=MemberQueues)
+
+class Membership(Protocol):
+    """A consumer's membership of its group, from joining to leaving."""
+
+    @property
+    def queues(self) -> MemberQueues:
+        """The member's queues."""
 
 
-class GroupMember(ABC, Generic[QueuesT]):
+MembershipT = TypeVar("MembershipT", bound=Membership)
+
+
+class GroupMember(ABC, Generic[MembershipT]):
     """A consumer that shares topics with the other members of its group.
 
     Args:
         group: the consumer group.
-        use: the instance that the consumer has or shares.
+        lease: the instance that the consumer has or shares.
+        settings: of the consumer.
+        allocate: divides queues among the members.
         hooks: functions to call for the messages.
 
     Raises:
         IllegalNameError: the group's name is illegal.
+        ConfigError: `consume_from_where` or `message_model` is no such word.
     """
 
-    def __init__(self, group: str, use: InstanceLease, hooks: ConsumeHooks | None) -> None:
+    settings: MemberSettings
+
+    def __init__(
+        self,
+        group: str,
+        lease: InstanceLease,
+        settings: MemberSettings,
+        allocate: AllocateStrategy,
+        hooks: ConsumeHooks | None,
+    ) -> None:
         check_group(group)
         self.group = group
         self.is_waiting = True
-        self._lease = use
+        self.settings = settings
+        self._lease = lease
+        self._allocate = allocate
         self._hooks = hooks or ConsumeHooks()
-        self._trace: TraceDispatcher | None = None
+        self._from_where = consume_from_where_of(settings, self.instance.clock.now_ms())
         self._subscriptions: dict[str, Subscription] = {}
-        self._queues: QueuesT | None = None
+        self._membership: MembershipT | None = None
         self._lifecycle = Lifecycle()
         self._is_running = False
 
@@ -63,8 +88,8 @@ class GroupMember(ABC, Generic[QueuesT]):
         self._subscription_changed(topic)
 
     def _subscription_changed(self, topic: str) -> None:
-        if self._queues is not None:
-            self._queues.subscription_changed(topic)
+        if self._membership is not None:
+            self._membership.queues.subscription_changed(topic)
 
     async def check_subscriptions(self) -> None:
         """Asks the brokers whether they can serve the subscriptions, as `start` does.
@@ -75,8 +100,8 @@ class GroupMember(ABC, Generic[QueuesT]):
             ResponseError: a broker cannot: SQL92 is switched off there (1), for example.
             NoNameServerError: the brokers cannot be asked for.
         """
-        if self._queues is not None:
-            await self._queues.check()
+        if self._membership is not None:
+            await self._membership.queues.check()
 
     # -- as its instance sees it --------------------------------------------------------------
 
@@ -85,9 +110,9 @@ class GroupMember(ABC, Generic[QueuesT]):
         """What heartbeats say of this consumer."""
 
     def group_changed(self) -> None:
-        """Members came or went: share the queues out anew."""
-        if self._queues is not None:
-            self._queues.group_changed()
+        """Allocates the queues anew, because members came or went."""
+        if self._membership is not None:
+            self._membership.queues.group_changed()
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -114,21 +139,41 @@ class GroupMember(ABC, Generic[QueuesT]):
 
     @abstractmethod
     async def _join(self) -> None:
-        """Joins the group, and sets `_is_running` as soon as there is something to end."""
+        """Makes the membership of `_new_parts`, and starts it."""
+
+    async def _new_parts(self, *, is_lite: bool) -> MemberParts:
+        """Adds the consumer to its instance; from then on there is something to end."""
+        instance = self.instance
+        offsets = await open_offsets(self.group, instance, self.settings, self._from_where)
+        instance.groups.add_consumer(self)
+        self._is_running = True
+        return MemberParts.of(
+            self,
+            self._subscriptions,
+            self.settings,
+            instance,
+            offsets,
+            self._allocate,
+            self._hooks,
+            is_lite=is_lite,
+        )
 
     async def close(self) -> None:
-        """Stores the offsets, and leaves the group. Idempotent."""
+        """Finishes what is at work, stores the offsets, and leaves the group. Idempotent."""
         await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
         if self._is_running:
             self._is_running = False
-            await self._leave()
+            if self._membership is not None:
+                await self._end(self._membership)
+                self._membership = None
+            await self._leave_group()
         await self._lease.release()
 
     @abstractmethod
-    async def _leave(self) -> None:
-        """Ends what `_join` began; `_leave_group` is its last step."""
+    async def _end(self, membership: MembershipT) -> None:
+        """Closes the membership."""
 
     async def _leave_group(self) -> None:
         instance = self.instance
@@ -136,14 +181,3 @@ class GroupMember(ABC, Generic[QueuesT]):
         await instance.heartbeats.unregister(consumer_group=self.group)
         for topic in self._subscriptions:
             instance.routes.unsubscribe(topic)
-
-    def _traced_hooks(self, topic: str | None) -> ConsumeHooks:
-        """The application's hooks and, where messages are traced, those that do so.
-
-        Args:
-            topic: where the traces go; None: messages are not traced.
-        """
-        if topic is None:
-            return self._hooks
-        self._trace = TraceDispatcher(self.instance, self.group, CONSUME, topic)
-        return self._hooks + ConsumerTrace(self._trace, self.instance.clock).hooks

@@ -10,26 +10,19 @@ from typing import Any
 from typing_extensions import Self
 
 from pocketmq.client.consumers.group_member import GroupMember
-from pocketmq.client.consumers.inspection import MemberInspection
-from pocketmq.client.consumers.polled_queues import PolledQueues
+from pocketmq.client.consumers.lite_pull_membership import LitePullMembership
 from pocketmq.client.errors import ClosedError, SeekError
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
-from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.listening.hooked_listener import tell_of_pulled
 from pocketmq.client.message_selector import Expression, subscription_of
-from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
-from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.allocators import AssignedQueues, BroadcastAllocator, GroupAllocator
+from pocketmq.client.rebalance.allocators import AssignedQueues
 from pocketmq.client.rebalance.queue_listeners import (
     MessageQueueListener,
     TopicQueuesListener,
-    TopicWatch,
 )
 from pocketmq.client.settings import InstanceSettings, LitePullSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
-    BROADCASTING,
     CONSUME_ACTIVELY,
     SUBSCRIBE_ALL,
     ConsumerData,
@@ -37,13 +30,9 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.tasks import Tasks, repeat
-
-FIRST_TOPIC_CHECK_S = 10
-"""When it is looked for the first time whether a topic's queues have changed, as in RocketMQ."""
 
 
-class LitePullConsumer(GroupMember[PolledQueues]):
+class LitePullConsumer(GroupMember[LitePullMembership]):
     """Gives messages when it is polled (`client/consumer/DefaultLitePullConsumer`)::
 
         async with LitePullConsumer("billing", "127.0.0.1:9876") as consumer:
@@ -75,6 +64,8 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         IllegalNameError, ConfigError.
     """
 
+    settings: LitePullSettings
+
     def __init__(
         self,
         group: str,
@@ -87,10 +78,9 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         random: Random | None = None,
         **settings: Any,
     ) -> None:
-        self.settings, rest = take_settings(LitePullSettings, settings, InstanceSettings)
-        super().__init__(group, InstanceLease(instance, namesrv, clock, random, rest), hooks)
-        self._from_where = consume_from_where_of(self.settings, self.instance.clock.now_ms())
-        self._allocate = allocate
+        mine, rest = take_settings(LitePullSettings, settings, InstanceSettings)
+        lease = InstanceLease(instance, namesrv, clock, random, rest)
+        super().__init__(group, lease, mine, allocate, hooks)
         self._queue_listeners: dict[str, MessageQueueListener | None] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
         self._assigned: tuple[MessageQueue, ...] | None = None
@@ -124,16 +114,16 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             raise UsageError("this consumer has assigned queues: subscribe with another one")
         self._subscribe(topic, expression)
         self._queue_listeners[topic] = listener
-        if self._queues is not None:
-            self._queues.listeners.set(topic, listener)
+        if self._membership is not None:
+            self._membership.queues.listeners.set(topic, listener)
 
     def unsubscribe(self, topic: str) -> None:
         """Takes no more messages of a topic."""
         self._queue_listeners.pop(topic, None)
         was_there = self._assigned is None and self._subscriptions.pop(topic, None) is not None
-        if was_there and self._queues is not None:
-            self._queues.listeners.set(topic, None)
-            self._queues.subscription_changed(topic)
+        if was_there and self._membership is not None:
+            self._membership.queues.listeners.set(topic, None)
+            self._membership.queues.subscription_changed(topic)
 
     def assign(
         self, queues: Iterable[MessageQueue], expression: Expression = SUBSCRIBE_ALL
@@ -159,10 +149,8 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             del self._subscriptions[topic]
         for topic in topics:
             self._subscriptions[topic] = subscription_of(topic, expression, version_ms)
-        if self._queues is not None:
-            self._assigned_queues.queues = assigned
-            for topic in topics:
-                self._queues.subscription_changed(topic)
+        for topic in topics:
+            self._subscription_changed(topic)
 
     async def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
         """Who is told when the queues of a topic change, whether they are this member's or not.
@@ -174,8 +162,8 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             NoNameServerError: the name server cannot be asked what the queues are now.
         """
         self._topic_listeners[topic] = listener
-        if self._is_running:
-            await self._watch.add(topic, listener)
+        if self._is_running and self._membership is not None:
+            await self._membership.watch.add(topic, listener)
 
     # -- as its instance sees it --------------------------------------------------------------
 
@@ -193,53 +181,14 @@ class LitePullConsumer(GroupMember[PolledQueues]):
     # -- life ---------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        instance, settings = self.instance, self.settings
-        offsets = await open_offsets(self.group, instance, settings, self._from_where)
-        instance.groups.add_consumer(self)
-        self._is_running = self._is_polled_handled = True
-        self._offsets = offsets
-        timeout_ms = instance.settings.call_timeout_ms
-        self._in_queues = QueueOffsets(instance.pool, instance.routes, timeout_ms)
-        self._watch = TopicWatch(instance.routes)
-        self._tasks = Tasks()
-        is_broadcasting = settings.message_model == BROADCASTING
-        self._assigned_queues = AssignedQueues(
-            (BroadcastAllocator if is_broadcasting else GroupAllocator)(
-                self.group, instance, self._allocate
-            )
-        )
-        self._assigned_queues.queues = self._assigned
-        self._queues = PolledQueues(
-            self.group,
-            self._subscriptions,
-            settings,
-            instance,
-            offsets,
-            self._assigned_queues,
-            Puller(
-                instance.pool,
-                instance.routes,
-                self.group,
-                settings.pull_timeout_ms,
-                instance.namespace,
-                self._hooks,
-                is_lite=True,
-            ),
-        )
-        instance.groups.inspections[self.group] = MemberInspection(
-            self, settings, self._queues, instance.clock
-        )
-        self._poll_hooks = self._traced_hooks(
-            settings.trace_topic if settings.enable_trace else None
-        )
+        parts = await self._new_parts(is_lite=True)
+        self._is_polled_handled = True
+        allocator = AssignedQueues(parts.allocator, lambda: self._assigned)
+        membership = LitePullMembership(parts._replace(allocator=allocator), self.settings)
+        self._membership = membership
         for topic, listener in self._queue_listeners.items():
-            self._queues.listeners.set(topic, listener)
-        for topic, topic_listener in self._topic_listeners.items():
-            await self._watch.add(topic, topic_listener)
-        await self._queues.start()
-        check_s = settings.topic_metadata_check_interval_ms / 1000
-        look = repeat(instance.clock, check_s, self._watch.check, first_s=FIRST_TOPIC_CHECK_S)
-        self._tasks.spawn(look, f"watch topics {self.group}")
+            membership.queues.listeners.set(topic, listener)
+        await membership.start(self._topic_listeners)
 
     async def close(self) -> None:
         """Stores the offsets, and leaves the group. Idempotent.
@@ -248,16 +197,8 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         """
         await super().close()
 
-    async def _leave(self) -> None:
-        await self._tasks.close()
-        if self._trace is not None:
-            await self._trace.close()
-        if self._queues is not None:
-            if self._is_polled_handled and self.settings.auto_commit:
-                self._queues.settle()
-            await self._queues.close()
-            self._queues = None
-        await self._leave_group()
+    async def _end(self, membership: LitePullMembership) -> None:
+        await membership.close(settles=self._is_polled_handled and self.settings.auto_commit)
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -279,21 +220,24 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             timeout_ms = self.settings.poll_timeout_ms
         if timeout_ms < 0:
             raise UsageError(f"timeout_ms must not be negative: {timeout_ms}")
-        queues = self._running()
-        messages = await queues.poll(self.settings.pull_batch_size, timeout_ms)
+        membership = self._running()
+        messages = await membership.queues.poll(self.settings.pull_batch_size, timeout_ms)
         if not messages:
             self._running()
-        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
+        membership.call_hooks(messages)
         return messages
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        messages = await self._running().poll(1, None) if self._is_running else ()
+        if not self._is_running:
+            raise StopAsyncIteration
+        membership = self._running()
+        messages = await membership.queues.poll(1, None)
         if not messages:
             raise StopAsyncIteration
-        tell_of_pulled(self._poll_hooks, self.group, messages, self.instance.namespace.name)
+        membership.call_hooks(messages)
         return messages[0]
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
@@ -301,11 +245,11 @@ class LitePullConsumer(GroupMember[PolledQueues]):
 
         Those that are not this member's are left out; one that comes back is not paused.
         """
-        self._running().pause_some(queues)
+        self._running().queues.pause_some(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Goes on with some queues."""
-        self._running().resume_some(queues)
+        self._running().queues.resume_some(queues)
 
     # -- offsets ------------------------------------------------------------------------------
 
@@ -320,7 +264,7 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         Raises:
             UsageError: an offset is negative.
         """
-        queues = self._running()
+        queues = self._running().queues
         if offsets is None:
             queues.settle()
         else:
@@ -336,8 +280,7 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         Raises:
             RouteError, NoNameServerError, ResponseError and the transport's errors.
         """
-        self._running()
-        return await self._offsets.committed(queue)
+        return await self._running().offsets.committed(queue)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Goes on at an offset; what was pulled of the queue and not polled is forgotten.
@@ -347,24 +290,21 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             UsageError: the queue is not this member's.
             RouteError, NoNameServerError, ResponseError and the transport's errors.
         """
-        self._check_owned(queue)
-        in_queues = self._in_queues
+        in_queues = self._check_owned(queue).in_queues
         low, high = await asyncio.gather(in_queues.min(queue), in_queues.max(queue))
         if not low <= offset <= high:
             raise SeekError(queue, offset, low, high)
-        self._check_owned(queue).seek(queue, offset)
+        self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Goes on with the oldest message. Raises what `seek` raises."""
-        self._check_owned(queue)
-        offset = await self._in_queues.min(queue)
-        self._check_owned(queue).seek(queue, offset)
+        offset = await self._check_owned(queue).in_queues.min(queue)
+        self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Goes on with the next message that is sent. Raises what `seek` raises."""
-        self._check_owned(queue)
-        offset = await self._in_queues.max(queue)
-        self._check_owned(queue).seek(queue, offset)
+        offset = await self._check_owned(queue).in_queues.max(queue)
+        self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
         """Goes on with the first message stored at that time or later, else at the end.
@@ -382,15 +322,14 @@ class LitePullConsumer(GroupMember[PolledQueues]):
             queue: where to search.
             timestamp_ms: milliseconds since the epoch.
         """
-        self._running()
-        return await self._in_queues.at_time(queue, timestamp_ms)
+        return await self._running().in_queues.at_time(queue, timestamp_ms)
 
     # -- queues -------------------------------------------------------------------------------
 
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues that are this member's now, sorted."""
-        return [] if self._queues is None else self._queues.own
+        return [] if self._membership is None else self._membership.queues.own
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic that can be pulled from, sorted by broker and number.
@@ -401,16 +340,16 @@ class LitePullConsumer(GroupMember[PolledQueues]):
         self._running()
         return await self.instance.routes.queues_to_read(topic)
 
-    def _check_owned(self, queue: MessageQueue) -> PolledQueues:
-        queues = self._running()
-        if not queues.holds(queue):
+    def _check_owned(self, queue: MessageQueue) -> LitePullMembership:
+        membership = self._running()
+        if not membership.queues.holds(queue):
             raise UsageError(
                 f"{queue} is not among the queues of this consumer (`assignment`): perhaps they "
                 f"are being shared out anew"
             )
-        return queues
+        return membership
 
-    def _running(self) -> PolledQueues:
-        if not self._is_running or self._queues is None:
+    def _running(self) -> LitePullMembership:
+        if not self._is_running or self._membership is None:
             raise ClosedError(f"lite pull consumer of group {self.group}")
-        return self._queues
+        return self._membership

@@ -8,17 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.subscription_check import check_subscriptions
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.log_fields import log_fields
-from pocketmq.client.offsets.offset_store import OffsetStore
 from pocketmq.client.queues.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.queues.process_queue import ProcessQueue
-from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.queues.queue_loop import QueueLoop
-from pocketmq.client.rebalance.allocators import Allocation, Allocator
+from pocketmq.client.rebalance.allocators import Allocation
 from pocketmq.client.rebalance.rebalance_loop import RebalanceLoop
-from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages.message import MessageQueue
@@ -41,39 +38,28 @@ class MemberQueues:
     """Keeps a member's queues in line with its share of the group (`RebalancePushImpl`).
 
     Args:
-        group: the consumer group.
-        subscriptions: by topic, as they are at any time; the consumer's own.
-        settings: limits, pauses and periods.
-        instance: the connections, routes and heartbeats; it must be running.
-        offsets: where the group stands.
-        allocator: allocates queues to the member.
-        locks: of the allocation, what the member may work on now.
-        puller: asks the brokers.
+        parts: of the member.
+        locks: decides which of the allocated queues the member may work on now.
         offer: called when a queue has something to hand out.
     """
 
     def __init__(
-        self,
-        group: str,
-        subscriptions: Mapping[str, Subscription],
-        settings: MemberSettings,
-        instance: ClientInstance,
-        offsets: OffsetStore,
-        allocator: Allocator,
-        locks: Locks,
-        puller: Puller,
-        offer: Callable[[ProcessQueue], object],
+        self, parts: MemberParts, locks: Locks, offer: Callable[[ProcessQueue], object]
     ) -> None:
-        self._group, self._retry_topic = group, retry_topic(group)
-        self._subscriptions, self._settings, self._instance = subscriptions, settings, instance
-        self._offsets, self._puller = offsets, puller
+        self._group, self._retry_topic = parts.member.group, retry_topic(parts.member.group)
+        self._subscriptions, self._settings = parts.subscriptions, parts.settings
+        self._instance, self._offsets, self._puller = parts.instance, parts.offsets, parts.puller
         self._locks, self._offer = locks, offer
         self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         self._loops: dict[MessageQueue, QueueLoop] = {}
         self._leaving: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._rebalancing = RebalanceLoop(
-            subscriptions, allocator, instance, settings.rebalance_interval_ms, self._take
+            parts.subscriptions,
+            parts.allocator,
+            parts.instance,
+            parts.settings.rebalance_interval_ms,
+            self._take,
         )
         self._tasks = Tasks()
         self._renewal = Tasks()

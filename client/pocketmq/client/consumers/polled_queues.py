@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.member_queues import MemberQueues
-from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.client.offsets.offset_store import OffsetStore
 from pocketmq.client.queues.order_locks import NoLocks
 from pocketmq.client.queues.poll_buffer import PollBuffer
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.queues.queue_loop import QueueLoop
-from pocketmq.client.rebalance.allocators import Allocation, Allocator
+from pocketmq.client.rebalance.allocators import Allocation
 from pocketmq.client.rebalance.queue_listeners import MessageQueueListeners
 from pocketmq.client.settings import LitePullSettings
 from pocketmq.protocol.bodies.clients import Subscription
@@ -131,33 +130,17 @@ class PolledQueues(MemberQueues):
     """Keeps the queues in line with the member's allocation, and gives out what they hold.
 
     Args:
-        group, subscriptions, settings, instance, offsets, allocator, puller: as of
-            `MemberQueues`.
+        parts: of the member.
+        settings: of the member.
+
+    Attributes:
+        listeners: to the queues that are this member's.
     """
 
     _loops: dict[MessageQueue, PolledQueue]  # type: ignore[assignment]
 
-    def __init__(
-        self,
-        group: str,
-        subscriptions: Mapping[str, Subscription],
-        settings: LitePullSettings,
-        instance: ClientInstance,
-        offsets: OffsetStore,
-        allocator: Allocator,
-        puller: Puller,
-    ) -> None:
-        super().__init__(
-            group,
-            subscriptions,
-            settings,
-            instance,
-            offsets,
-            allocator,
-            NoLocks(0),
-            puller,
-            self._offered,
-        )
+    def __init__(self, parts: MemberParts, settings: LitePullSettings) -> None:
+        super().__init__(parts, NoLocks(0), self._offered)
         self._lite_settings = settings
         self._buffer = PollBuffer(self._instance.clock, self._gives_nothing)
         self._unsettled: set[MessageQueue] = set()

@@ -104,14 +104,7 @@ class PullConsumer:
         instance = self.instance
         if self.settings.register:
             instance.groups.add_consumer(self)
-        self._puller = Puller(
-            instance.pool,
-            instance.routes,
-            self.group,
-            self.settings.pull_timeout_ms,
-            instance.namespace,
-            self._hooks,
-        )
+        self._puller = Puller(self.group, instance, self.settings.pull_timeout_ms, self._hooks)
         self._offsets = QueueOffsets(
             instance.pool, instance.routes, instance.settings.call_timeout_ms
         )

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from typing_extensions import Self
 
 from pocketmq.client.consumers.group_member import GroupMember
-from pocketmq.client.consumers.inspection import PushInspection
-from pocketmq.client.consumers.member_queues import MemberQueues
+from pocketmq.client.consumers.push_membership import PushMembership
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
-from pocketmq.client.listening.dispatch import Dispatcher, Listener
-from pocketmq.client.listening.hooked_listener import hooks_around
-from pocketmq.client.listening.orderly import OrderlyDispatcher
-from pocketmq.client.listening.send_back import SendBack
+from pocketmq.client.listening.dispatch import Listener
 from pocketmq.client.listening.stream import MessageStream
-from pocketmq.client.log_fields import log_fields
 from pocketmq.client.message_selector import Expression
-from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
-from pocketmq.client.queues.order_locks import BroadcastLocks, Locks, NoLocks, OrderLocks
-from pocketmq.client.queues.process_queue import ProcessQueue
-from pocketmq.client.queues.pulling import Puller
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
-from pocketmq.client.rebalance.allocators import BroadcastAllocator, GroupAllocator
 from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.settings import CONCURRENCY_MAX, InstanceSettings, PushSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
@@ -44,7 +33,7 @@ from pocketmq.runtime.clock import Clock
 log = logging.getLogger("pocketmq.client")
 
 
-class PushConsumer(GroupMember[MemberQueues]):
+class PushConsumer(GroupMember[PushMembership]):
     """Gives messages to a listener (`client/consumer/DefaultMQPushConsumer`)::
 
         async def handle(messages):
@@ -97,6 +86,8 @@ class PushConsumer(GroupMember[MemberQueues]):
         IllegalNameError, ConfigError.
     """
 
+    settings: PushSettings
+
     def __init__(
         self,
         group: str,
@@ -110,17 +101,15 @@ class PushConsumer(GroupMember[MemberQueues]):
         random: Random | None = None,
         **settings: Any,
     ) -> None:
-        self.settings, rest = take_settings(PushSettings, settings, InstanceSettings)
-        _check_settings(self.settings, listener)
-        super().__init__(group, InstanceLease(instance, namesrv, clock, random, rest), hooks)
-        self._is_broadcasting = self.settings.message_model == BROADCASTING
-        now_ms = self.instance.clock.now_ms()
-        self._from_where = consume_from_where_of(self.settings, now_ms)
-        self._listener, self._allocate = listener, allocate
+        mine, rest = take_settings(PushSettings, settings, InstanceSettings)
+        _check_settings(mine, listener)
+        lease = InstanceLease(instance, namesrv, clock, random, rest)
+        super().__init__(group, lease, mine, allocate, hooks)
+        self._listener = listener
         self._concurrency = self.settings.concurrency
         self._stream: MessageStream | None = None
-        if not self._is_broadcasting:
-            topic = retry_topic(group)
+        if mine.message_model != BROADCASTING:
+            topic, now_ms = retry_topic(group), self.instance.clock.now_ms()
             self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
         self._is_paused = False
 
@@ -161,111 +150,21 @@ class PushConsumer(GroupMember[MemberQueues]):
     # -- life ---------------------------------------------------------------------------------
 
     async def _join(self) -> None:
-        instance, settings = self.instance, self.settings
-        offsets = await open_offsets(self.group, instance, settings, self._from_where)
-        instance.groups.add_consumer(self)
-        self._is_running = True
-        assignment = (BroadcastAllocator if self._is_broadcasting else GroupAllocator)(
-            self.group, instance, self._allocate
-        )
-        self._send_back = SendBack(self.group, instance, settings.max_reconsume_times)
+        parts = await self._new_parts(is_lite=False)
         listener = self._listener
         if listener is None:
             listener = self._stream = MessageStream()
-        self._dispatcher = self._new_dispatcher(listener)
-        self._surround_listener()
-        self._queues = MemberQueues(
-            self.group,
-            self._subscriptions,
-            settings,
-            instance,
-            offsets,
-            assignment,
-            self._new_locks(),
-            Puller(
-                instance.pool,
-                instance.routes,
-                self.group,
-                settings.pull_timeout_ms,
-                instance.namespace,
-                self._hooks,
-            ),
-            self._dispatcher.offer,
-        )
-        instance.groups.inspections[self.group] = PushInspection(
-            self, settings, self._queues, self._dispatcher, instance.clock
-        )
+        membership = PushMembership(parts, self.settings, listener, self._concurrency)
+        self._membership = membership
         if self._is_paused:
-            self.pause()
-        self._dispatcher.start()
-        await self._queues.start()
+            membership.pause()
+        await membership.start()
 
-    def _new_dispatcher(self, listener: Listener) -> Dispatcher:
-        settings, clock = self.settings, self.instance.clock
-        if settings.orderly:
-            return OrderlyDispatcher(
-                listener,
-                clock,
-                concurrency=self._concurrency,
-                batch_max=settings.consume_message_batch_max_size,
-                suspend_ms=settings.suspend_current_queue_time_ms,
-                times_max=settings.max_reconsume_times,
-                auto_commit=settings.auto_commit,
-                on_finished=self._finished,
-                give_up=self._drop if self._is_broadcasting else self._send_back.give_up,
-            )
-        return Dispatcher(
-            listener,
-            clock,
-            concurrency=self._concurrency,
-            batch_max=settings.consume_message_batch_max_size,
-            retry_delay_ms=settings.retry_delay_ms,
-            on_finished=self._finished,
-            on_failure=self._drop if self._is_broadcasting else self._failed,
-            consume_timeout_ms=0 if self._is_broadcasting else settings.consume_timeout_ms,
-        )
-
-    def _surround_listener(self) -> None:
-        instance, settings = self.instance, self.settings
-        hooks = self._traced_hooks(settings.trace_topic if settings.enable_trace else None)
-        timeout_ms = 0 if settings.orderly else settings.consume_timeout_ms
-        if hooks.before or hooks.after:
-            self._dispatcher.surround(
-                hooks_around(hooks, self.group, instance.namespace.name, instance.clock, timeout_ms)
-            )
-
-    def _new_locks(self) -> Locks:
-        if not self.settings.orderly:
-            return NoLocks(self._queue_concurrency)
-        instance = self.instance
-        return (BroadcastLocks if self._is_broadcasting else OrderLocks)(
-            self.group,
-            instance.client_id,
-            instance.pool,
-            instance.routes,
-            instance.clock,
-            instance.namespace,
-        )
-
-    async def close(self) -> None:
-        """Finishes what is at work, stores the offsets, leaves the group. Idempotent."""
-        await super().close()
-
-    async def _leave(self) -> None:
-        instance = self.instance
-        if self._queues is not None:
-            await self._queues.stop()
-        self._dispatcher.stop()
+    async def _end(self, membership: PushMembership) -> None:
+        await membership.stop()
         if self._stream is not None:
             self._stream.close()
-        timeout_s = self.settings.close_timeout_ms / 1000
-        in_threads = await self._dispatcher.close(timeout_s, instance.clock)
-        if self._trace is not None:
-            await self._trace.close()
-        if self._queues is not None:
-            await self._queues.close(in_threads)
-            self._queues = None
-        await self._leave_group()
+        await membership.close()
 
     # -- while it runs ------------------------------------------------------------------------
 
@@ -280,16 +179,14 @@ class PushConsumer(GroupMember[MemberQueues]):
         What is at work goes on. A pull that is under way may still bring messages; they wait.
         """
         self._is_paused = True
-        if self._queues is not None:
-            self._queues.pause()
-            self._dispatcher.pause()
+        if self._membership is not None:
+            self._membership.pause()
 
     def resume(self) -> None:
         """Goes on after `pause`. Idempotent."""
         self._is_paused = False
-        if self._queues is not None:
-            self._queues.resume()
-            self._dispatcher.resume()
+        if self._membership is not None:
+            self._membership.resume()
 
     @property
     def concurrency(self) -> int:
@@ -304,15 +201,8 @@ class PushConsumer(GroupMember[MemberQueues]):
     def concurrency(self, concurrency: int) -> None:
         _check_concurrency(concurrency)
         self._concurrency = concurrency
-        if self._queues is not None:
-            self._dispatcher.resize(concurrency)
-            if not self.settings.orderly:
-                self._queues.limit_batches(self._queue_concurrency)
-
-    @property
-    def _queue_concurrency(self) -> int:
-        # With one handler in all, a failed batch that waits must hold up its queue too.
-        return 1 if self._concurrency == 1 else self.settings.queue_concurrency
+        if self._membership is not None:
+            self._membership.resize(concurrency)
 
     def __aiter__(self) -> Self:
         return self
@@ -352,31 +242,7 @@ class PushConsumer(GroupMember[MemberQueues]):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues of the subscribed topics that are this member's now, sorted."""
-        return [] if self._queues is None else self._queues.own
-
-    def _finished(self, messages: ProcessQueue) -> None:
-        if self._queues is not None:
-            self._queues.finished(messages)
-
-    async def _failed(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
-    ) -> Sequence[ReceivedMessage]:
-        left = await self._send_back.failed(messages, delay_level)
-        if len(left) < len(messages) and self._queues is not None:
-            self._queues.sent_back()
-        return left
-
-    async def _drop(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
-    ) -> Sequence[ReceivedMessage]:
-        for message in messages:
-            log.warning(
-                "group %s: message %s is dropped: with broadcasting nothing comes again",
-                self.group,
-                message.msg_id,
-                extra=log_fields(self.group, message=message),
-            )
-        return ()
+        return [] if self._membership is None else self._membership.queues.own
 
 
 def _check_concurrency(concurrency: int) -> None:

@@ -9,17 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
-from pocketmq.client.instance.routes import RouteCache
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.queues.orderly_queue import OrderlyQueue, QueueLock
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
 from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.protocol.requests.consuming import LockBatchRequest, UnlockBatchRequest
-from pocketmq.runtime.clock import Clock
-from pocketmq.transport.pool import ConnectionPool
 
 log = logging.getLogger("pocketmq.client")
 
@@ -99,25 +96,14 @@ class OrderLocks:
 
     Args:
         group: the consumer group.
-        client_id: of this member.
-        pool, routes: the brokers and where they are.
-        clock: by which locks expire.
-        namespace: that brokers know the group and the queues in.
+        instance: the member's; it must be running.
     """
 
-    def __init__(
-        self,
-        group: str,
-        client_id: str,
-        pool: ConnectionPool,
-        routes: RouteCache,
-        clock: Clock,
-        namespace: Namespace | None = None,
-    ) -> None:
-        self._namespace = namespace or Namespace()
+    def __init__(self, group: str, instance: ClientInstance) -> None:
         self.concurrency = 1
-        self._group, self._client_id = group, client_id
-        self._pool, self._routes, self._clock = pool, routes, clock
+        self._group, self._client_id = group, instance.client_id
+        self._pool, self._routes, self._clock = instance.pool, instance.routes, instance.clock
+        self._namespace = instance.namespace
         self._locks: dict[MessageQueue, QueueLock] = {}
         self._mutex = asyncio.Lock()
 

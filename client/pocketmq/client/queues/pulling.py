@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.instance.namespacing import take_out
-from pocketmq.client.instance.routes import MASTER_ID, RouteCache
+from pocketmq.client.instance.routes import MASTER_ID
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.protocol.bodies.clients import TAG, Subscription
@@ -14,7 +15,6 @@ from pocketmq.protocol.errors import ContentError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.records import decode_records
-from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.protocol.requests.pulling import (
     PULL_COMMIT_OFFSET,
     PULL_LITE,
@@ -25,7 +25,6 @@ from pocketmq.protocol.requests.pulling import (
     PullMessageResponse,
 )
 from pocketmq.transport.errors import CallTimeoutError
-from pocketmq.transport.pool import ConnectionPool
 
 log = logging.getLogger("pocketmq.client")
 
@@ -40,31 +39,28 @@ class Puller:
     another subscription from a member of the same group, thus answers rightly all the same.
 
     Args:
-        pool: the connections.
-        routes: where queues are.
         group: the consumer group.
+        instance: the connections, the routes, and the namespace that is taken out of the messages'
+            topics; it must be running.
         timeout_ms: how long an answer may take beyond the time it is held.
+        hooks: whose filters are asked for each message.
         is_lite: ask as lite pull consumers do (361), which RocketMQ's brokers serve with threads
             of their own.
-        namespace: that is taken out of the messages' topics.
-        hooks: whose filters are asked for each message.
     """
 
     def __init__(
         self,
-        pool: ConnectionPool,
-        routes: RouteCache,
         group: str,
+        instance: ClientInstance,
         timeout_ms: float,
-        namespace: Namespace | None = None,
-        hooks: ConsumeHooks | None = None,
+        hooks: ConsumeHooks,
         *,
         is_lite: bool = False,
     ) -> None:
-        self._pool, self._routes, self._group = pool, routes, group
+        self._pool, self._routes, self._group = instance.pool, instance.routes, group
         self._timeout_ms = timeout_ms
-        self._namespace = namespace or None
-        self._hooks = hooks if hooks is not None and hooks.filters else None
+        self._namespace = instance.namespace or None
+        self._hooks = hooks if hooks.filters else None
         self._request = LitePullMessageRequest if is_lite else PullMessageRequest
         self._flags = PULL_SUBSCRIPTION | PULL_LITE if is_lite else PULL_SUBSCRIPTION
         self._suggested: dict[MessageQueue, int] = {}

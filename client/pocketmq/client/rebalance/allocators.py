@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from pocketmq.client.instance.instance import ClientInstance
@@ -115,14 +116,13 @@ class AssignedQueues:
 
     Args:
         otherwise: allocates queues until the application assigns some.
-
-    Attributes:
-        queues: the assigned queues; None if the application has assigned none.
+        assigned: returns the assigned queues; None if the application has assigned none.
     """
 
-    def __init__(self, otherwise: GroupAllocator) -> None:
-        self._otherwise = otherwise
-        self.queues: tuple[MessageQueue, ...] | None = None
+    def __init__(
+        self, otherwise: Allocator, assigned: Callable[[], tuple[MessageQueue, ...] | None]
+    ) -> None:
+        self._otherwise, self._assigned = otherwise, assigned
 
     async def queues_of(self, topic: str) -> list[MessageQueue] | None:
         """Returns all queues of a topic, sorted; None if they are not known now."""
@@ -130,7 +130,8 @@ class AssignedQueues:
 
     async def allocate(self, topic: str, queues: list[MessageQueue] | None) -> Allocation:
         """Returns the assigned queues of the topic, whether they exist or not."""
-        if self.queues is None:
+        assigned = self._assigned()
+        if assigned is None:
             return await self._otherwise.allocate(topic, queues)
-        own = tuple(queue for queue in self.queues if queue.topic == topic)
+        own = tuple(queue for queue in assigned if queue.topic == topic)
         return Allocation(own, True, tuple(queues or ()))
