@@ -1,4 +1,4 @@
-"""The control API as an ASGI application: reads requests, carries operations out, tells errors."""
+"""The ASGI application of the control API: reads requests, carries them out, answers errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def control_app(operations: Iterable[Operation], gate: Gate) -> Starlette:
-    """The application.
+    """Makes the application.
 
     Args:
-        operations: what can be asked.
-        gate: who may ask.
+        operations: the operations to serve.
+        gate: decides which callers are served.
     """
     listed = list(operations)
     described = msgspec.json.encode(document(listed))
@@ -68,10 +68,10 @@ def _endpoint(operation: Operation, gate: Gate) -> Endpoint:
 
 
 def _query(operation: Operation, request: Request) -> Any:
-    """The parameters.
+    """Reads the query parameters of a request.
 
     Raises:
-        UsageError: one does not exist or does not fit.
+        UsageError: a parameter does not exist or does not fit.
     """
     given = dict(request.query_params)
     if operation.query is None:
@@ -88,10 +88,10 @@ def _query(operation: Operation, request: Request) -> Any:
 
 
 def _body(operation: Operation, body: bytes) -> Any:
-    """The body.
+    """Reads the body of a request.
 
     Raises:
-        UsageError: it is no JSON, or does not fit.
+        UsageError: the body is no JSON, or does not fit.
     """
     if operation.body is None:
         if body.strip() not in (b"", b"{}"):
@@ -122,7 +122,7 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
 
 
 async def _own_mistake(_: Request, error: Exception) -> Response:
-    """The server logs the error itself, with its trace."""
+    """Answers an unexpected error with 500; the server logs the error with its trace."""
     problem = Problem(
         title="A mistake of PocketMQ",
         status=500,

@@ -1,4 +1,4 @@
-"""The control API's own clients of the cluster."""
+"""The clients with which the control API publishes messages and resets groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUP = "pocketmq-control"
 
 
 class ControlClients:
-    """A producer and an administrator, started when they are first needed.
+    """Keeps a producer and an administrator, which start when they are first needed.
 
     Args:
         core: the cluster.
@@ -25,7 +25,7 @@ class ControlClients:
         self._turn = asyncio.Lock()
 
     async def producer(self) -> Producer:
-        """Publishes messages."""
+        """Returns the producer, started."""
         async with self._turn:
             if self._producer is None:
                 producer = Producer(GROUP, **self._settings.instance({}))
@@ -34,7 +34,7 @@ class ControlClients:
         return self._producer
 
     async def admin(self) -> Admin:
-        """Resets groups."""
+        """Returns the administrator, started."""
         async with self._turn:
             if self._admin is None:
                 admin = Admin(**self._settings.instance({}))
@@ -43,7 +43,7 @@ class ControlClients:
         return self._admin
 
     async def renew(self) -> None:
-        """Topics have changed: what these clients know of routes is not used any more."""
+        """Makes the clients ask for routes again after a change of topics."""
         async with self._turn:
             producer, self._producer = self._producer, None
             admin, self._admin = self._admin, None
@@ -53,6 +53,6 @@ class ControlClients:
             await admin.close()
 
     async def close(self) -> None:
-        """Closes both. Idempotent."""
+        """Closes both clients. Idempotent."""
         await self.renew()
         self._settings.close()

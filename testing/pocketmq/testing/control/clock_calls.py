@@ -1,4 +1,4 @@
-"""Time over the control API: read, and set forward."""
+"""The operations of the control API that read the clock and set it forward."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CLIENT_TIME_S = 0.02
 """Real time before each step of a jump with `until`, as long as clients are at work."""
 
 ADVANCE_MAX_S = 366 * 86_400
-"""Transaction checks alone are half a million steps in a year."""
+"""The longest jump: transaction checks alone are half a million steps in a year."""
 
 
 class ClockCalls:
-    """The cluster's time.
+    """Reads and advances the cluster's time.
 
     Args:
         core: the cluster.
-        inspection: looks whether what is waited for is there.
-        turn: of what must not happen during a jump.
+        inspection: reads the messages that a jump waits for.
+        turn: the lock of operations that must not run during a jump.
     """
 
     def __init__(self, core: Core, inspection: Inspection, turn: asyncio.Lock) -> None:
         self._core, self._inspection, self._turn = core, inspection, turn
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation("GET", "/clock", "getClock", "The cluster's time.", self.read, ClockInfo),
             Operation(
@@ -46,11 +46,11 @@ class ClockCalls:
         ]  # fmt: skip
 
     async def read(self, _: Call) -> ClockInfo:
-        """Tells the time."""
+        """Answers with the time."""
         return self.now()
 
     def now(self) -> ClockInfo:
-        """The time, and what waits for it."""
+        """Returns the time and the number of messages that wait."""
         core, mode = self._core, self._core.settings.clock
         assert mode in ("offset", "virtual", "system")
         now_ms = core.clock.now_ms()
@@ -85,12 +85,12 @@ class ClockCalls:
         return self.now()
 
     async def _advance_until(self, jump_s: float, until: Until, timeout_ms: int) -> None:
-        """Goes from one due moment to the next while something waits for its time.
+        """Goes from one due moment to the next while a message waits for its time.
 
-        While nothing does, clients in other processes are at work, or nothing comes any more: they
-        have real time until the time-out. They have a little before each step as well: what one
-        of them sends back waits for its time from when it arrives, and something else that waits
-        must not carry the clock past that.
+        While no message waits, clients in other processes may be at work: they have real time
+        until the time-out. They also have a little before each step: a message that one of them
+        sends back waits from its arrival, and the clock must not pass its time because of another
+        message.
         """
         if (until.topic is None) == (until.dead_letters_of is None):
             raise UsageError("until: give one of topic and deadLettersOf")
@@ -111,7 +111,7 @@ class ClockCalls:
                 raise did_not_come(topic, until.count, self._inspection.count(topic), timeout_ms)
 
     def _clients_are_done(self) -> bool:
-        """Whether all groups with members have committed all that their topics hold."""
+        """Tells whether all groups with members have committed all messages of their topics."""
         inspection = self._inspection
         return not any(
             inspection.members(group) and inspection.lags(group) for group in inspection.groups()

@@ -1,4 +1,4 @@
-"""The whole cluster over the control API: its health, its emptying and its end."""
+"""The operations of the control API on the whole cluster: health, reset, addresses, shutdown."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from pocketmq.testing.messages import counted
 
 
 def _nothing() -> None:
-    """Nobody is to be told."""
+    """Does nothing: no process has to be told of a stop."""
 
 
 async def _no_more() -> None:
-    """The cluster was started with nothing else."""
+    """Does nothing: the cluster was started without a seed."""
 
 
 class Ends(NamedTuple):
-    """What the process of a cluster does for its control API.
+    """The calls of the control API to the process that runs the cluster.
 
     Attributes:
-        stop: has the process stop.
-        begin_again: after a reset, brings back what the cluster was started with, besides the
-            topics and groups of its settings.
+        stop: stops the process.
+        begin_again: after a reset, applies the seed that the cluster was started with.
     """
 
     stop: Callable[[], object] = _nothing
@@ -43,15 +42,15 @@ class Ends(NamedTuple):
 
 
 class ClusterCalls:
-    """The cluster as one.
+    """Carries out operations on the whole cluster.
 
     Args:
         core: the cluster.
-        clock: its time.
-        faults: what is in force.
-        clients: are told that topics have changed.
-        turn: of what must not happen during a jump.
-        ends: what the process does when it is asked to begin anew or to stop.
+        clock: the cluster's time.
+        faults: the faults in force.
+        clients: the control API's clients, which ask for routes again after a reset.
+        turn: the lock of operations that must not run during a jump.
+        ends: the calls to the process that runs the cluster.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class ClusterCalls:
         self._clients, self._turn, self._ends = clients, turn, ends
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation(
                 "GET", "/health", "health", "Whether the cluster answers, and where.",
@@ -92,7 +91,7 @@ class ClusterCalls:
         ]  # fmt: skip
 
     async def health(self, _: Call) -> Health:
-        """Tells how it is."""
+        """Answers with the state of the cluster and its brokers."""
         core, paused = self._core, self._faults.paused()
         brokers = []
         for slot in core.slots.values():
@@ -117,7 +116,7 @@ class ClusterCalls:
         return Done(done="the cluster is as it was started", warnings=removed.warnings)
 
     async def advertise(self, call: Call) -> Done:
-        """Changes what clients are told."""
+        """Changes the addresses that clients are told of a broker."""
         request = call.body
         assert isinstance(request, AdvertisedRequest)
         slot = self._core.slots.get(call.path["broker"])
@@ -133,6 +132,6 @@ class ClusterCalls:
         )
 
     async def shutdown(self, _: Call) -> Done:
-        """Has the process stop, once this is answered."""
+        """Stops the process once the request is answered."""
         asyncio.get_running_loop().call_soon(self._ends.stop)
         return Done(done="the cluster stops", warnings=self._faults.unused())

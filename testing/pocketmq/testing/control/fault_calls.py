@@ -1,4 +1,4 @@
-"""Faults over the control API: ordered, looked at and removed."""
+"""The operations of the control API that order, show and remove faults."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pocketmq.testing.injection.rules import Rule, Where
 from pocketmq.testing.messages import counted
 
 FAULTS_MAX = 1000
-"""Faults in force at a time; each is asked about every request that it might be for."""
+"""Faults in force at a time; each is compared with every request of its codes."""
 
 FIRED_SHOWN_MAX = 100
-"""Of so many times that a fault fired an answer tells what for."""
+"""Firings of a fault that an answer lists."""
 
 
 class FaultCalls:
-    """Faults in force, by their numbers.
+    """Keeps the ordered faults by their numbers.
 
     Args:
         core: the cluster.
@@ -41,7 +41,7 @@ class FaultCalls:
         self._turn = asyncio.Lock()
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation(
                 "GET", "/faults", "listFaults", "The faults in force, oldest first.",
@@ -66,7 +66,7 @@ class FaultCalls:
         return len(self._faults)
 
     def paused(self) -> set[str | None]:
-        """The brokers that are paused."""
+        """Returns the names of the paused brokers."""
         return {
             fault.rule.where.broker
             for kind, fault in self._faults.values()
@@ -74,11 +74,11 @@ class FaultCalls:
         }
 
     async def listed(self, _: Call) -> Faults:
-        """The faults in force."""
+        """Lists the faults in force."""
         return Faults(faults=[self._shown(number) for number in self._faults])
 
     async def one(self, call: Call) -> Fault:
-        """A fault."""
+        """Shows a fault."""
         return self._shown(self._known(call))
 
     async def order(self, call: Call) -> Fault:
@@ -126,7 +126,7 @@ class FaultCalls:
             self._faults.pop(number, None)
 
     def unused(self) -> list[str]:
-        """What should be warned of when the cluster ends."""
+        """Returns the faults to warn of when the cluster ends: those that never fired."""
         return [_never_fired(fault) for _, fault in self._faults.values() if fault.is_unused]
 
     def forget(self) -> None:
@@ -153,7 +153,7 @@ class FaultCalls:
         )
 
     def _unfit(self, rule: Rule) -> list[str]:
-        """Conditions that nothing fits which is there now."""
+        """Returns warnings for conditions that nothing in the cluster matches now."""
         where = rule.where
         topics, groups = self._core.names()
         found = []
@@ -195,7 +195,7 @@ class FaultCalls:
 
 
 def _given(order: msgspec.Struct) -> dict[str, Any]:
-    """What an order says, without what it leaves out."""
+    """Returns the fields that an order gives."""
     return {
         one.name: value
         for one in msgspec.structs.fields(order)

@@ -1,8 +1,8 @@
-"""Who may ask the control API: callers of this machine that are no web page of somebody else.
+"""Admits callers of the control API: programs on this machine, but no web page of another site.
 
-It asks nobody for a password, so a page in a browser on this machine must not get at it: neither
-by its own script (`Origin`), nor by a name that it has pointed here (DNS rebinding: `Host`), nor by
-a form (only JSON is taken).
+The API has no passwords, so a page in a browser on this machine must not reach it: neither by the
+page's own script (`Origin`), nor by a host name that points here (DNS rebinding: `Host`), nor by a
+form (only JSON is taken).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from starlette.requests import Request
 from pocketmq.testing.control.problems import ProblemError
 
 BODY_MAX = 8 * 1024 * 1024
-"""Bytes of a request: a message of 4 MiB in base64 fits."""
+"""Bytes of a request's body: a message of 4 MiB in base64 fits."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Gate:
-    """Decides about requests before anything is done for them.
+    """Checks requests before any other work is done for them.
 
     Args:
-        host: the address that is listened on. Loopback: only callers of this machine, by its
-            names. Another one was chosen on purpose: all callers, by any address, or by a name
-            without dots, as containers have; a name of the internet needs a dot.
+        host: the address that the server listens on. Loopback admits callers of this machine, by
+            its names. Any other address was chosen on purpose: it admits all callers, by any
+            address or by a name without dots, as containers have; names of the internet have dots.
     """
 
     def __init__(self, host: str) -> None:
@@ -34,7 +34,7 @@ class Gate:
         self._host = host
 
     def check(self, request: Request) -> None:
-        """Lets a request through, or not.
+        """Admits or refuses a request.
 
         Raises:
             ProblemError: 403.
@@ -70,7 +70,7 @@ _OWN_SITES = frozenset({"none", "same-origin"})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, or ``localhost``, is this machine's own."""
+    """Tells whether an address, or ``localhost``, is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -80,7 +80,7 @@ def is_loopback(host: str) -> bool:
 
 
 async def body_of(request: Request) -> bytes:
-    """The body of a request, if it is not too large.
+    """Reads the body of a request, if it is not too large.
 
     Raises:
         ProblemError: 413, or 415 if it is not JSON.

@@ -1,4 +1,4 @@
-"""Consumer groups over the control API: listed, made, put elsewhere, emptied and waited for."""
+"""The operations of the control API on consumer groups."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from pocketmq.testing.settings import group_config
 
 
 class GroupCalls:
-    """Consumer groups on all brokers.
+    """Carries out operations on consumer groups of all brokers.
 
     Args:
         core: the cluster.
-        inspection: looks into the brokers.
-        clients: put groups elsewhere, as an administrator does.
+        inspection: reads the state of the brokers.
+        clients: the control API's clients, which reset offsets.
     """
 
     def __init__(self, core: Core, inspection: Inspection, clients: ControlClients) -> None:
         self._core, self._inspection, self._clients = core, inspection, clients
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation("GET", "/groups", "listGroups", "All groups.", self.listed, Groups),
             Operation("GET", "/groups/{group}", "getGroup", "One group.", self.one, Group),
@@ -71,11 +71,11 @@ class GroupCalls:
         ]  # fmt: skip
 
     async def listed(self, _: Call) -> Groups:
-        """All groups but the built-in ones."""
+        """Lists all groups but the built-in ones."""
         return Groups(groups=[self._group(name) for name in sorted(self._names())])
 
     async def one(self, call: Call) -> Group:
-        """A group."""
+        """Shows a group."""
         return self._known(call)
 
     async def put(self, call: Call) -> Group:
@@ -95,11 +95,11 @@ class GroupCalls:
         return done
 
     async def lag(self, call: Call) -> Lag:
-        """What a group has not finished."""
+        """Shows the messages that a group has not finished."""
         return self._lag(self._known(call).name)
 
     async def drain(self, call: Call) -> Lag:
-        """Waits until a group has finished."""
+        """Waits until a group has finished all messages."""
         name, request = call.path["group"], call.body
         assert isinstance(request, DrainRequest)
         try:
@@ -115,7 +115,7 @@ class GroupCalls:
         return self._lag(name)
 
     async def reset(self, call: Call) -> Done:
-        """Puts a group elsewhere."""
+        """Resets the offsets of a group."""
         group, request = self._known(call), call.body
         assert isinstance(request, GroupResetRequest)
         if (request.to is None) == (request.timestamp_ms is None):
@@ -135,7 +135,7 @@ class GroupCalls:
         return Done(done=f"group {group.name} goes on elsewhere in {counted(count, 'queue')}")
 
     async def empty(self, call: Call) -> Done:
-        """Has a group begin as a new one."""
+        """Removes the offsets of a group, so that it begins as a new one."""
         group = self._known(call)
         configs = (broker.groups.get(group.name) for broker in self._core.brokers())
         config = next((config for config in configs if config is not None), None)

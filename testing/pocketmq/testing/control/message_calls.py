@@ -1,4 +1,4 @@
-"""Messages over the control API: shown without being consumed, and published."""
+"""The operations of the control API that show messages without consuming them, and publish."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class MessageCalls:
     """Shows and publishes messages.
 
     Args:
-        inspection: looks into the brokers.
-        clients: publish.
+        inspection: reads the state of the brokers.
+        clients: the control API's clients, which publish.
     """
 
     def __init__(self, inspection: Inspection, clients: ControlClients) -> None:
         self._inspection, self._clients = inspection, clients
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation(
                 "GET", "/topics/{topic}/messages", "peek",
@@ -84,7 +84,7 @@ class MessageCalls:
         return Messages(total=len(found), messages=[_stored(message) for message in part])
 
     async def publish(self, call: Call) -> PublishAnswer:
-        """Publishes messages, one after the other; all are read before the first goes out."""
+        """Publishes messages one after the other; checks all of them before the first is sent."""
         topic, request = call.path["topic"], call.body
         assert isinstance(request, PublishRequest)
         outgoing = [(_message(topic, new), _queue(topic, new)) for new in request.messages]
@@ -105,7 +105,7 @@ class MessageCalls:
 
 
 def did_not_come(topic: str, wanted: int, found: int, timeout_ms: int) -> ProblemError:
-    """A topic does not hold what was waited for."""
+    """Makes the error for messages that did not come in time."""
     return ProblemError(
         409,
         "It has not come",
@@ -138,10 +138,10 @@ def _stored(message: ReceivedMessage) -> StoredMessage:
 
 
 def _message(topic: str, new: NewMessage) -> Message:
-    """What is sent.
+    """Makes the message to send.
 
     Raises:
-        UsageError: it does not fit.
+        UsageError: the fields do not fit.
     """
     if (new.body is None) == (new.body_base64 is None):
         raise UsageError("give one of body (text) and bodyBase64 (bytes)")

@@ -1,4 +1,4 @@
-"""What the control API takes and gives: the types of its JSON, and of /openapi.json."""
+"""The types of the control API's JSON bodies, and of /openapi.json."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PUBLISHED_MAX = 1000
 """Messages in one request."""
 
 WAIT_MAX_MS = 60_000
-"""So long a request may wait in real time."""
+"""Real time that a request may wait."""
 
 Count = Annotated[int, Meta(ge=0)]
 WaitMs = Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)]
 Queues = Annotated[int, Meta(ge=1, le=65536)]
 
 
-class Taken(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Something that a request brings."""
+class RequestBody(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The base of request bodies: unknown fields are errors."""
 
 
-class Given(Struct, kw_only=True, rename="camel"):
-    """Something that an answer brings."""
+class ResponseBody(Struct, kw_only=True, rename="camel"):
+    """The base of response bodies."""
 
 
 # -- the cluster ----------------------------------------------------------------------------------
 
 
-class BrokerHealth(Given):
+class BrokerHealth(ResponseBody):
     """A broker: ``up``, ``killed``, or ``paused`` by a fault; and where it answers."""
 
     name: str
@@ -42,7 +42,7 @@ class BrokerHealth(Given):
     state: Literal["up", "killed", "paused"]
 
 
-class ClockInfo(Given):
+class ClockInfo(ResponseBody):
     """The cluster's time.
 
     Attributes:
@@ -59,7 +59,7 @@ class ClockInfo(Given):
     waiting: int
 
 
-class Health(Given):
+class Health(ResponseBody):
     """Whether the cluster answers, and where.
 
     Attributes:
@@ -75,7 +75,7 @@ class Health(Given):
     faults: int
 
 
-class Done(Given):
+class Done(ResponseBody):
     """It was done, or has begun.
 
     Attributes:
@@ -86,7 +86,7 @@ class Done(Given):
     warnings: list[str] = field(default_factory=list)
 
 
-class AdvertisedRequest(Taken):
+class AdvertisedRequest(RequestBody):
     """Which addresses of a broker callers are told: the first rule that holds (docs/deploy.md)."""
 
     rules: list[AdvertiseRule]
@@ -95,7 +95,7 @@ class AdvertisedRequest(Taken):
 # -- topics and messages --------------------------------------------------------------------------
 
 
-class TopicRequest(Taken):
+class TopicRequest(RequestBody):
     """A topic to make or change.
 
     Attributes:
@@ -107,7 +107,7 @@ class TopicRequest(Taken):
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-class Topic(Given):
+class Topic(ResponseBody):
     """A topic.
 
     Attributes:
@@ -122,13 +122,13 @@ class Topic(Given):
     messages: int
 
 
-class Topics(Given):
+class Topics(ResponseBody):
     """All topics but the brokers' own, and the retries and dead letters of groups."""
 
     topics: list[Topic]
 
 
-class PeekQuery(Taken):
+class PeekQuery(RequestBody):
     """Which messages are shown.
 
     Attributes:
@@ -147,7 +147,7 @@ class PeekQuery(Taken):
     tag: str | None = None
 
 
-class StoredMessage(Given):
+class StoredMessage(ResponseBody):
     """A message that is stored.
 
     Attributes:
@@ -171,7 +171,7 @@ class StoredMessage(Given):
     stored_ms: int
 
 
-class Messages(Given):
+class Messages(ResponseBody):
     """Messages, oldest first.
 
     Attributes:
@@ -182,7 +182,7 @@ class Messages(Given):
     messages: list[StoredMessage]
 
 
-class NewMessage(Taken):
+class NewMessage(RequestBody):
     """A message to publish.
 
     Attributes:
@@ -203,13 +203,13 @@ class NewMessage(Taken):
     queue: int | None = None
 
 
-class PublishRequest(Taken):
+class PublishRequest(RequestBody):
     """Messages to publish, one after the other."""
 
     messages: Annotated[list[NewMessage], Meta(min_length=1, max_length=PUBLISHED_MAX)]
 
 
-class PublishedMessage(Given):
+class PublishedMessage(ResponseBody):
     """Where a message went; one that waits for its time is in its topic later.
 
     Attributes:
@@ -223,7 +223,7 @@ class PublishedMessage(Given):
     offset: int
 
 
-class PublishAnswer(Given):
+class PublishAnswer(ResponseBody):
     """Where messages went, in the order of the request."""
 
     messages: list[PublishedMessage]
@@ -232,7 +232,7 @@ class PublishAnswer(Given):
 # -- groups ---------------------------------------------------------------------------------------
 
 
-class GroupRequest(Taken):
+class GroupRequest(RequestBody):
     """A consumer group to make or change.
 
     Attributes:
@@ -242,7 +242,7 @@ class GroupRequest(Taken):
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-class Group(Given):
+class Group(ResponseBody):
     """A consumer group.
 
     Attributes:
@@ -259,13 +259,13 @@ class Group(Given):
     dead_letters: int
 
 
-class Groups(Given):
+class Groups(ResponseBody):
     """All consumer groups but those of brokers and tools."""
 
     groups: list[Group]
 
 
-class QueueLag(Given):
+class QueueLag(ResponseBody):
     """A queue in which a group is not at the end.
 
     Attributes:
@@ -282,7 +282,7 @@ class QueueLag(Given):
     left: int
 
 
-class Lag(Given):
+class Lag(ResponseBody):
     """What a group has not finished, by queue."""
 
     group: str
@@ -290,13 +290,13 @@ class Lag(Given):
     queues: list[QueueLag]
 
 
-class DrainRequest(Taken):
+class DrainRequest(RequestBody):
     """Waits until a group has finished all that its topics hold, as far as it has committed."""
 
     timeout_ms: WaitMs = 10_000
 
 
-class GroupResetRequest(Taken):
+class GroupResetRequest(RequestBody):
     """Puts a group elsewhere.
 
     Attributes:
@@ -313,7 +313,7 @@ class GroupResetRequest(Taken):
 # -- time -----------------------------------------------------------------------------------------
 
 
-class Until(Taken):
+class Until(RequestBody):
     """What is waited for during a jump.
 
     Attributes:
@@ -327,7 +327,7 @@ class Until(Taken):
     count: Annotated[int, Meta(ge=1)] = 1
 
 
-class AdvanceRequest(Taken):
+class AdvanceRequest(RequestBody):
     """How far the clock is set forward: the sum of all.
 
     Attributes:
@@ -415,7 +415,7 @@ FaultOrder = (
 )
 
 
-class FiredFault(Given):
+class FiredFault(ResponseBody):
     """One time that a fault fired: when, by the cluster's clock, where and what for."""
 
     time_ms: int
@@ -426,7 +426,7 @@ class FiredFault(Given):
     group: str | None
 
 
-class Fault(Given):
+class Fault(ResponseBody):
     """A fault that was ordered.
 
     Attributes:
@@ -444,7 +444,7 @@ class Fault(Given):
     warnings: list[str]
 
 
-class Faults(Given):
+class Faults(ResponseBody):
     """Faults in force, oldest first; the oldest that fits a request decides."""
 
     faults: list[Fault]

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the control API, made from its operations and their types."""
+"""Makes the OpenAPI document of the control API from its operations and their types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = re.compile(r"\{(\w+)\}")
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these operations."""
+    """Makes the OpenAPI 3.1 document of operations."""
     listed = list(operations)
     types: list[Any] = [Problem]
     for operation in listed:
@@ -83,14 +83,14 @@ def _described(
 
 
 def may_be_left_out(body: Any) -> bool:
-    """Whether a request may come without this body: nothing in it is required."""
+    """Tells whether a request may leave out its body: no field of it is required."""
     if get_args(body):
         return False
     return not any(one.required for one in msgspec.structs.fields(body))
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema whose description is laid out as text, not as a docstring."""
+    """Returns a schema with its description laid out as text, not as a docstring."""
     if "description" in schema:
         return {**schema, "description": inspect.cleandoc(schema["description"])}
     return schema

@@ -1,4 +1,4 @@
-"""An operation of the control API: where it is asked for, what it takes and what it gives."""
+"""An operation of the control API: its path, its types and the function that carries it out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 
 @dataclass(frozen=True)
 class Call:
-    """One request, read and checked.
+    """A request, read and checked.
 
     Attributes:
-        path: the parts of the path that have names.
-        query, body: of the operation's types; None where it has none.
+        path: the named parts of the path.
+        query, body: values of the operation's types; None where it has none.
     """
 
     path: Mapping[str, str]
@@ -25,17 +25,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that can be asked.
+    """An operation.
 
     Attributes:
-        method, path: where; parts of the path in braces have names.
-        name: its id in the OpenAPI document.
-        summary: what it does.
-        carry_out: does it.
+        method, path: the HTTP method and path; parts of the path in braces have names.
+        name: the operation's id in the OpenAPI document.
+        summary: the operation's effect, for the document.
+        carry_out: carries the operation out.
         gives: the type of the answer.
         body: the type of the body; a struct without required fields may be left out.
         query: the type of the parameters.
-        status: of the answer.
+        status: the HTTP status of the answer.
     """
 
     method: str

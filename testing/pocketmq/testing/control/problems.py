@@ -1,4 +1,4 @@
-"""Errors as the control API tells them: problem details (RFC 9457) with cause and remedy."""
+"""Turns errors into problem details (RFC 9457) with cause and remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProblemError(PocketMQError):
 
 
 def problem_of(error: PocketMQError) -> Problem:
-    """What an error of PocketMQ is to a client of the control API."""
+    """Makes the problem for an error of PocketMQ."""
     if isinstance(error, ProblemError):
         return error.problem
     if isinstance(error, UsageError):
@@ -67,11 +67,11 @@ def problem_of(error: PocketMQError) -> Problem:
 
 
 def not_found(kind: str, name: str, known: str) -> ProblemError:
-    """There is no such thing.
+    """Makes the problem for something that does not exist.
 
     Args:
-        kind: what it would be.
-        name: what was asked for.
-        known: how to see what there is.
+        kind: the kind of the missing thing, such as a topic.
+        name: the name in the request.
+        known: how to list the existing ones.
     """
     return ProblemError(404, f"No such {kind}", f"there is no {kind} {name!r}", f"see {known}")

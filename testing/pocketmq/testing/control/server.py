@@ -1,4 +1,4 @@
-"""The control API of a cluster, served in the cluster's own loop."""
+"""Serves the control API of a cluster in the cluster's own loop."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ REQUESTS_MAX = 100
 """Requests under way, and connections, at a time; further ones are answered with 503."""
 
 STOP_TIMEOUT_S = 2
-"""So long a stop waits for answers that are under way."""
+"""Seconds that a stop waits for answers that are under way."""
 
 
 NO_ENDS = Ends()
 
 
 class ControlServer:
-    """``async with ControlServer(core, host, port, stop) as control:`` in the loop of the cluster.
+    """Serves the control API within ``async with ControlServer(core, host, port, ends)``.
 
     Args:
-        core: the cluster, which runs.
+        core: the running cluster.
         host: the address to listen on.
         port: 0 lets the system choose.
-        ends: what the process does for clients that want it to begin anew, or to stop.
+        ends: the calls to the process that runs the cluster.
     """
 
     def __init__(self, core: Core, host: str, port: int, ends: Ends = NO_ENDS) -> None:
@@ -65,7 +65,7 @@ class ControlServer:
         ]
 
     async def __aenter__(self) -> Self:
-        """Listens.
+        """Starts to listen.
 
         Raises:
             ConfigError: the address is in use.

@@ -1,4 +1,4 @@
-"""Topics over the control API: listed, made, emptied and deleted."""
+"""The operations of the control API on topics."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pocketmq.testing.settings import topic_config
 
 
 class TopicCalls:
-    """Topics on all brokers.
+    """Carries out operations on topics of all brokers.
 
     Args:
         core: the cluster.
-        inspection: looks into the brokers.
-        clients: are told that topics have changed.
+        inspection: reads the state of the brokers.
+        clients: the control API's clients, which ask for routes again after a change.
     """
 
     def __init__(self, core: Core, inspection: Inspection, clients: ControlClients) -> None:
         self._core, self._inspection, self._clients = core, inspection, clients
 
     def operations(self) -> list[Operation]:
-        """What can be asked."""
+        """Returns the operations of this family."""
         return [
             Operation("GET", "/topics", "listTopics", "All topics.", self.listed, Topics),
             Operation(
@@ -51,7 +51,7 @@ class TopicCalls:
         ]  # fmt: skip
 
     async def listed(self, _: Call) -> Topics:
-        """All topics but the brokers' own, and those of groups."""
+        """Lists all topics but the brokers' own and those of groups."""
         found = {
             name
             for name in self._core.names()[0] - self._system()
@@ -60,7 +60,7 @@ class TopicCalls:
         return Topics(topics=[self._topic(name) for name in sorted(found)])
 
     async def one(self, call: Call) -> Topic:
-        """A topic."""
+        """Shows a topic."""
         return self._topic(call.path["topic"])
 
     async def put(self, call: Call) -> Topic:
@@ -82,7 +82,7 @@ class TopicCalls:
         return Done(done=f"topic {topic.name} is deleted, with {counted(topic.messages)}")
 
     async def empty(self, call: Call) -> Done:
-        """Empties a topic: it is made anew, with its settings."""
+        """Empties a topic: deletes it and makes it again with its settings."""
         topic = self._topic(self._own(call))
         config = self._configs(topic.name)[0][1]
         await self._core.remove({topic.name}, set())
