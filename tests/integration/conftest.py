@@ -42,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
+@pytest.fixture
+def rare_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's rounds of every second come once a minute, so that a day passes quickly."""
+    for period in ("KEY_INDEX_PERIOD_S", "SAMPLE_PERIOD_S"):
+        monkeypatch.setattr(f"pocketmq.broker.broker.{period}", 60.0)
+
+
 @pytest.fixture(scope="session")
 def apaches_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -40,6 +40,7 @@ async def client(stage: Stage) -> Client:
 
 
 @pytest.mark.parametrize("request_class", [CleanExpiredQueuesRequest, DeleteExpiredFilesRequest])
+@pytest.mark.usefixtures("rare_rounds")
 async def test_expired_messages_go_at_once(
     client: Client, clock: VirtualClock, request_class: type[RequestHeader]
 ) -> None:

@@ -68,6 +68,7 @@ async def test_a_delayed_message_waits_and_comes_as_it_was_sent(
     assert bodies(client.broker, queue_id=2) == [b"late"], "once"
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_every_level_keeps_its_time_and_too_high_ones_are_the_last(
     stage: Stage, clock: SetClock
 ) -> None:
@@ -319,8 +320,9 @@ async def test_a_clock_set_back_delivers_after_a_whole_delay(
 # -- what is kept -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_retention_leaves_what_is_not_delivered_yet(stage: Stage, clock: SetClock) -> None:
-    settings = QUIET | {"clean_resource_interval": 60_000, "flush_interval_commit_log": 1000}
+    settings = QUIET | {"clean_resource_interval": 60_000, "flush_interval_commit_log": 30_000}
     client = await stage.started_with_topic(
         file_reserved_time=1, message_delay_level="1s 4h", **settings
     )

@@ -79,6 +79,7 @@ async def as_old_client(client: Client, request: Any, body: bytes = b"") -> Comm
     return await connection.call(command, TIMEOUT_MS)
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_the_whole_ladder_to_the_dead_letters(stage: Stage, clock: VirtualClock) -> None:
     client = await stage.started_with_topic(**QUIET)
     first = message = await sent(client)

@@ -161,6 +161,7 @@ async def test_sizes_and_filters(client: Client) -> None:
     assert (await client.pull(expression_type="SQL92", subscription="a = 1")).code == 1
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_old_messages_go_when_they_are_kept_no_longer(
     stage: Stage, clock: VirtualClock
 ) -> None:

@@ -204,6 +204,7 @@ async def test_settings_limit_timers(stage: Stage, clock: SetClock) -> None:
     assert len(bodies(client.broker)) == waiting + 2, "what waits is delivered anyway"
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_timers_of_hours_come_in_order_over_restarts_and_kills(
     stage: Stage, clock: SetClock, tmp_path: Path, chance: random.Random
 ) -> None:
@@ -247,6 +248,7 @@ async def test_timers_of_hours_come_in_order_over_restarts_and_kills(
         await killed.broker.close()
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_more_timers_than_a_turn_handles(stage: Stage, clock: SetClock) -> None:
     """As many as several turns index, split and deliver, over a restart too."""
     client = await stage.started_with_topic(queues=1, **QUIET)
@@ -429,6 +431,7 @@ async def test_a_damaged_timer_or_recall_holds_the_others_up_for_a_moment(
         assert len(client.broker.schedule.timers.delivery.index) == 0
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_jumps_of_the_clock(stage: Stage, clock: SetClock) -> None:
     client = await stage.started_with_topic(queues=1, **QUIET)
     await send_timer(client, b"day", START_MS + DAY_MS)
@@ -451,8 +454,9 @@ async def test_jumps_of_the_clock(stage: Stage, clock: SetClock) -> None:
     assert bodies(client.broker) == [b"hour", b"soon", b"day"]
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_retention_leaves_timers_that_wait(stage: Stage, clock: SetClock) -> None:
-    settings = QUIET | {"clean_resource_interval": 60_000, "flush_interval_commit_log": 1000}
+    settings = QUIET | {"clean_resource_interval": 60_000, "flush_interval_commit_log": 30_000}
     client = await stage.started_with_topic(file_reserved_time=1, **settings)
     await send_timer(client, b"patient", START_MS + 4 * 3_600_000)
     await send_timer(client, b"soon", START_MS + 1000)

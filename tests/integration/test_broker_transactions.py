@@ -371,11 +371,12 @@ async def test_sync_flush_holds_for_every_step(stage: Stage, clock: VirtualClock
     assert bodies(client.broker) == [b"kept"]
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_retention_keeps_what_the_next_start_must_read(
     stage: Stage, clock: VirtualClock
 ) -> None:
     settings = QUIET | {
-        "flush_interval_commit_log": 1000, "flush_delay_offset_interval": 1000,
+        "flush_interval_commit_log": 30_000, "flush_delay_offset_interval": 30_000,
         "clean_resource_interval": 60_000, "file_reserved_time": 1,
         "transaction_check_interval": 86_000_000,
     }  # fmt: skip

@@ -60,6 +60,7 @@ async def dead(stage: Stage) -> list[ReceivedMessage]:
     return [message for pull in pulls for message in pull.messages]
 
 
+@pytest.mark.usefixtures("rare_rounds")
 async def test_the_whole_ladder_to_the_dead_letters(stage: Stage) -> None:
     listener, clock = Failing(stage.clock), stage.clock
     await stage.join("a", listener)
