@@ -30,7 +30,7 @@ from pocketmq.protocol.requests.pulling import (
 )
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, ConnectionOptions
 
 BODY = b"x" * 128
 IN_FLIGHT = 64
@@ -125,7 +125,7 @@ async def idle_polls(target: Cluster, topic: str, count: int, seconds: int) -> I
     connections = []
     for _ in range(count):
         _, connection = await loop.create_connection(
-            lambda: Connection(clock, {}, greets=True), host, int(port)
+            lambda: Connection(clock, {}, ConnectionOptions(dials=True)), host, int(port)
         )
         connections.append(connection)
     await asyncio.sleep(1)

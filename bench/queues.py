@@ -38,7 +38,7 @@ from pocketmq.protocol.requests.sending import SendMessageV2Request
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, ConnectionOptions
 
 BODY = b"x" * 128
 QUEUES = 8
@@ -133,7 +133,7 @@ class Relay:
 async def connected(address: str) -> AsyncIterator[Connection]:
     host, _, port = address.rpartition(":")
     _, connection = await asyncio.get_running_loop().create_connection(
-        lambda: Connection(SystemClock(), {}, greets=True), host, int(port)
+        lambda: Connection(SystemClock(), {}, ConnectionOptions(dials=True)), host, int(port)
     )
     try:
         yield connection

@@ -47,7 +47,7 @@ from pocketmq.protocol.wire.command import Codec, Command
 from pocketmq.protocol.wire.header import NoFields
 from pocketmq.protocol.wire.send_answer_frames import send_answers
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, ConnectionOptions
 from pocketmq.transport.frame_share import FrameShare
 
 PROPERTIES = "UNIQ_KEY\x017F0000012A9F18B4AAC200000000000A\x02WAIT\x01true\x02TAGS\x01x\x02"
@@ -230,7 +230,9 @@ async def broker_stages(profile: bool) -> None:
         async with Broker(config) as broker:
             for codec in Codec:
                 connection = Connection(
-                    broker.clock, broker.handlers, read_events=broker.store.committer
+                    broker.clock,
+                    broker.handlers,
+                    ConnectionOptions(read_events=broker.store.committer),
                 )
                 connection.connection_made(Sink())  # type: ignore[arg-type]
                 sends = [
@@ -267,8 +269,7 @@ async def first_send_stages() -> None:
             connection = Connection(
                 broker.clock,
                 broker.handlers,
-                read_events=broker.store.committer,
-                share=FrameShare(),
+                ConnectionOptions(read_events=broker.store.committer, share=FrameShare()),
             )
             connection.connection_made(Sink())  # type: ignore[arg-type]
             frames_of = [frames.encode(first_request(n)) for n in range(FIRST_TOGETHER)]

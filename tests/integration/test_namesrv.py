@@ -68,7 +68,7 @@ from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, ConnectionOptions
 
 CLUSTER = "DefaultCluster"
 TIMEOUT_MS = 10_000
@@ -163,7 +163,10 @@ async def connected(server: NameServer, source: str = "127.0.0.1") -> AsyncItera
     """A connection from one of the loopback's addresses, on the system's clock."""
     host, port = split_address(server.address)
     _, connection = await asyncio.get_running_loop().create_connection(
-        lambda: Connection(SystemClock(), {}, greets=True), host, port, local_addr=(source, 0)
+        lambda: Connection(SystemClock(), {}, ConnectionOptions(dials=True)),
+        host,
+        port,
+        local_addr=(source, 0),
     )
     try:
         yield Peer(connection)

@@ -10,6 +10,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.frame_budget import FRAME_PATIENCE_S, FrameBudget
+from pocketmq.transport.reading_state import Hold
 
 LARGE = 1024 * 1024
 
@@ -23,10 +24,10 @@ class Peer:
         self.aborted = ""
         self._budget = budget
 
-    def hold_reading(self) -> None:
+    def hold_reading(self, reason: Hold) -> None:
         self.holds += 1
 
-    def release_reading(self) -> None:
+    def release_reading(self, reason: Hold) -> None:
         self.holds -= 1
 
     def abort(self, reason: str) -> None:

@@ -4,17 +4,19 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
-from support.peers.transport import Stage, connection_of, echo, until
+from support.peers.transport import RawPeer, Stage, connection_of, echo, until
 
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock, settle
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import Connection, ConnectionOptions
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.reading_state import Hold
 from pocketmq.transport.server import Server
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S
 
@@ -104,8 +106,7 @@ class TestTurns:
 
     async def serve(self, stage: Stage) -> tuple[Server, Log]:
         log = self.Log()
-        server = await stage.serve({ECHO: log.note})
-        server.share = FrameShare(self.SHARE)
+        server = await stage.serve({ECHO: log.note}, share=FrameShare(self.SHARE))
         return server, log
 
     async def test_no_turn_has_more_than_its_share(self, stage: Stage) -> None:
@@ -160,6 +161,92 @@ class TestTurns:
         other.send(Command(ECHO, 2))
         await other.got(1)
         assert log.handled == [1] * self.SHARE + [2]
+
+
+class TestHolds:
+    """Several may hold a connection: it is read from when none of them does any more."""
+
+    async def test_the_last_release_goes_on(self, stage: Stage) -> None:
+        server = await stage.serve({ECHO: echo})
+        peer = await stage.dial(server)
+        connection = connection_of(stage, server, peer)
+        connection.hold_reading(Hold.WRITE_BACKLOG)
+        connection.hold_reading(Hold.BULK_APPEND)
+        peer.send(Command(ECHO, 1))
+        await settle(100)
+        connection.release_reading(Hold.WRITE_BACKLOG)
+        await settle(100)
+        assert peer.received == []
+        connection.release_reading(Hold.BULK_APPEND)
+        assert [answer.opaque for answer in await peer.got(1)] == [1]
+
+    async def test_a_reason_holds_once(self, stage: Stage) -> None:
+        server = await stage.serve({})
+        connection = connection_of(stage, server, await stage.dial(server))
+        with pytest.raises(AssertionError, match="BULK_APPEND does not hold 127"):
+            connection.release_reading(Hold.BULK_APPEND)
+        connection.hold_reading(Hold.BULK_APPEND)
+        with pytest.raises(AssertionError, match=r"BULK_APPEND holds 127.* already"):
+            connection.hold_reading(Hold.BULK_APPEND)
+
+
+class Sniffing(asyncio.Protocol):
+    """Looks at the first bytes of a peer and hands its transport over."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.take_over(self._transport, data)
+
+
+class TestFirstBytes:
+    async def test_another_protocol_may_have_read_them(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        made: list[Connection] = []
+
+        def sniffing() -> Sniffing:
+            made.append(Connection(clock, {ECHO: echo}))
+            return Sniffing(made[0])
+
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(sniffing, "127.0.0.1", 0)
+        address = listening.sockets[0].getsockname()
+        _, peer = await loop.create_connection(RawPeer, *address)
+        data = frames.encode(Command(ECHO, 1)) + frames.encode(Command(ECHO, 2))
+        peer.transport.write(data[:-3])
+        await peer.got(1)
+        peer.transport.write(data[-3:])
+        assert [answer.opaque for answer in await peer.got(2)] == [1, 2]
+        assert made[0].remote_address == peer.address
+        peer.transport.close()
+        await made[0].wait_closed()
+        listening.close()
+        await listening.wait_closed()
+
+    async def test_a_connection_that_is_refused_takes_none(
+        self, stage: Stage, clock: VirtualClock
+    ) -> None:
+        handled: list[Command] = []
+
+        def refuse(connection: Connection) -> None:
+            connection.abort("too many connections")
+
+        connection = Connection(
+            clock, {ECHO: lambda c, _: handled.append(c)}, ConnectionOptions(on_open=refuse)
+        )
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: Sniffing(connection), "127.0.0.1", 0)
+        _, peer = await loop.create_connection(RawPeer, *listening.sockets[0].getsockname())
+        peer.send(Command(ECHO, 1))
+        await peer.gone()
+        assert handled == []
+        listening.close()
+        await listening.wait_closed()
 
 
 class TestGarbage:

@@ -7,24 +7,18 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import (
-    ContentError,
-    OperatingError,
-    ResponseError,
-)
+from pocketmq.protocol.errors import ContentError, OperatingError, ResponseError
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
-from pocketmq.transport.frame_budget import FrameBudget
-from pocketmq.transport.frame_share import FrameShare
-from pocketmq.transport.frame_stream import FrameStream, ReadEvents
-from pocketmq.transport.limits import Limits
+from pocketmq.transport.frame_stream import FrameStream, StreamOptions
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
-from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -50,25 +44,43 @@ Handlers = Mapping[int, Handler]
 BeforeRequest = Callable[[Command], object]
 
 
+class ConnectionOptions(StreamOptions, frozen=True, kw_only=True):
+    """What the connections of one server or pool have in common, besides `StreamOptions`.
+
+    The dialling side (`dials`) says in its first requests that it is PocketMQ.
+
+    Attributes:
+        oneway_permits, async_permits: bound the calls under way on all these connections together.
+        on_open: called with a connection once it is there.
+        on_close: called with a connection once it is gone.
+        before_request: called with each request to a peer before it is encoded, and may change it
+            (RocketMQ's `RPCHook#doBeforeRequest`).
+        watch: told of each request of a peer before it is handled.
+    """
+
+    oneway_permits: Permits = msgspec.field(
+        default_factory=lambda: Permits("one-way", ONEWAY_PERMITS)
+    )
+    async_permits: Permits = msgspec.field(default_factory=lambda: Permits("async", ASYNC_PERMITS))
+    on_open: Callable[[Connection], object] | None = None
+    on_close: Callable[[Connection], object] | None = None
+    before_request: BeforeRequest | None = None
+    watch: LoopWatch | None = None
+
+
 class Connection(FrameStream):
-    """Answers paired with requests, requests given to handlers.
+    """Gives the requests of a peer to handlers, and pairs the peer's answers with own requests.
 
     Args:
         clock: for deadlines and the idle limit.
         handlers: by request code, for what the peer asks.
-        limits: what the connection may take.
-        greets: say at the start that this is PocketMQ; the dialling side does.
-        oneway_permits, async_permits: shared by the connections of one owner.
-        on_close: called once when the connection is gone.
-        on_open: called once when it is there.
-        read_events: told when a chunk begins and ends.
-        before_request: called with each request to the peer before it is encoded, and may change it
-            (RocketMQ's `RPCHook#doBeforeRequest`).
-        watch: told of each request of the peer before it is handled.
-        budget, slow_readers, share: as of `FrameStream`, shared by the connections of a server.
+        options: what it has in common with the other connections of its owner.
 
     Attributes:
+        attributes: what handlers and owners keep with the connection.
+        codec: of the headers of requests to the peer.
         greeting_due: whether the next frame must say that this is PocketMQ; `respond` sees to it.
+        peer_is_pocketmq: whether the peer has said that it is PocketMQ.
     """
 
     __slots__ = (
@@ -89,43 +101,20 @@ class Connection(FrameStream):
     )
 
     def __init__(
-        self,
-        clock: Clock,
-        handlers: Handlers,
-        *,
-        limits: Limits | None = None,
-        greets: bool = False,
-        oneway_permits: Permits | None = None,
-        async_permits: Permits | None = None,
-        on_open: Callable[[Connection], object] | None = None,
-        on_close: Callable[[Connection], object] | None = None,
-        read_events: ReadEvents | None = None,
-        before_request: BeforeRequest | None = None,
-        watch: LoopWatch | None = None,
-        budget: FrameBudget | None = None,
-        slow_readers: SlowReaders | None = None,
-        share: FrameShare | None = None,
+        self, clock: Clock, handlers: Handlers, options: ConnectionOptions | None = None
     ) -> None:
-        super().__init__(
-            clock,
-            limits or Limits(),
-            dials=greets,
-            read_events=read_events,
-            budget=budget,
-            slow_readers=slow_readers,
-            share=share,
-        )
-        self._watch = watch
-        self._before_request = before_request
+        options = options or ConnectionOptions()
+        super().__init__(clock, options)
+        self._watch = options.watch
+        self._before_request = options.before_request
         self.codec = Codec.JSON
         self.peer_is_pocketmq = False
         self.attributes: dict[str, Any] = {}
         self._handlers = handlers
-        self.greeting_due = greets
-        self._first_request = not greets
-        self._oneway_permits = oneway_permits or Permits("one-way", ONEWAY_PERMITS)
-        self._async_permits = async_permits or Permits("async", ASYNC_PERMITS)
-        self._on_open, self._on_close = on_open, on_close
+        self.greeting_due = options.dials
+        self._first_request = not options.dials
+        self._oneway_permits, self._async_permits = options.oneway_permits, options.async_permits
+        self._on_open, self._on_close = options.on_open, options.on_close
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- asyncio.Protocol ---------------------------------------------------------------------

@@ -9,6 +9,7 @@ import logging
 from typing import NamedTuple, Protocol
 
 from pocketmq.runtime.clock import Clock, Timer
+from pocketmq.transport.reading_state import Hold
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -28,11 +29,11 @@ class Reader(Protocol):
     @property
     def peer_name(self) -> str: ...  # noqa: D102
 
-    def hold_reading(self) -> None:
-        """Reads nothing until `release_reading`."""
+    def hold_reading(self, reason: Hold) -> None:
+        """Reads nothing until `release_reading` is called with the same reason."""
 
-    def release_reading(self) -> None:
-        """Goes on."""
+    def release_reading(self, reason: Hold) -> None:
+        """Reads again, if no other reason holds it."""
 
     def abort(self, reason: str) -> None:
         """Closes at once."""
@@ -76,7 +77,7 @@ class FrameBudget:
             self._grant(reader, size)
             return
         self._waiting[reader] = size
-        reader.hold_reading()
+        reader.hold_reading(Hold.FRAME_BUDGET)
         if self._timer is None:
             self._arm()
 
@@ -92,7 +93,7 @@ class FrameBudget:
                 return
             del self._waiting[waiting]
             self._grant(waiting, size)
-            waiting.release_reading()
+            waiting.release_reading(Hold.FRAME_BUDGET)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

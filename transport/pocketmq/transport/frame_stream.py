@@ -1,4 +1,4 @@
-"""Frames in and out of one socket, in chunks: what a connection of either side is built on."""
+"""Frames in and out of one socket: the base class of the connections of both sides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 import sys
 from abc import ABC, abstractmethod
 from typing import Protocol, cast
+
+import msgspec
 
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.messages.hosts import encode_host, join_address
@@ -17,48 +19,66 @@ from pocketmq.transport.errors import ConnectionClosedError
 from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.reading_state import NO_HOLDS, Hold, ReadingEvent, ReadingState, after
 from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
 
 IDLE_TOLERANCE_S = 1e-6
-"""Less than that is left by rounding only; a timer for it may fire without any time gone by."""
+"""A time left that is below this comes from rounding; its timer could fire at once, for ever."""
 
 JOIN_SIZE_MAX = 64 * 1024
-"""Up to this many bytes are copied together before they are written; more go part by part."""
+"""Frames of up to this many bytes in all are joined by a copy before they are written."""
+
+_READING = ReadingState.READING
 
 
 class ReadEvents(Protocol):
-    """Told where the handling of one chunk of one connection's stream begins and ends.
+    """Is told before and after the requests of one read (one `data_received`) are handled.
 
-    What the requests of a chunk ask for can so be done together before their answers leave, and
-    what nobody waits for, afterwards.
+    What the requests of a read ask for can so be done together before their answers leave, and
+    work that no peer waits for after that.
     """
 
     def read_begins(self) -> None:
-        """The requests of a chunk are about to be handled."""
+        """The requests of a read are about to be handled."""
 
     def read_ends(self) -> None:
-        """They have been handled, and are about to be answered."""
+        """The requests of the read have been handled; their answers leave next."""
 
     def replies_sent(self) -> None:
-        """The answers that were ready have left."""
+        """The answers that were ready have been written."""
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the streams of one owner have in common.
+
+    Attributes:
+        limits: what each connection may take.
+        dials: whether this is the dialling side, which always takes the answers to its requests.
+        read_events: told when a read begins and ends.
+        budget: gives room to large frames of the peers.
+        slow_readers: told which peers do not keep up.
+        share: says how many frames may be taken in an iteration of the loop.
+    """
+
+    limits: Limits = Limits()
+    dials: bool = False
+    read_events: ReadEvents | None = None
+    budget: FrameBudget | None = None
+    slow_readers: SlowReaders | None = None
+    share: FrameShare | None = None
 
 
 class FrameStream(asyncio.Protocol, ABC):
-    """One socket's frames: taken a chunk at a time, written a turn of the loop at a time.
+    """Takes the frames of one socket read by read, and writes frames once an iteration of the loop.
 
-    A peer that does not read pauses it, one that is quiet or garbled ends it. What a frame means is
-    the business of the class built on it, which takes requests and responses.
+    A peer that does not read is not read from; a peer that is quiet or sends garbage is closed.
+    Subclasses say what becomes of requests and responses.
 
     Args:
         clock: for the idle limit.
-        limits: what the connection may take.
-        dials: whether this is the dialling side, which always takes the answers to its requests.
-        read_events: told when a chunk begins and ends.
-        budget: gives room to large frames of the peer.
-        slow_readers: told when the peer does not keep up.
-        share: says how many frames may be taken in a turn of the loop.
+        options: what it has in common with the other streams of its owner.
     """
 
     # More than 30 attributes in a dictionary of its own would cost each use CPython's fast paths.
@@ -67,11 +87,8 @@ class FrameStream(asyncio.Protocol, ABC):
         "_budget",
         "_closed",
         "_dials",
-        "_ends_when_taken",
         "_holds",
-        "_holds_while_put_off",
-        "_in_chunk",
-        "_is_put_off",
+        "_is_in_read",
         "_last_activity",
         "_loop",
         "_monotonic",
@@ -83,6 +100,7 @@ class FrameStream(asyncio.Protocol, ABC):
         "_reserved",
         "_share",
         "_slow_readers",
+        "_state",
         "_timer",
         "_transport",
         "_writable",
@@ -93,39 +111,26 @@ class FrameStream(asyncio.Protocol, ABC):
         "remote_host",
     )
 
-    def __init__(
-        self,
-        clock: Clock,
-        limits: Limits,
-        *,
-        dials: bool,
-        read_events: ReadEvents | None = None,
-        budget: FrameBudget | None = None,
-        slow_readers: SlowReaders | None = None,
-        share: FrameShare | None = None,
-    ) -> None:
-        self.clock, self.limits = clock, limits
+    def __init__(self, clock: Clock, options: StreamOptions) -> None:
+        self.clock, self.limits = clock, options.limits
         self._monotonic = clock.monotonic
         self.remote_address = "unknown"
         self.remote_host = b""
         self.close_reason = "closed by this side"
-        self._dials = dials
-        self._read_events = read_events
-        self._budget, self._slow_readers = budget, slow_readers
+        self._dials = options.dials
+        self._read_events, self._share = options.read_events, options.share
+        self._budget, self._slow_readers = options.budget, options.slow_readers
         self._reserved = 0  # which frame has room reserved, by the parser's count
-        self._begun_count = 0  # frames that did not come in one chunk
-        self._holds = 0  # reasons for which nothing is read
-        self._share = share
-        self._is_put_off = False  # to a later turn
-        self._holds_while_put_off = False
-        self._ends_when_taken = False
-        self._in_chunk = False
-        self._parser = frames.FrameParser(limits.frame_size_max)
+        self._begun_count = 0  # frames that did not come in one read
+        self._state = _READING
+        self._holds = NO_HOLDS
+        self._is_in_read = False  # then frames that are written leave at the end of the read
+        self._parser = frames.FrameParser(options.limits.frame_size_max)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
         self._out_size = 0
-        self._pause_size = limits.write_pause_size
-        self._writable: asyncio.Future[None] | None = None
+        self._pause_size = options.limits.write_pause_size
+        self._writable: asyncio.Future[None] | None = None  # there while the peer does not read
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._timer: Timer | None = None  # for the idle limit, then for the end of a close
         self._last_activity = self._monotonic()
@@ -153,37 +158,43 @@ class FrameStream(asyncio.Protocol, ABC):
             self.remote_host = encode_host(host, port)
         self._timer = self.clock.call_later(self.limits.idle_timeout_s, self._check_idle)
 
+    def take_over(self, transport: asyncio.Transport, first_bytes: bytes) -> None:
+        """Takes a transport over from the protocol that has read the first bytes of its peer."""
+        transport.set_protocol(self)
+        self.connection_made(transport)
+        if first_bytes and not self.is_closing:
+            self.data_received(first_bytes)
+
     def data_received(self, data: bytes) -> None:
-        """Takes a chunk of the stream."""
+        """Feeds bytes of the peer to the parser, and takes the frames that are complete."""
         self._last_activity = self._monotonic()
         self._parser.feed(data)
-        if not self._is_put_off:
-            self._take_chunk()
-        elif not self._holds_while_put_off:
-            self._holds_while_put_off = True
-            self.hold_reading()
+        if self._state is _READING:
+            self._take_frames()
+        elif Hold.PUT_OFF not in self._holds:
+            self.hold_reading(Hold.PUT_OFF)
 
     def _put_off(self) -> None:
         assert self._share is not None
-        self._is_put_off = True
+        self._state = after(self._state, ReadingEvent.SHARE_USED_UP)
         self._share.put_off(self)
 
     def take_more(self) -> None:
-        """Goes on with what was put off to this turn."""
-        self._is_put_off = False
-        if self._holds_while_put_off:
-            self._holds_while_put_off = False
-            self._end_hold()
-        self._go_on()
-        if self._ends_when_taken and not self._is_put_off:
+        """Takes the frames that were put off to this iteration of the loop."""
+        self._state = after(self._state, ReadingEvent.SHARE_RENEWED)
+        if Hold.PUT_OFF in self._holds:
+            self._end_hold(Hold.PUT_OFF)
+        if not self._holds and not self.is_closing:
+            self._take_frames()
+        if self._state is ReadingState.DRAINING:
             self.close("closed by the peer")
 
-    def _take_chunk(self) -> None:
+    def _take_frames(self) -> None:
         if self._share is not None and self._share.frames_left <= 0:
             self._put_off()
             return
-        # Answers given while a chunk is handled leave together at its end, in this very turn.
-        self._in_chunk = True
+        # Answers given while a read is handled leave together at its end, in this very iteration.
+        self._is_in_read = True
         read_events = self._read_events
         try:
             if read_events is None:
@@ -195,7 +206,7 @@ class FrameStream(asyncio.Protocol, ABC):
                 finally:
                     read_events.read_ends()
         finally:
-            self._in_chunk = False
+            self._is_in_read = False
         if self._out:
             self._flush()
         if read_events is not None:
@@ -231,7 +242,7 @@ class FrameStream(asyncio.Protocol, ABC):
                 share.took(taken)
 
     def _reserve_frame(self) -> None:
-        """Sees to it that a large frame has room before the rest of it is read."""
+        """Reserves room for a large frame before the rest of it is read."""
         budget, parser = self._budget, self._parser
         self._begun_count = parser.begun_count
         if budget is None or (parser.missing_size and parser.begun_count == self._reserved):
@@ -243,35 +254,37 @@ class FrameStream(asyncio.Protocol, ABC):
             self._reserved = parser.begun_count
             budget.reserve(self, parser.buffered_size + parser.missing_size)
 
-    def hold_reading(self) -> None:
-        """Takes nothing more of the peer until `release_reading`; may be called several times."""
-        self._holds += 1
-        if self._holds == 1 and not self.is_closing:
+    def hold_reading(self, reason: Hold) -> None:
+        """Takes nothing more of the peer until `release_reading` is called with the same reason."""
+        assert reason not in self._holds, f"{reason.name} holds {self.peer_name} already"
+        if not self._holds and not self.is_closing:
             self._transport.pause_reading()
+        self._holds |= {reason}
 
-    def release_reading(self) -> None:
-        """Goes on, in the next turn of the loop, if no other reason is left for holding."""
-        if self._end_hold():
+    def release_reading(self, reason: Hold) -> None:
+        """Takes frames again, from the next iteration on, if no other reason holds the peer."""
+        if self._end_hold(reason):
             self._loop.call_soon(self._go_on)
 
-    def _end_hold(self) -> bool:
-        """Takes back one reason for holding; whether more is read from now on."""
-        self._holds -= 1
+    def _end_hold(self, reason: Hold) -> bool:
+        """Takes back a reason for holding; tells whether the peer is read from now on."""
+        assert reason in self._holds, f"{reason.name} does not hold {self.peer_name}"
+        self._holds -= {reason}
         is_reading = not self._holds and not self.is_closing
         if is_reading:
             self._transport.resume_reading()
         return is_reading
 
     def _go_on(self) -> None:
-        if not self._holds and not self._is_put_off and not self.is_closing:
-            self._take_chunk()
+        if self._state is _READING and not self._holds and not self.is_closing:
+            self._take_frames()
 
     def pause_writing(self) -> None:
         """The peer does not keep up: stop reading its requests."""
         if self._writable is None:
             self._writable = self._loop.create_future()
             if not self._dials:
-                self.hold_reading()
+                self.hold_reading(Hold.UNREAD_ANSWERS)
             if self._slow_readers is not None and not self.is_closing:
                 self._slow_readers.begin(self)
 
@@ -285,7 +298,7 @@ class FrameStream(asyncio.Protocol, ABC):
         if self._slow_readers is not None:
             self._slow_readers.end(self)
         if not self._dials:
-            self.release_reading()
+            self.release_reading(Hold.UNREAD_ANSWERS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the stream, and what waited for the peer to read."""
@@ -306,12 +319,11 @@ class FrameStream(asyncio.Protocol, ABC):
             self._closed.set_result(None)
 
     def eof_received(self) -> bool:
-        """The peer is done: close, after what it has sent before."""
-        if self._is_put_off:
-            self._ends_when_taken = True
-        else:
+        """Closes, now or when the frames that were put off are taken; tells whether it waits."""
+        self._state = after(self._state, ReadingEvent.PEER_CLOSED)
+        if self._state is ReadingState.DRAINING:
             self.close("closed by the peer")
-        return self._ends_when_taken
+        return self._state is ReadingState.DRAINING_PUT_OFF
 
     # -- bytes out, and the end ---------------------------------------------------------------
 
@@ -322,7 +334,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._out_size += len(data)
         if self._out_size > self._pause_size:
             self._flush()  # now: the transport tells whether the peer keeps up with this turn
-        elif len(out) == 1 and not self._in_chunk:
+        elif len(out) == 1 and not self._is_in_read:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

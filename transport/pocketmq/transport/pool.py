@@ -13,7 +13,7 @@ from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import Header, RequestHeader
 from pocketmq.runtime.clock import Clock, within
-from pocketmq.transport.connection import BeforeRequest, Connection, Handlers
+from pocketmq.transport.connection import BeforeRequest, Connection, ConnectionOptions, Handlers
 from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
@@ -49,10 +49,15 @@ class ConnectionPool:
         on_close: Callable[[Connection], object] | None = None,
         before_request: BeforeRequest | None = None,
     ) -> None:
-        self._clock, self._handlers, self._limits = clock.machine, handlers or {}, limits
-        self._before_request = before_request
-        self._oneway_permits = Permits("one-way", oneway_permits)
-        self._async_permits = Permits("async", async_permits)
+        self._clock, self._handlers = clock.machine, handlers or {}
+        self._options = ConnectionOptions(
+            limits=limits or Limits(),
+            dials=True,
+            oneway_permits=Permits("one-way", oneway_permits),
+            async_permits=Permits("async", async_permits),
+            on_close=self._closed,
+            before_request=before_request,
+        )
         self._connect_timeout_ms = connect_timeout_ms
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
@@ -113,16 +118,7 @@ class ConnectionPool:
         return connection
 
     def _connection(self) -> Connection:
-        return Connection(
-            self._clock,
-            self._handlers,
-            limits=self._limits,
-            greets=True,
-            oneway_permits=self._oneway_permits,
-            async_permits=self._async_permits,
-            on_close=self._closed,
-            before_request=self._before_request,
-        )
+        return Connection(self._clock, self._handlers, self._options)
 
     def _closed(self, connection: Connection) -> None:
         address = connection.attributes.get("address")

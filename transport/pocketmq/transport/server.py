@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
-from pocketmq.transport.connection import Connection, Handlers
+from pocketmq.transport.connection import Connection, ConnectionOptions, Handlers
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.frame_stream import ReadEvents
 from pocketmq.transport.limits import Limits
-from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.slow_readers import SlowReaders
 
 log = logging.getLogger("pocketmq.transport")
@@ -40,10 +39,12 @@ class Server:
         watch: told of each request.
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
+        share: how many frames are taken in one iteration of the loop.
         connections: the set in which the server keeps its open connections.
 
     Attributes:
-        share: how much is taken in one turn of the loop, of connections made from now on.
+        connections: those that are open.
+        address: of the first socket; empty before `listen`.
     """
 
     def __init__(
@@ -58,19 +59,24 @@ class Server:
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
+        share: FrameShare | None = None,
         connections: set[Connection] | None = None,
     ) -> None:
-        clock = clock.machine
-        self._clock, self._handlers, self._limits = clock, handlers, limits or Limits()
-        self._on_close, self._read_events, self._watch = on_close, read_events, watch
-        self._connections_max = connections_max
-        self._budget = budget or FrameBudget(clock)
-        self._slow_readers = SlowReaders(clock) if slow_readers is None else slow_readers
-        self.share = FrameShare()
+        self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
+        self._on_close, self._connections_max = on_close, connections_max
+        self._slow_readers = slow_readers or SlowReaders(clock.machine)
+        self._options = ConnectionOptions(
+            limits=self._limits,
+            on_open=self._opened,
+            on_close=self._closed,
+            read_events=read_events,
+            watch=watch,
+            budget=budget or FrameBudget(clock.machine),
+            slow_readers=self._slow_readers,
+            share=share or FrameShare(),
+        )
         self._pause_size = self._limits.write_pause_size
         self._tuned_for = 0
-        self._oneway_permits = Permits("one-way", ONEWAY_PERMITS)
-        self._async_permits = Permits("async", ASYNC_PERMITS)
         self._servers: list[asyncio.Server] = []
         self._is_closed = False
         self.connections: set[Connection] = set() if connections is None else connections
@@ -96,20 +102,7 @@ class Server:
         return int(self.address.rpartition(":")[2])
 
     def _connection(self) -> Connection:
-        return Connection(
-            self._clock,
-            self._handlers,
-            limits=self._limits,
-            oneway_permits=self._oneway_permits,
-            async_permits=self._async_permits,
-            on_open=self._opened,
-            on_close=self._closed,
-            read_events=self._read_events,
-            watch=self._watch,
-            budget=self._budget,
-            slow_readers=self._slow_readers,
-            share=self.share,
-        )
+        return Connection(self._clock, self._handlers, self._options)
 
     def _opened(self, connection: Connection) -> None:
         if self._is_closed:  # it was accepted just before the listening socket closed

@@ -17,6 +17,7 @@ from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 WRITE_CODES = (
     RequestCode.SEND_MESSAGE,
@@ -111,7 +112,7 @@ class WriteBacklog:
                 )
         if flusher.waiting_size > settings.size_max and connection not in self._held:
             self._held[connection] = None
-            connection.hold_reading()
+            connection.hold_reading(Hold.WRITE_BACKLOG)
 
     def _busy(self, remark: str) -> ResponseError:
         self.refused_count += 1
@@ -128,4 +129,4 @@ class WriteBacklog:
         if self._held and self._flusher.waiting_size <= self._settings.now.size_max // 2:
             held, self._held = self._held, {}
             for connection in held:
-                connection.release_reading()
+                connection.release_reading(Hold.WRITE_BACKLOG)

@@ -18,6 +18,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
+from pocketmq.transport.reading_state import Hold
 
 SETTINGS = BacklogSettings(size_max=1000)
 SYNC = StoreSettings(flush_sync=True, flush_timeout_ms=5000)
@@ -35,10 +36,10 @@ class Sender(Connection):
         self._last_activity = self.clock.monotonic()
         return self
 
-    def hold_reading(self) -> None:
+    def hold_reading(self, reason: Hold) -> None:
         self.holds += 1
 
-    def release_reading(self) -> None:
+    def release_reading(self, reason: Hold) -> None:
         self.holds -= 1
 
 

@@ -32,6 +32,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 AT_ONCE_SIZE_MAX = 256 * 1024
 """Requests up to this size are handled at once, larger ones in several turns of the loop."""
@@ -76,7 +77,7 @@ class BulkHandlers:
             for _ in self._appending(command, request, connection):
                 pass
             return None
-        connection.hold_reading()  # at once: what came behind it waits for it
+        connection.hold_reading(Hold.BULK_APPEND)  # at once: what came behind it waits for it
         return self._append_in_turns(command, request, connection)
 
     async def _append_in_turns(
@@ -95,7 +96,7 @@ class BulkHandlers:
             for _ in self._appending(command, request, connection):
                 await self._clock.sleep(0)
         finally:
-            connection.release_reading()
+            connection.release_reading(Hold.BULK_APPEND)
             self._checked_size -= size
 
     def _appending(
