@@ -17,7 +17,7 @@ from support.interop.clusters import Cluster
 from support.protocol.strategies import INT32, PLAIN_TEXT
 from unit.protocol.messages.test_message_json import OWN, SPECIAL
 
-from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
+from pocketmq.cli.pipes.outflow import Destination, Outcome, Outflow
 from pocketmq.client import Admin, Message, Producer, PullConsumer, blocking
 from pocketmq.client.copying.start_point import BEGINNING
 from pocketmq.client.copying.topic_feed import TopicFeed
@@ -98,8 +98,8 @@ def test_a_copy_keeps_queue_order_keys_tags_properties_and_bytes(
                 await producer.send(message)
         originals = await stored(cluster.namesrv, first, len(messages))
         outcome = Outcome("pipe", keep_going=False)
-        target = Target(topic=second, namesrv=cluster.namesrv, keep_queue=True)
-        async with Outflow(target, outcome) as out:
+        destination = Destination(topic=second, namesrv=cluster.namesrv, keep_queue=True)
+        async with Outflow(destination, outcome) as out:
             for line, original in enumerate(originals, 1):
                 assert await out.put(line, document_of_line(message_line(original)))
         outcome.check()
@@ -266,8 +266,8 @@ def test_bad_input_is_named(
 def test_a_message_that_is_too_large_is_named(cluster: Cluster) -> None:
     async def main() -> Outcome:
         outcome = Outcome("pipe", keep_going=True)
-        target = Target(topic="PipeLarge", namesrv=cluster.namesrv, queue="0")
-        async with Outflow(target, outcome) as out:
+        destination = Destination(topic="PipeLarge", namesrv=cluster.namesrv, queue="0")
+        async with Outflow(destination, outcome) as out:
             for number, size in enumerate((10, 5 * 1024 * 1024, 10), 1):
                 line = json.dumps({"body": "x" * size}).encode()
                 await out.put(number, document_of_line(line))

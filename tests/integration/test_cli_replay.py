@@ -14,7 +14,7 @@ from support.commands.here import Command, here
 from support.commands.process import COMMAND, TIMEOUT_S
 from support.interop.clusters import Cluster
 
-from pocketmq.cli.pipes.outflow import Outcome, Target
+from pocketmq.cli.pipes.outflow import Destination, Outcome
 from pocketmq.cli.pipes.playback import Playback, play
 from pocketmq.client import Message, blocking
 from pocketmq.protocol.messages.message_json import document_of_line
@@ -114,8 +114,8 @@ class Played:
     def __init__(self, cluster: Cluster, path: str, topic: str, **options: object) -> None:
         self.clock, self.stop = VirtualClock(), asyncio.Event()
         self.outcome = Outcome("tape", keep_going=False)
-        target = Target(topic=topic, namesrv=cluster.namesrv)
-        playback = Playback(source=path, target=target, **options)  # type: ignore[arg-type]
+        destination = Destination(topic=topic, namesrv=cluster.namesrv)
+        playback = Playback(source=path, destination=destination, **options)  # type: ignore[arg-type]
         self.task = asyncio.ensure_future(play(playback, self.outcome, self.clock, self.stop))
 
     async def sent(self, count: int) -> None:

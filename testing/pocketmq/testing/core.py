@@ -20,7 +20,7 @@ from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.testing.broker_slot import BrokerSlot
-from pocketmq.testing.injection.table import FaultTable
+from pocketmq.testing.injection.table import RuleTable
 from pocketmq.testing.settings import (
     ClusterSettings,
     broker_config,
@@ -68,7 +68,7 @@ class Core:
             self.client_clock = ClientClock(self.travel, self.settling.add_loop)
             self.settling.watch(self.travel)
         self.slots: dict[str, BrokerSlot] = {}
-        self.faults = FaultTable(self.clock)
+        self.faults = RuleTable(self.clock)
         self._stack = AsyncExitStack()
 
     @property

@@ -21,7 +21,7 @@ FAILURES_NAMED_MAX = 100
 """Failures that are printed one by one; further ones are counted."""
 
 
-class Target(msgspec.Struct, kw_only=True):
+class Destination(msgspec.Struct, kw_only=True):
     """The destination of messages.
 
     Attributes:
@@ -111,16 +111,16 @@ class Outcome:
 
 
 class Outflow:
-    """Sends messages within ``async with Outflow(target, outcome) as out:``, stored at its end.
+    """Sends messages within ``async with Outflow(destination, outcome)``, stored at its end.
 
     Args:
-        target: the destination.
+        destination: the topic and cluster to send to.
         outcome: counts each message.
     """
 
-    def __init__(self, target: Target, outcome: Outcome) -> None:
-        self._target, self._outcome = target, outcome
-        self._producer = Producer("pocketmq_cli", target.namesrv)
+    def __init__(self, destination: Destination, outcome: Outcome) -> None:
+        self._destination, self._outcome = destination, outcome
+        self._producer = Producer("pocketmq_cli", destination.namesrv)
 
     async def __aenter__(self) -> Self:
         await self._producer.start()
@@ -129,8 +129,8 @@ class Outflow:
         except BaseException:
             await self._producer.close()
             raise
-        self._plan = QueuePlan(queues, is_strict=self._target.keep_queue)
-        self._pinned = queues[0] if self._target.queue is not None else None
+        self._plan = QueuePlan(queues, is_strict=self._destination.keep_queue)
+        self._pinned = queues[0] if self._destination.queue is not None else None
         self._sender: OrderedSender[int] = OrderedSender(
             self._producer, self._outcome.stored, self._outcome.fail
         )
@@ -148,20 +148,22 @@ class Outflow:
             await self._producer.close()
 
     async def _queues(self) -> Sequence[MessageQueue]:
-        target = self._target
-        queues = await self._producer.queues(target.topic)
-        if target.queue is None:
+        destination = self._destination
+        queues = await self._producer.queues(destination.topic)
+        if destination.queue is None:
             return queues
-        (chosen,) = queues_named(target.topic, (q.broker_name for q in queues), [target.queue])
+        (chosen,) = queues_named(
+            destination.topic, (q.broker_name for q in queues), [destination.queue]
+        )
         if chosen not in queues:
             raise UsageError(f"--queue: {chosen} is no queue that can be written to")
         return [chosen]
 
     async def put(self, number: int, document: MessageDocument) -> bool:
         """Sends a message, in order with those of its queue; False if nothing more is sent."""
-        target = self._target
+        destination = self._destination
         try:
-            message = document.message(target.topic, keep_id=target.keep_ids)
+            message = document.message(destination.topic, keep_id=destination.keep_ids)
             queue = self._pinned or self._plan.queue_for(message, document.broker, document.queue)
         except UsageError as e:
             return self.refuse(number, e)

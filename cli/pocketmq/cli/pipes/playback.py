@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 
-from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
+from pocketmq.cli.pipes.outflow import Destination, Outcome, Outflow
 from pocketmq.cli.pipes.standard_streams import InputPipe
 from pocketmq.client.copying.message_files import LineSplitter, file_lines
 from pocketmq.protocol.errors import UsageError
@@ -27,7 +27,7 @@ class Playback(msgspec.Struct, kw_only=True):
 
     Attributes:
         source: a file of JSON lines, or `STANDARD_INPUT`.
-        target: the destination; without a topic, the topic of the first message.
+        destination: the topic and cluster to send to; by default the topic of the first message.
         speed: the factor by which pauses are shortened; None for no pauses.
         first: the line number of the message to begin with.
         count: messages to stop after; 0 for never.
@@ -35,7 +35,7 @@ class Playback(msgspec.Struct, kw_only=True):
     """
 
     source: str
-    target: Target
+    destination: Destination
     speed: float | None = 1.0
     first: int = 1
     count: int = 0
@@ -64,14 +64,14 @@ async def play(playback: Playback, outcome: Outcome, clock: Clock, stop: asyncio
         async for number, line in lines:
             try:
                 document = document_of_line(line)
-                _choose_topic(playback.target, document)
+                _choose_topic(playback.destination, document)
             except UsageError as e:
                 outcome.begin(number)
                 if not outcome.fail(number, e):
                     break
                 continue
             if out is None:
-                out = await stack.enter_async_context(Outflow(playback.target, outcome))
+                out = await stack.enter_async_context(Outflow(playback.destination, outcome))
             await pauses.pass_before(document)
             if stop.is_set():
                 break
@@ -80,22 +80,24 @@ async def play(playback: Playback, outcome: Outcome, clock: Clock, stop: asyncio
                 break
 
 
-def _choose_topic(target: Target, document: MessageDocument) -> None:
+def _choose_topic(destination: Destination, document: MessageDocument) -> None:
     """Chooses the topic of the first message if the user chose none.
 
     Raises:
         UsageError: the first message has no topic, or a later one has another topic.
     """
-    if target.topic and (target.is_topic_given or document.topic in (None, target.topic)):
+    if destination.topic and (
+        destination.is_topic_given or document.topic in (None, destination.topic)
+    ):
         return
-    if target.topic:
+    if destination.topic:
         raise UsageError(
-            f"this is a message of {document.topic}, and the first one was of {target.topic}: "
+            f"this is a message of {document.topic}, and the first one was of {destination.topic}: "
             f"say with --topic where all of them go"
         )
     if document.topic is None:
         raise UsageError("the message does not name its topic: say with --topic where it goes")
-    target.topic = document.topic
+    destination.topic = document.topic
 
 
 class _Pauses:

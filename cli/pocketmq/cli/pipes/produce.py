@@ -25,7 +25,7 @@ from pocketmq.protocol.messages.message_json import MessageDocument, body_fields
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
-    from pocketmq.cli.pipes.outflow import Outcome, Outflow, Target
+    from pocketmq.cli.pipes.outflow import Destination, Outcome, Outflow
     from pocketmq.client.copying.message_files import LineSplitter
 
 SOURCE = "standard input"
@@ -80,7 +80,7 @@ def produce(
     With -f json the options fill in what a line does not say. What came from a queue goes to the
     queue of the same number, in its order.
     """
-    from pocketmq.cli.pipes.outflow import Outcome, Target
+    from pocketmq.cli.pipes.outflow import Destination, Outcome
     from pocketmq.client.copying.message_files import LineSplitter
 
     lines = _Lines(
@@ -91,11 +91,13 @@ def produce(
         | ({props.SHARDING_KEY: sharding_key} if sharding_key else {}),
         key_delimiter=None if key_delimiter is None else delimiter_of(key_delimiter),
     )
-    target = Target(
+    destination = Destination(
         topic=topic, namesrv=namesrv, queue=queue, keep_queue=keep_queue, keep_ids=keep_ids
     )
     outcome = Outcome(SOURCE, keep_going=keep_going)
-    is_whole = run(_produce(target, outcome, lines, LineSplitter(delimiter_of(delimiter)), count))
+    is_whole = run(
+        _produce(destination, outcome, lines, LineSplitter(delimiter_of(delimiter)), count)
+    )
     if output is Format.JSON:
         print_json({"topic": topic, "messages": outcome.sent, "failed": outcome.failed})
     outcome.check()
@@ -148,14 +150,14 @@ def _text(key: bytes) -> str:
 
 
 async def _produce(
-    target: Target, outcome: Outcome, lines: _Lines, splitter: LineSplitter, count: int
+    destination: Destination, outcome: Outcome, lines: _Lines, splitter: LineSplitter, count: int
 ) -> bool:
     """Sends all lines; returns whether it came to their end."""
     from pocketmq.cli.pipes.outflow import Outflow
 
     stop = stop_event()
     begun = 0
-    async with Outflow(target, outcome) as out, InputPipe(stop) as source:
+    async with Outflow(destination, outcome) as out, InputPipe(stop) as source:
         try:
             async for number, line in source.lines(splitter):
                 begun += 1

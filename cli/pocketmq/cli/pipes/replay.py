@@ -131,10 +131,10 @@ def replay(
         replay_by_spark(source, topic, namesrv, job_options, progress=progress, output=output)
         return
     refuse("of a topic or directory only", job_options)
-    from pocketmq.cli.pipes.outflow import Target
+    from pocketmq.cli.pipes.outflow import Destination
     from pocketmq.cli.pipes.playback import Playback
 
-    target = Target(
+    destination = Destination(
         topic=topic or "",
         is_topic_given=topic is not None,
         namesrv=namesrv,
@@ -144,7 +144,7 @@ def replay(
     )
     playback = Playback(
         source=source,
-        target=target,
+        destination=destination,
         speed=_speed(speed),
         first=first,
         count=count,
@@ -168,7 +168,7 @@ def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> 
     if output is Format.JSON:
         print_json(
             {
-                "topic": playback.target.topic,
+                "topic": playback.destination.topic,
                 "messages": outcome.sent,
                 "failed": outcome.failed,
                 "seconds": round(seconds, 3),
@@ -177,7 +177,7 @@ def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> 
         )
     going_on = f"go on with --from {outcome.next_number}"
     outcome.check(f"; {going_on}")
-    note(f"{outcome.sent} messages replayed to {playback.target.topic} in {seconds:.1f} s")
+    note(f"{outcome.sent} messages replayed to {playback.destination.topic} in {seconds:.1f} s")
     if not is_whole:
         note(f"interrupted: {going_on}")
         raise typer.Exit(EXIT_INTERRUPTED)

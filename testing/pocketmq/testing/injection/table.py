@@ -10,7 +10,7 @@ from pocketmq.testing.injection.rules import Asked, Rule
 from pocketmq.transport.connection import Connection
 
 
-class FaultTable:
+class RuleTable:
     """Puts the fault rules in force before the handlers of a cluster's servers, on its loop.
 
     Args:
