@@ -160,7 +160,7 @@ async def test_with_too_many_behind_them_the_immune_move_too(
     (_, *_, moved) = in_log(client.broker, names.HALF_TOPIC)
     assert (moved.queue_offset, moved.body) == (4, b"immune")
     assert moved.prepared_transaction_offset == half.place
-    assert client.broker.transactions.half_states.base == 4
+    assert client.broker.parts.transactions.half_states.base == 4
     await client.ask(half.end(COMMIT))  # the producer knows only the first place
     assert bodies(client.broker) == [b"immune"]
     assert open_bodies(client.broker) == []
@@ -361,8 +361,8 @@ async def test_while_the_disk_is_full_nobody_is_asked(stage: Stage, clock: Virtu
     client.broker.store.disk.refuse("full")
     assert (await client.refusal(half.end(COMMIT))).code == 14
     rounds = CheckBack(
-        client.broker.transactions, client.broker.producers, client.broker.store,
-        client.broker.topics,
+        client.broker.parts.transactions, client.broker.parts.members.producers,
+        client.broker.store, client.broker.topics,
         Live(CheckSettings(broker_name="b", timeout_ms=0, check_max=15, reserved_ms=1 << 40)),
         bytes(8),
     )  # fmt: skip
@@ -397,13 +397,13 @@ async def test_many_open_ones_are_looked_at_a_few_a_turn(
     await until(lambda: len(client.checks) == 10_000)
     assert max(turns) <= check_back.EXAMINED_PER_TURN_MAX
     assert turns.total() >= 10_000 / check_back.EXAMINED_PER_TURN_MAX
-    transactions = client.broker.transactions
+    transactions = client.broker.parts.transactions
     assert transactions.half_states.base == 10_000
     assert len(transactions.copies) == 10_000
     await client.broker.close()
     client = await stage.start(**QUIET)
     assert len(open_bodies(client.broker)) == 10_000
-    assert client.broker.transactions.half_states.base <= 10_000
+    assert client.broker.parts.transactions.half_states.base <= 10_000
 
 
 async def test_no_more_than_so_many_are_under_check(

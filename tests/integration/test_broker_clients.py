@@ -364,10 +364,10 @@ async def test_of_many_that_leave_together_the_others_are_told_once(stage: Stage
         await client.heartbeat(client_id=f"client-{number}")
     first = clients[0]
     await until(lambda: len(first.notified) == 5)
-    group = broker.consumers.get(GROUP)
+    group = broker.parts.members.consumers.get(GROUP)
     assert group is not None
     for connection in list(group.members)[1:4]:
-        broker.consumers.leave_all(connection)
+        broker.parts.members.consumers.leave_all(connection)
     await until(lambda: len(first.notified) == 6)
     await first.max_offset()
     assert len(first.notified) == 6
@@ -386,7 +386,7 @@ async def test_very_many_groups_are_taken_in_turns(client: Client) -> None:
     seen = set[int]()
 
     def look() -> bool:
-        seen.add(len(dict(broker.consumers)))
+        seen.add(len(dict(broker.parts.members.consumers)))
         return asked.done()
 
     await until(look)
@@ -398,13 +398,13 @@ async def test_very_many_groups_are_taken_in_turns(client: Client) -> None:
 async def test_who_leaves_in_the_middle_of_a_heartbeat_is_no_member(client: Client) -> None:
     broker = client.broker
     asked = asyncio.ensure_future(client.ask(HeartbeatRequest(), crowd(10 * GROUPS_PER_TURN)))
-    await until(lambda: broker.consumers.get("crowd-0"))
-    group = broker.consumers.get("crowd-0")
+    await until(lambda: broker.parts.members.consumers.get("crowd-0"))
+    group = broker.parts.members.consumers.get("crowd-0")
     assert group is not None
     (connection,) = group.members
     connection.abort("a test")
     with pytest.raises(ConnectionClosedError):
         await asked
-    await until(lambda: not dict(broker.consumers))
+    await until(lambda: not dict(broker.parts.members.consumers))
     await settle()
-    assert not dict(broker.consumers)
+    assert not dict(broker.parts.members.consumers)

@@ -342,7 +342,7 @@ async def test_a_power_cut_after_a_delivery_cannot_lose_the_copy(
     await client.broker.store.checkpoint()
     await clock.advance(1.1)
     assert bodies(client.broker) == [b"x"]
-    client.broker.schedule.save()
+    client.broker.parts.schedule.save()
     killed = copy_of(tmp_path / "store", "cut")
     for path in killed.glob(f"queues/{TOPIC}/0/*"):
         path.unlink()  # the copy was only in the system's memory

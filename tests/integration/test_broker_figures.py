@@ -186,7 +186,7 @@ async def test_queues_count_on_when_their_log_was_closed_for_being_idle(
     await clock.advance(11)  # a sample
     store = client.broker.store
     await store.checkpoint()
-    await client.broker.keys.run()  # it keeps logs that it has not looked at yet
+    await client.broker.parts.keys.run()  # it keeps logs that it has not looked at yet
     known = store.known.get(TOPIC, 0)
     assert known is not None
     for _ in range(3):

@@ -84,7 +84,7 @@ async def test_a_consumer_that_does_not_read_is_paused_then_closed(
     header = pull_request(0)
     for number in range(100):
         deaf.writer.write(frames.encode(Command(header.code, number, header=header)))
-    pressure = client.broker.pressure
+    pressure = client.broker.parts.back_pressure
     await until(lambda: pressure.slow_readers.count == 1)
     unsent = pressure.slow_readers.size
     assert 0 < unsent < 16 * MIB
@@ -105,7 +105,7 @@ async def test_large_requests_that_stall_leave_room_for_others(
     frame = frames.encode(Command(header.code, 1, header=header, body=bytes(2 * MIB)))
     stalled, second = await dial(client.broker), await dial(client.broker)
     stalled.writer.write(frame[:-1])
-    budget = client.broker.pressure.budget
+    budget = client.broker.parts.back_pressure.budget
     await until(lambda: budget.size)
     second.writer.write(frame)
     await until(lambda: budget.waiting_count)
@@ -170,7 +170,7 @@ async def test_a_fast_sender_waits_for_a_slow_disk(stage: Stage, dial: Dial) -> 
     for number in range(sends):
         command = Command(header.code, number, header=header, body=bytes(256 * 1024))
         fast.writer.write(frames.encode(command))
-    backlog, flusher = client.broker.backlog, client.broker.store.flusher
+    backlog, flusher = client.broker.parts.back_pressure.backlog, client.broker.store.flusher
     await until(lambda: backlog.held_count)
     await settle(500)
     assert flusher.waiting_size < sends * 256 * 1024 // 2, "most is still in the sender's hands"

@@ -53,7 +53,7 @@ async def offset_of(client: Client, request: QueryConsumerOffsetRequest) -> int:
 async def lose_everything(client: Client, clock: VirtualClock) -> None:
     """Has retention remove every message."""
     store = client.broker.store
-    retention = client.broker.retention
+    retention = client.broker.parts.retention
     retention.reserved_ms.replace(0)
     await clock.advance(1)
     for _ in range(4):

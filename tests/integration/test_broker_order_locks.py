@@ -48,7 +48,7 @@ async def test_expired_locks_are_swept(stage: Stage, clock: VirtualClock) -> Non
     broker = await stage.broker(**QUIET)
     await lock(stage.client(broker), "a")
     await clock.advance(121)
-    assert len(broker.order_locks) == 0
+    assert len(broker.parts.data.order_locks) == 0
 
 
 async def test_a_restarted_broker_knows_who_had_what(stage: Stage) -> None:

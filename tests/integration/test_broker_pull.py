@@ -113,7 +113,7 @@ async def test_below_the_oldest_message_the_pull_is_sent_to_it(
 async def expire(client: Client, clock: VirtualClock) -> None:
     """Has retention remove everything that there is."""
     store = client.broker.store
-    retention = client.broker.retention
+    retention = client.broker.parts.retention
     retention.reserved_ms.replace(0)
     await clock.advance(1)
     for _ in range(4):  # a last segment goes once its successor is on the disk
@@ -373,7 +373,7 @@ async def test_a_held_pull_is_answered_by_the_next_message(client: Client) -> No
     await client.send(b"1")
     assert (await at_end).found == (FOUND, 2)
     assert not other.done(), "a message of another queue wakes nobody"
-    assert len(client.broker.polling) == 1
+    assert len(client.broker.parts.polling) == 1
 
 
 async def test_every_way_of_storing_wakes(client: Client) -> None:
@@ -407,7 +407,7 @@ async def test_a_held_pull_ends_with_its_time(client: Client, clock: VirtualCloc
     pull = await held
     assert pull.found == (NOT_FOUND, 2), "it goes on behind what did not match"
     assert (pull.header.min_offset, pull.header.max_offset) == (0, 2)
-    assert len(client.broker.polling) == 0
+    assert len(client.broker.parts.polling) == 0
 
 
 async def test_short_polling_has_the_broker_s_own_time(stage: Stage, clock: VirtualClock) -> None:
@@ -434,9 +434,9 @@ async def test_a_client_that_goes_frees_its_pulls(stage: Stage, client: Client) 
     leaving = stage.client(client.broker)
     lost = [await leaving.hold(), await leaving.hold(queue_id=1)]
     kept = await client.hold()
-    assert len(client.broker.polling) == 3
+    assert len(client.broker.parts.polling) == 3
     await leaving.close()
-    await until(lambda: len(client.broker.polling) == 1)
+    await until(lambda: len(client.broker.parts.polling) == 1)
     assert all(isinstance(e, Exception)
                for e in await asyncio.gather(*lost, return_exceptions=True))  # fmt: skip
     await client.send(b"x")

@@ -166,7 +166,7 @@ async def test_what_retention_took_and_what_was_deleted_is_not_found(
     await fill(client)
     await clock.advance(3)
     store = client.broker.store
-    retention = client.broker.retention
+    retention = client.broker.parts.retention
     retention.reserved_ms.replace(0)
     await retention.run()
     await store.checkpoint()

@@ -78,7 +78,7 @@ async def test_a_consumer_that_does_not_answer(
 ) -> None:
     consumer.handlers[INFO] = silent
     asked = asyncio.ensure_future(client.refusal(ASK))
-    (connection,) = (c for g, group in client.broker.consumers for c in group.members)
+    (connection,) = (c for g, group in client.broker.parts.members.consumers for c in group.members)
     await until(lambda: connection.pending_calls)
     await clock.advance(CALL_TIMEOUT_MS / 1000)
     code, remark = await asked
@@ -88,7 +88,7 @@ async def test_a_consumer_that_does_not_answer(
 async def test_a_consumer_that_is_lost_meanwhile(client: Client, consumer: Client) -> None:
     consumer.handlers[INFO] = silent
     asked = asyncio.ensure_future(client.refusal(ASK))
-    (connection,) = (c for g, group in client.broker.consumers for c in group.members)
+    (connection,) = (c for g, group in client.broker.parts.members.consumers for c in group.members)
     await until(lambda: connection.pending_calls)
     await consumer.close()
     code, remark = await asked

@@ -227,7 +227,7 @@ async def test_timers_of_hours_come_in_order_over_restarts_and_kills(
             await client.broker.close()
             client = await stage.start(**settings)
         else:
-            client.broker.schedule.save()
+            client.broker.parts.schedule.save()
             await clock.advance(10 ** chance.uniform(2, 4))  # done, but not written down
             copies.append((copy_of(tmp_path / "store", f"killed-{number}"), len(due)))
     await clock.advance(10 * 3600)
@@ -241,7 +241,7 @@ async def test_timers_of_hours_come_in_order_over_restarts_and_kills(
     for directory, count in copies:
         killed = await stage.start(store_path_root_dir=str(directory), **settings)
         # All of them were due long ago.
-        index = killed.broker.schedule.timers.delivery.index
+        index = killed.broker.parts.schedule.timers.delivery.index
         await until(lambda: {int(b) for b in bodies(killed.broker)} == set(range(count)))  # noqa: B023
         await until(lambda: len(index) == 0)  # noqa: B023
         assert len(in_log(killed.broker)) < 2 * count
@@ -292,7 +292,7 @@ async def test_a_recalled_message_is_never_delivered(stage: Stage, clock: SetClo
     assert (late.code, "timestamp invalid" in late.remark) == (604, True)
     await clock.advance(10)
     assert bodies(client.broker) == [b"b", b"e"]
-    delivery = client.broker.schedule.timers.delivery
+    delivery = client.broker.parts.schedule.timers.delivery
     assert len(delivery.index) == 0, "recalls do not stay either"
     await client.broker.close()
     client = await stage.start(**QUIET)
@@ -423,12 +423,14 @@ async def test_a_damaged_timer_or_recall_holds_the_others_up_for_a_moment(
         damage(path, sound.rindex(b"0\x13rmq_sys_wheel_timer"))
         await clock.advance(10)
         assert bodies(client.broker) == [b"body-0", b"body-2", b"body-3"], "it cannot be read"
-        assert client.broker.schedule.timers.delivery.durable_offset <= 1, "and is not given up"
+        assert client.broker.parts.schedule.timers.delivery.durable_offset <= 1, (
+            "and is not given up"
+        )
         path.write_bytes(sound)
         await clock.advance(LOOK_AGAIN_MS_MAX / 1000)
         assert bodies(client.broker) == [b"body-0", b"body-2", b"body-3", b"body-1"]
         await clock.advance(LOOK_AGAIN_MS_MAX / 1000)
-        assert len(client.broker.schedule.timers.delivery.index) == 0
+        assert len(client.broker.parts.schedule.timers.delivery.index) == 0
 
 
 @pytest.mark.usefixtures("rare_rounds")
@@ -477,7 +479,7 @@ async def test_a_power_cut_that_takes_timers_from_the_log_hides_no_later_ones(
         await send_timer(client, b"%d" % index, START_MS + 1000)
     await clock.advance(2)
     await client.broker.store.checkpoint()
-    client.broker.schedule.save()
+    client.broker.parts.schedule.save()
     killed = copy_of(tmp_path / "store", "cut")
     for path in killed.glob(f"queues/{names.TIMER_TOPIC}/0/*"):
         path.unlink()

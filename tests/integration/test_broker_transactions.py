@@ -84,7 +84,7 @@ async def test_half_messages_that_could_not_end_well_are_refused(
     text = props.encode({"TRAN_MSG": "true", **properties})
     refusal = await client.refusal(send_request(properties=text), b"x")
     assert (refusal.code, reason in refusal.remark) == (13, True)
-    assert not client.broker.transactions.half_log
+    assert not client.broker.parts.transactions.half_log
 
 
 async def test_a_batch_holds_no_transactional_messages(stage: Stage) -> None:
@@ -387,7 +387,7 @@ async def test_retention_keeps_what_the_next_start_must_read(
     assert bodies(client.broker, names.HALF_TOPIC) == [b"patient", b"x"]
     assert bodies(client.broker, names.OP_HALF_TOPIC) == [b"1,"]
     await client.ask(half.end(COMMIT))
-    client.broker.transactions.note_round()
+    client.broker.parts.transactions.note_round()
     await clock.advance(3 * 3600)
     assert not bodies(client.broker, names.HALF_TOPIC)
     assert not bodies(client.broker, names.OP_HALF_TOPIC)

@@ -139,7 +139,7 @@ def test_only_one_client_is_hit(cluster: Cluster) -> None:
         client_id = two._twin.instance.client_id
         member = cluster.core.slots["broker-a"].broker
         assert member is not None
-        known = [m.client_id for _, group in member.producers for m in group]
+        known = [m.client_id for _, group in member.parts.members.producers for m in group]
         with cluster.faults.answer("MESSAGE_ILLEGAL", request="SEND_MESSAGE", client=client_id):
             one.send(Message("Orders", b"spared"))
             if client_id in known:

@@ -173,7 +173,7 @@ class Core:
                 continue
             for _ in range(RETENTION_ROUNDS_MAX):
                 await broker.store.checkpoint()
-                if not await broker.retention.run():
+                if not await broker.parts.retention.run():
                     break
 
     # -- topics and groups --------------------------------------------------------------------
@@ -205,12 +205,12 @@ class Core:
             for topic in topics:
                 broker.topics.remove(topic)
                 broker.offsets.remove_topic(topic)
-                broker.progress.remove_topic(topic)
-                broker.polling.release_topic(topic)
+                broker.parts.progress.remove_topic(topic)
+                broker.parts.polling.release_topic(topic)
                 broker.store.delete_topic(topic)
             for group in groups:
                 broker.groups.remove(group)
-                broker.progress.remove_group(group)
+                broker.parts.progress.remove_group(group)
                 broker.offsets.remove_group(group)
         if topics:
             await self.register()
@@ -230,8 +230,11 @@ class Core:
         """Counts the messages that wait for their time and the open transactions."""
         count = 0
         for broker in self.brokers():
-            broker.transactions.grow()
-            count += broker.schedule.waiting_count + broker.transactions.half_states.open_count()
+            broker.parts.transactions.grow()
+            count += (
+                broker.parts.schedule.waiting_count
+                + broker.parts.transactions.half_states.open_count()
+            )
         return count
 
     async def begin_anew(self) -> None:

@@ -155,7 +155,7 @@ class Inspection:
 
     def _topics_of(self, broker: Broker, group: str) -> set[str]:
         topics = {retry_topic(group), *broker.offsets.topics_of(group)}
-        if (members := broker.consumers.get(group)) is not None:
+        if (members := broker.parts.members.consumers.get(group)) is not None:
             topics.update(members.subscriptions)
         return topics
 
@@ -173,7 +173,7 @@ class Inspection:
     def members(self, group: str) -> list[str]:
         """Returns the client ids of a group's connected consumers."""
         name = self._namespace.wrap(group)
-        of_brokers = [broker.consumers.get(name) for broker in self._core.brokers()]
+        of_brokers = [broker.parts.members.consumers.get(name) for broker in self._core.brokers()]
         found = (member for of in of_brokers if of is not None for member in of.members.values())
         return sorted({member.client_id for member in found})
 
@@ -198,7 +198,7 @@ class Inspection:
         """Returns the groups that have members or offsets."""
         found = set()
         for broker in self._core.brokers():
-            found |= {group for group, _ in broker.consumers}
+            found |= {group for group, _ in broker.parts.members.consumers}
             found |= {group for group, _, _ in broker.offsets}
         if self._namespace:
             found = {g for g in found if self._namespace.unwrap(g) != g}

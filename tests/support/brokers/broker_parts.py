@@ -224,9 +224,9 @@ class Client:
     async def hold(self, offset: int = 0, **fields: Any) -> asyncio.Task[Pulled]:
         """Pulls until a message is there; returns when the broker holds the pull."""
         sys_flag = fields.pop("sys_flag", PULL_SUBSCRIPTION) | PULL_SUSPEND
-        held = len(self.broker.polling)
+        held = len(self.broker.parts.polling)
         task = asyncio.ensure_future(self.pull(offset, sys_flag=sys_flag, **fields))
-        await until(lambda: len(self.broker.polling) > held or task.done())
+        await until(lambda: len(self.broker.parts.polling) > held or task.done())
         assert not task.done(), task.result()
         return task
 

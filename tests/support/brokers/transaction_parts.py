@@ -111,7 +111,7 @@ def bodies(broker: Broker, topic: str = TOPIC, queue_id: int = 0) -> list[bytes]
 
 def open_bodies(broker: Broker) -> list[bytes]:
     """The bodies of the half messages that are open."""
-    transactions = broker.transactions
+    transactions = broker.parts.transactions
     transactions.grow()
     half = in_log(broker, names.HALF_TOPIC)
     ledger = transactions.half_states

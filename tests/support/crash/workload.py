@@ -314,13 +314,13 @@ class Workload:
     async def expire(self) -> None:
         """Retention of what is older than a moment."""
         before, since = logs_of(self.broker), self._disk.position
-        self.broker.retention.reserved_ms.replace(self._chance.randrange(3000))
+        self.broker.parts.retention.reserved_ms.replace(self._chance.randrange(3000))
         try:
-            await self.broker.retention.run()
+            await self.broker.parts.retention.run()
         except (OSError, StoreError):
             assert self._disk.hit
         finally:
-            self.broker.retention.reserved_ms.replace(KEEP_MS)
+            self.broker.parts.retention.reserved_ms.replace(KEEP_MS)
         after = logs_of(self.broker)
         for queue, messages in before.items():
             if queue not in after:
@@ -361,7 +361,7 @@ class Workload:
         raise AssertionError("a request was not answered")
 
     async def begin(self) -> None:
-        self.broker.retention.reserved_ms.replace(KEEP_MS)
+        self.broker.parts.retention.reserved_ms.replace(KEEP_MS)
         await self.client.heartbeat(group="", producer=PRODUCERS)
         await self._together(self.create_topics)
 

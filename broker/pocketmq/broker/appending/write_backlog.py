@@ -77,12 +77,18 @@ class WriteBacklog:
         self.refused_count = 0
         self._held: dict[Connection, None] = {}
 
-    def guarded(self, handler: Handler) -> Handler:
-        """The same handler, unless the broker is busy.
+    def guard(self, code: int, handler: Handler) -> Handler:
+        """Returns a handler that refuses requests while the broker is busy.
+
+        Args:
+            code: of the requests; only what writes is guarded, see `WRITE_CODES`.
+            handler: handles them otherwise.
 
         Raises:
             BusyError: 2, when it is called.
         """
+        if code not in WRITE_CODES:
+            return handler
         turn, flusher = self._store.committer, self._flusher
 
         @wraps(handler)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-from pocketmq.broker.appending.write_backlog import WRITE_CODES
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
@@ -31,14 +30,15 @@ from pocketmq.broker.handlers.sending.send_replies import SendAnswers
 from pocketmq.broker.handlers.sending.special_sends import SpecialSends
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
+from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.store.keys.key_search import KeySearch
-from pocketmq.broker.topics.topics import system_topic_names
+from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 
-if TYPE_CHECKING:
-    from pocketmq.broker.broker import Broker
+Guard = Callable[[int, Handler], Handler]
+"""Stands before the handlers: takes a request code and its handler, returns the guarded handler."""
 
 
 class Family(Protocol):
@@ -48,92 +48,97 @@ class Family(Protocol):
         """The handlers by request code."""
 
 
-def handler_table(broker: Broker, store_host: bytes, chance: random.Random) -> dict[int, Handler]:
-    """What a broker answers, by request code.
+def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[int, Handler]:
+    """Builds what a broker answers, by request code.
 
     Args:
-        broker: all its parts are there.
-        store_host: its encoded address.
-        chance: picks queues for messages that name none.
+        parts: what the handlers work with.
+        address: what clients are told, ``host:port``.
+        store_host: the encoded address.
     """
     families = (
-        *_of_messages(broker, store_host, chance),
-        *_of_clients(broker),
-        *_of_administration(broker),
+        *_of_messages(parts, address, store_host),
+        *_of_clients(parts),
+        *_of_administration(parts, address),
     )
     table = unsupported_handlers(UNSUPPORTED)
     for family in families:
         table.update(family.table())
-    table.update({code: broker.backlog.guarded(table[code]) for code in WRITE_CODES})
+    guards: tuple[Guard, ...] = (parts.back_pressure.backlog.guard,)  # the innermost first
+    for guard in guards:
+        table = {code: guard(code, handler) for code, handler in table.items()}
     return table
 
 
-def _of_messages(broker: Broker, store_host: bytes, chance: random.Random) -> tuple[Family, ...]:
-    settings, store, topics, groups = broker.settings, broker.store, broker.topics, broker.groups
+def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[Family, ...]:
+    data, members, chance = parts.data, parts.members, parts.random
+    settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
     checks = SendChecks(topics, groups, store, sending, chance)
-    added = SendProperties(sending, store_host, broker.clock, chance)
+    added = SendProperties(sending, store_host, parts.clock, chance)
     answers = SendAnswers(sending, store_host)
     specials = SpecialSends(
-        checks, added, answers, topics, groups, store, broker.schedule, broker.transactions,
-        broker.order_locks, settings.now.broker_name, store_host,
+        checks, added, answers, topics, groups, store, parts.schedule, parts.transactions,
+        data.order_locks, settings.now.broker_name, store_host,
     )  # fmt: skip
     return (
         SendHandlers(checks, added, answers, specials, store, store_host),
         PullHandlers(
-            topics, groups, broker.offsets, broker.consumers, store, broker.progress,
-            broker.polling, settings.view(PullSettings.of),
+            topics, groups, data.offsets, members.consumers, store, parts.progress,
+            parts.polling, settings.view(PullSettings.of),
         ),
-        BulkHandlers(topics, store, store_host, sending, broker.clock.machine),
-        QueryHandlers(store, KeySearch(store, broker.keys), broker.consumers),
+        BulkHandlers(topics, store, store_host, sending, parts.clock.machine),
+        QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),
         RetryHandlers(
-            topics, groups, store, broker.schedule, store_host, sending, chance,
-            broker.statistics.sent_back,
+            topics, groups, store, parts.schedule, store_host, sending, chance,
+            parts.statistics.sent_back,
         ),
-        TransactionHandlers(broker.transactions, store, settings.view(TransactionSettings.of)),
+        TransactionHandlers(parts.transactions, store, settings.view(TransactionSettings.of)),
         RecallHandlers(
-            topics, store, broker.schedule, store_host, settings.view(RecallSettings.of)
+            topics, store, parts.schedule, store_host, settings.view(RecallSettings.of)
         ),
         ReplyHandlers(
-            checks, broker.producers, store, broker.clock, broker.address,
+            checks, members.producers, store, parts.clock, address,
             settings.view(ReplySettings.of),
         ),
     )  # fmt: skip
 
 
-def _of_clients(broker: Broker) -> tuple[Family, ...]:
-    topics, groups = broker.topics, broker.groups
-    sql_enabled = broker.settings.view(lambda config: config.enable_property_filter)
+def _of_clients(parts: BrokerParts) -> tuple[Family, ...]:
+    data, members = parts.data, parts.members
+    topics, groups = data.topics, data.groups
+    sql_enabled = data.settings.view(lambda config: config.enable_property_filter)
     return (
         ClientHandlers(
-            topics, groups, broker.producers, broker.consumers, broker.clock, sql_enabled
+            topics, groups, members.producers, members.consumers, parts.clock, sql_enabled
         ),
-        OffsetHandlers(topics, groups, broker.offsets, broker.store),
-        OrderLockHandlers(broker.order_locks),
+        OffsetHandlers(topics, groups, data.offsets, data.store),
+        OrderLockHandlers(data.order_locks),
     )
 
 
-def _of_administration(broker: Broker) -> tuple[Family, ...]:
-    config, store, topics, groups = broker.config, broker.store, broker.topics, broker.groups
-    name, offsets, progress = config.broker_name, broker.offsets, broker.progress
-    calls = ClientCalls(broker.consumers)
-    system_names = system_topic_names(config.broker_cluster_name, name)
+def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
+    data, consumers = parts.data, parts.members.consumers
+    settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
+    name, offsets, progress = settings.now.broker_name, data.offsets, parts.progress
+    calls = ClientCalls(consumers)
+    system_names = system_topic_names(settings.now.broker_cluster_name, name)
     runtime_info = RuntimeInfo(
-        store, broker.schedule, broker.polling, broker.statistics, broker.pressure, broker.clock
+        store, parts.schedule, parts.polling, parts.statistics, parts.back_pressure, parts.clock
     )
     return (
-        TopicHandlers(name, system_names, topics, offsets, store, progress, broker.polling),
-        GroupHandlers(topics, groups, offsets, progress, broker.clock),
+        TopicHandlers(name, system_names, topics, offsets, store, progress, parts.polling),
+        GroupHandlers(topics, groups, offsets, progress, parts.clock),
         ConsumptionHandlers(
-            name, broker.address, topics, groups, offsets, broker.consumers, store, progress,
-            broker.clock,
+            name, address, topics, groups, offsets, consumers, store, progress,
+            parts.clock,
         ),
         ResetHandlers(
-            name, topics, groups, offsets, store, progress, broker.polling, calls,
-            broker.settings.view(lambda config: config.use_server_side_reset_offset),
+            name, topics, groups, offsets, store, progress, parts.polling, calls,
+            data.settings.view(lambda config: config.use_server_side_reset_offset),
         ),
         RelayHandlers(name, topics, groups, store, calls),
-        FigureHandlers(runtime_info, broker.statistics, broker.schedule),
-        SettingHandlers(broker.settings),
-        CleaningHandlers(topics, store, broker.retention, system_names),
+        FigureHandlers(runtime_info, parts.statistics, parts.schedule),
+        SettingHandlers(data.settings),
+        CleaningHandlers(topics, store, parts.retention, system_names),
     )  # fmt: skip

@@ -84,6 +84,9 @@ class Registration:
         self, settings: Live[BrokerConfig], address: str, topics: TopicTable, clock: Clock
     ) -> None:
         self._settings, self._address = settings, address
+        # Name servers know each topic's permission within the broker's: see `_registered`.
+        permission = settings.view(lambda config: config.broker_permission)
+        permission.follow(lambda _: topics.renew_version())
         self._topics, self._clock = topics, clock
         self._servers = name_server_list(settings.now.namesrv_addr)
         self._pool = ConnectionPool(clock, on_close=self._disconnected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.counters.traffic import MESSAGES, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.reading.long_polling import LongPolling
-from pocketmq.broker.statistics.pressure import Pressure
+from pocketmq.broker.statistics.back_pressure import BackPressure
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import physical_offset
@@ -32,7 +32,7 @@ class RuntimeInfo:
     Args:
         store, schedule, polling: of the broker.
         statistics: the rates and totals.
-        pressure: what keeps the broker from its work.
+        back_pressure: the limits that hold clients up.
         clock: for the broker's age.
     """
 
@@ -42,10 +42,10 @@ class RuntimeInfo:
         schedule: Schedule,
         polling: LongPolling,
         statistics: Statistics,
-        pressure: Pressure,
+        back_pressure: BackPressure,
         clock: Clock,
     ) -> None:
-        self._pressure = pressure
+        self._back_pressure = back_pressure
         self._store, self._schedule, self._polling = store, schedule, polling
         self._statistics, self._clock = statistics, clock
 
@@ -58,7 +58,7 @@ class RuntimeInfo:
             **self._days(),
             **self._disk(),
             **self._queues(),
-            **self._pressure.figures(),
+            **self._back_pressure.figures(),
             **self._delays(),
         }
 

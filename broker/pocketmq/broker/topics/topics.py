@@ -11,14 +11,12 @@ from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.topics.topic_changes import TopicChanges
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
-from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.broker")
 
 _RW = PERM_READ | PERM_WRITE
-_RWX = _RW | PERM_INHERIT
 QUEUE_NUMS_MAX = 65536
 DLQ_QUEUE_NUMS = 1
 _VERSION = "topic_version"
@@ -160,44 +158,3 @@ def _of_group(name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
         perm=_RW,
         topic_sys_flag=sys_flag,
     )
-
-
-def system_topics(
-    cluster: str,
-    broker: str,
-    *,
-    auto_create: bool,
-    default_queue_nums: int,
-    trace_topic: str = "",
-) -> list[TopicConfig]:
-    """The topics that every broker has from the start (behaviour.md §2)."""
-
-    def topic(name: str, queue_nums: int, perm: int = _RW) -> TopicConfig:
-        return TopicConfig(
-            topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=perm
-        )
-
-    topics = [
-        topic(names.SELF_TEST_TOPIC, 1),
-        topic(names.BENCHMARK_TOPIC, 1024),
-        topic(cluster, 16, _RWX),
-        topic(broker, 1, _RWX),
-        topic(names.OFFSET_MOVED_TOPIC, 1),
-        topic(names.SCHEDULE_TOPIC, 18),
-        topic(names.TIMER_TOPIC, 1),
-        topic(names.HALF_TOPIC, 1),
-        topic(names.OP_HALF_TOPIC, 1),
-        topic(names.reply_topic(cluster), 1),
-    ]
-    if auto_create:
-        topics.append(topic(names.AUTO_CREATE_TOPIC, default_queue_nums, _RWX))
-    if trace_topic:
-        topics.append(topic(trace_topic, 1))
-    return topics
-
-
-def system_topic_names(cluster: str, broker: str) -> frozenset[str]:
-    """Every topic that belongs to the broker rather than to its users."""
-    own = {t.topic_name for t in system_topics(cluster, broker, auto_create=True,
-                                                default_queue_nums=1)}  # fmt: skip
-    return names.SYSTEM_TOPICS | own

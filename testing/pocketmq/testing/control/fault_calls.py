@@ -177,14 +177,18 @@ class FaultCalls:
         return [f"topic {where.topic} has {counted(queues, 'queue')}, the first is 0"]
 
     def _producers(self) -> set[str]:
-        return {group for broker in self._core.brokers() for group, _ in broker.producers}
+        return {
+            group for broker in self._core.brokers() for group, _ in broker.parts.members.producers
+        }
 
     def _clients(self) -> set[str]:
         found = set()
         for broker in self._core.brokers():
             found |= {c.remote_address for c in broker.server.connections}
-            found |= {m.client_id for _, members in broker.producers for m in members}
-            found |= {m.client_id for _, g in broker.consumers for m in g.members.values()}
+            found |= {m.client_id for _, members in broker.parts.members.producers for m in members}
+            found |= {
+                m.client_id for _, g in broker.parts.members.consumers for m in g.members.values()
+            }
         return found
 
     def _served(self) -> set[int]:

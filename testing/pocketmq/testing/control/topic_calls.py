@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.topics.topics import system_topic_names
+from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX

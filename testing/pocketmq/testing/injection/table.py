@@ -88,9 +88,9 @@ def _client_names(connection: Connection, slot: BrokerSlot | None) -> frozenset[
     found = {connection.remote_address}
     broker = None if slot is None else slot.broker
     if broker is not None:
-        for _, producers in broker.producers:
+        for _, producers in broker.parts.members.producers:
             found |= {m.client_id for m in producers if m.connection is connection}
-        for _, group in broker.consumers:
+        for _, group in broker.parts.members.consumers:
             if (member := group.members.get(connection)) is not None:
                 found.add(member.client_id)
     return frozenset(found)

@@ -66,7 +66,7 @@ def append(store: MessageStore, backlog: WriteBacklog, sender: Sender, size: int
 
     store.committer.read_begins()
     try:
-        backlog.guarded(handler)(Command(310), sender)
+        backlog.guard(310, handler)(Command(310), sender)
     finally:
         store.committer.read_ends()
 

@@ -6,7 +6,8 @@ import pytest
 
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.metadata.metadata import Metadata
-from pocketmq.broker.topics.topics import TopicTable, system_topic_names, system_topics
+from pocketmq.broker.topics.system_topics import system_topic_names, system_topics
+from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.testing.clock import VirtualClock
 

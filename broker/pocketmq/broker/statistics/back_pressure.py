@@ -1,4 +1,4 @@
-"""What keeps a broker from its work: clients that do not read, half frames, a blocked loop."""
+"""What holds up clients that send or ask for more than the broker, or they themselves, can take."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.slow_readers import SlowReaders
 
 
-class Pressure(NamedTuple):
-    """Who feels it: the bounds that all connections share, and the watch of the loop."""
+class BackPressure(NamedTuple):
+    """The limits that all connections share, and the watch of the loop."""
 
     watch: LoopWatch
     budget: FrameBudget
@@ -19,7 +19,7 @@ class Pressure(NamedTuple):
     backlog: WriteBacklog
 
     def figures(self) -> dict[str, object]:
-        """By name; RocketMQ has none like them."""
+        """How often each limit was reached, by name; RocketMQ has no such figures."""
         return {
             "loopBlockedTimes": self.watch.count,
             "loopBlockedMaxMs": round(self.watch.max_s * 1000),

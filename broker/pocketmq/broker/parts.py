@@ -1,0 +1,180 @@
+"""The parts of a broker, and how they are built from its settings and its data directory."""
+
+from __future__ import annotations
+
+import random
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from pocketmq.broker.appending.real_targets import RealTargets
+from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
+from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.config.delay_levels import parse_delay_levels
+from pocketmq.broker.config.live_settings import LiveSettings
+from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.delay.timers import TimerSettings
+from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.groups.membership import Membership, MembershipSettings
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.groups.order_locks import OrderLocks
+from pocketmq.broker.reading.long_polling import LongPolling
+from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.statistics.back_pressure import BackPressure
+from pocketmq.broker.statistics.statistics import Statistics
+from pocketmq.broker.store.keys.key_index import KeyIndex
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.metadata.owner import Owner, claim
+from pocketmq.broker.store.retention import Retention
+from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.broker.transactions.transactions import Transactions
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.loop_watch import LoopWatch
+from pocketmq.transport.frame_budget import FrameBudget
+from pocketmq.transport.slow_readers import SlowReaders
+
+
+class BrokerData(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of a broker that read its data directory and write to it.
+
+    Attributes:
+        store: the messages, and the metadata of everything else.
+        settings: the configuration, with the changes made at run time.
+        topics, groups: what is known of each topic and consumer group.
+        offsets: how far each group has consumed.
+        order_locks: which member consumes which queue in order.
+    """
+
+    store: MessageStore
+    settings: LiveSettings
+    topics: TopicTable
+    groups: GroupTable
+    offsets: ConsumerOffsets
+    order_locks: OrderLocks
+
+
+class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of a broker that handlers and periodic tasks work with.
+
+    Attributes:
+        clock, random: of the broker.
+        data: what its data directory holds.
+        members: the living producers and consumers.
+        progress: how far each group has pulled.
+        polling: the pulls that wait for a message.
+        schedule: delayed messages and timers.
+        transactions: the open half messages.
+        retention: removes old messages.
+        keys: finds messages by key.
+        statistics: what was sent and consumed.
+        back_pressure: what holds up clients that ask for too much.
+    """
+
+    clock: Clock
+    random: random.Random
+    data: BrokerData
+    members: Membership
+    progress: PullProgress
+    polling: LongPolling
+    schedule: Schedule
+    transactions: Transactions
+    retention: Retention
+    keys: KeyIndex
+    statistics: Statistics
+    back_pressure: BackPressure
+
+
+def load_data(
+    store: MessageStore, config: BrokerConfig, clock: Clock, stack: AsyncExitStack
+) -> BrokerData:
+    """Loads what the data directory of an open store holds besides messages.
+
+    Args:
+        store: of the broker.
+        config: what the configuration says; the store takes what was changed at run time.
+        clock: of the broker.
+        stack: saves the offsets at the end.
+
+    Raises:
+        OwnerError: the directory is another broker's.
+    """
+    metadata = store.metadata
+    claim(
+        store.directory,
+        metadata,
+        Owner(config.broker_cluster_name, config.broker_name, config.broker_id),
+    )
+    settings = LiveSettings(config, metadata, clock)
+    store_settings = settings.view(StoreSettings.of)
+    store.use(store_settings.now)
+    store_settings.follow(store.use)
+    data = BrokerData(
+        store=store,
+        settings=settings,
+        topics=TopicTable(metadata, clock),
+        groups=GroupTable(
+            metadata, clock, settings.view(lambda config: config.auto_create_subscription_group)
+        ),
+        offsets=ConsumerOffsets(metadata),
+        order_locks=OrderLocks(metadata, clock),
+    )
+    if not store.was_clean:
+        data.offsets.bring_back(store.end_offset)
+    stack.callback(data.offsets.save)
+    return data
+
+
+async def build_parts(
+    data: BrokerData, clock: Clock, chance: random.Random, stack: AsyncExitStack
+) -> BrokerParts:
+    """Builds the other parts upon the data; nothing is delivered before `Schedule.start`.
+
+    Args:
+        data: of the broker.
+        clock: its time.
+        chance: makes its random choices.
+        stack: closes what is opened here.
+    """
+    store, settings, topics, groups = data.store, data.settings, data.topics, data.groups
+    config, machine = settings.now, clock.machine
+    levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
+    schedule = Schedule(levels, store, topics, groups, settings.view(TimerSettings.of), chance)
+    stack.push_async_callback(schedule.close)
+    transactions = Transactions(store, RealTargets(store, topics, groups))
+    await transactions.open()
+    stack.push_async_callback(transactions.close)
+
+    def still_needs(queue_log: QueueLog) -> bool:
+        return schedule.still_needs(queue_log) or transactions.still_needs(queue_log)
+
+    progress = PullProgress(clock)
+    parts = BrokerParts(
+        clock=clock,
+        random=chance,
+        data=data,
+        members=Membership(groups, clock, settings.view(MembershipSettings.of)),
+        progress=progress,
+        polling=LongPolling(machine, config.max_held_pulls),
+        schedule=schedule,
+        transactions=transactions,
+        retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),
+        keys=KeyIndex(store),
+        statistics=Statistics(
+            config.broker_cluster_name,
+            store,
+            progress,
+            schedule.timers.delivery.delivered,
+            clock,
+        ),
+        back_pressure=BackPressure(
+            LoopWatch(machine),
+            FrameBudget(machine, config.unread_size_max),
+            SlowReaders(machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
+            WriteBacklog(store, settings.view(BacklogSettings.of)),
+        ),
+    )
+    stack.callback(parts.back_pressure.watch.close)
+    store.committer.appended.add(parts.polling.arrived)
+    store.checkpointed.add(parts.keys.want)
+    return parts
