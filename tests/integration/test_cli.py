@@ -173,6 +173,7 @@ def test_a_cluster_without_name_server_is_named(cluster: Cluster) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_the_data_directory_is_taken_by_one_process(tmp_path: Path) -> None:
     with pocketmq_cluster(tmp_path):
         second = pocketmq("up", "--namesrv-port", "0", "--broker-port", "0", "--data",
@@ -261,6 +262,7 @@ def test_data_in_memory_goes_with_the_cluster(tmp_path: Path) -> None:
     assert "exclude each other" in refused.stderr
 
 
+@pytest.mark.process
 def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     with pocketmq_cluster(tmp_path) as running:
         ok("produce", "CliStore", "--namesrv", running.namesrv, stdin="one\ntwo\nthree")
@@ -279,6 +281,7 @@ def test_a_store_is_checked_and_damage_is_found(tmp_path: Path) -> None:
     assert pocketmq("store", "check", str(tmp_path / "nothing")).returncode == 2
 
 
+@pytest.mark.process
 def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
     directory = str(tmp_path / "broker-a")
     with pocketmq_cluster(tmp_path) as running:

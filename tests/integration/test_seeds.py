@@ -317,6 +317,7 @@ def test_a_seed_that_does_not_fit_the_cluster_is_told_with_its_place(
         assert sorted(cluster.stored("A").bodies) == [b"a", b"b"]
 
 
+@pytest.mark.process
 def test_up_is_printed_when_the_seed_is_there(seed_file: Path, tmp_path: Path) -> None:
     seeded = ("--seed", str(seed_file), "--brokers", "2")
     with pocketmq_cluster(tmp_path / "data", *seeded) as running:

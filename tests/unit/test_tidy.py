@@ -214,3 +214,31 @@ def test_every_fuzz_begins_with_its_invariant() -> None:
     assert files
     for file in files:
         assert file.read_text(encoding="utf-8").startswith(("# Invariant: ", '"""Invariant: '))
+
+
+STARTERS = re.compile(
+    r"\bsubprocess\.(?:run|Popen)\b|\b(?:pocketmq_process|ok_process|pocketmq_cluster|running)\("
+    r"|\brunpytest_subprocess\("
+)
+STARTING_MARKS = re.compile(r"\bmark\.(?:process|spark|interop|crash)\b")
+
+
+def test_tests_that_start_processes_are_marked() -> None:
+    """What a fixture starts for all tests of a module does not count."""
+    found = []
+    for path in sources("tests"):
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        constants = " ".join(ast.unparse(n) for n in tree.body if isinstance(n, ast.Assign))
+        if STARTING_MARKS.search(constants):  # pytestmark
+            continue
+        for node in tree.body:
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            decorators = " ".join(map(ast.unparse, node.decorator_list))
+            if (
+                node.name.startswith("test_")
+                and STARTERS.search(ast.unparse(node))
+                and not STARTING_MARKS.search(decorators)
+            ):
+                found.append(f"{path}:{node.lineno} {node.name}")
+    assert not found, "mark them with process, or run commands in process (support.commands.here)"
