@@ -1,4 +1,4 @@
-"""Calls of functions that the application gave: on the loop, or in threads of their own."""
+"""Calls of the application's functions: on the loop, or in threads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 
 class Raised(NamedTuple):
-    """What a function raised instead of giving a result."""
+    """The exception that a function raised instead of returning a result."""
 
     error: Exception
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine; also for an object with such a `__call__`."""
+    """Whether a function, or an object's `__call__`, is a coroutine function."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 (an object with an async __call__)
     )
@@ -25,7 +25,7 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 async def call_in_thread(
     threads: ThreadPoolExecutor | None, function: Callable[..., Any], *args: Any
 ) -> Any:
-    """The result of a plain function that runs in a thread.
+    """Calls a plain function in a thread and returns its result.
 
     It may return a coroutine, as ``lambda message: handle(message)`` does: that runs on the loop.
     """
@@ -43,7 +43,7 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 class ApplicationFunction:
-    """A function of the application: a coroutine function runs on the loop, a plain one in threads.
+    """Calls a function of the application: coroutines on the loop, plain ones in threads.
 
     Args:
         function: of either kind.
@@ -57,7 +57,7 @@ class ApplicationFunction:
             self._threads = ThreadPoolExecutor(threads_max, "pocketmq-application")
 
     async def call(self, *args: Any) -> Any:
-        """Its result, or `Raised` with the exception that it raised."""
+        """Returns the function's result, or `Raised` with the exception that it raised."""
         try:
             if self._threads is None:
                 return await self._function(*args)
@@ -66,6 +66,6 @@ class ApplicationFunction:
             return Raised(e)
 
     def close(self) -> None:
-        """Lets the threads go; a call that is under way cannot be ended."""
+        """Ends the threads; a call that is under way cannot be ended."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

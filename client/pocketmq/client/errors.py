@@ -1,4 +1,4 @@
-"""What can go wrong on the client's side of a call: leaves of the tree in `protocol.errors`.
+"""Errors on the client's side of a call: leaves of the tree in `protocol.errors`.
 
 ::
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ClosedError(UsageError):
-    """Something is used that is closed, or was not entered with ``async with`` yet."""
+    """An object is used that is closed, or was not entered with ``async with`` yet."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -47,7 +47,7 @@ class ClosedError(UsageError):
 
 
 class SeekError(UsageError):
-    """A consumer was to go on at an offset that the queue does not have."""
+    """A consumer was asked to continue at an offset that the queue does not have."""
 
     def __init__(self, queue: MessageQueue, offset: int, low: int, high: int) -> None:
         super().__init__(queue, offset, low, high)

@@ -1,4 +1,4 @@
-"""Which broker to send to when brokers are slow or fail (`client/latency/MQFaultStrategy`)."""
+"""The choice of a broker when brokers are slow or fail (`client/latency/MQFaultStrategy`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FaultTable(msgspec.Struct, frozen=True):
             )
 
     def unavailable_for(self, latency_ms: float) -> int:
-        """For how many seconds a broker with this latency is avoided; 0 below the lowest level."""
+        """Returns how many seconds a broker with this latency is avoided, perhaps 0."""
         for level_ms, seconds in zip(
             reversed(self.latency_ms), reversed(self.unavailable_s), strict=True
         ):
@@ -51,7 +51,7 @@ ROCKETMQ_5_TABLE = FaultTable((50, 100, 550, 1_800, 3_000, 5_000, 15_000), (0, 0
 
 
 class BrokerFault(NamedTuple):
-    """What is known of one broker: its last latency, and from when on it may be used again."""
+    """A broker's last latency, and the time from which it may be used again."""
 
     latency_ms: float
     available_at: float
@@ -69,20 +69,20 @@ class LatencyFaultTolerance:
         self._faults: dict[str, BrokerFault] = {}
 
     def update(self, broker_name: str, latency_ms: float, unavailable_s: float) -> None:
-        """Notes a broker's latency and keeps it out for so many seconds from now on."""
+        """Stores a broker's latency, and avoids the broker for some seconds from now on."""
         self._faults[broker_name] = BrokerFault(latency_ms, self._monotonic() + unavailable_s)
 
     def is_available(self, broker_name: str) -> bool:
-        """Whether a broker may be used; one that was never noted may."""
+        """Whether a broker may be used; an unknown one may."""
         fault = self._faults.get(broker_name)
         return fault is None or self._monotonic() >= fault.available_at
 
     def forget(self, broker_name: str) -> None:
-        """Treats a broker as new."""
+        """Drops what is known of a broker."""
         self._faults.pop(broker_name, None)
 
     def least_bad(self, broker_names: Iterable[str]) -> str | None:
-        """The best of some brokers: an available one, else the fastest, else the first one back."""
+        """Returns the best broker: an available one, else the fastest, else the first one back."""
         return min(broker_names, key=self._badness, default=None)
 
     def _badness(self, broker_name: str) -> tuple[bool, float, float]:
@@ -111,7 +111,7 @@ class FaultStrategy:
         self.tolerance, self.table, self.enabled = tolerance, table, enabled
 
     def select(self, ring: QueueRing, failed_broker: str | None = None) -> MessageQueue:
-        """The queue for the next attempt.
+        """Returns the queue for the next attempt.
 
         RocketMQ 4's published loop takes an available queue only if it *is* of the broker that
         just failed; that is a bug, and the opposite is done here.
@@ -133,7 +133,7 @@ class FaultStrategy:
         return ring.next_where(lambda name: name == least_bad) or ring.next()
 
     def observe(self, broker_name: str, latency_ms: float, *, isolate: bool = False) -> None:
-        """Notes how an attempt went.
+        """Stores the latency of an attempt.
 
         Args:
             broker_name: who was sent to.

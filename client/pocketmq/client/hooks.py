@@ -1,4 +1,4 @@
-"""Plain functions of the application that look on while messages are sent and handled.
+"""Hooks: plain functions of the application that are called when messages are sent and handled.
 
 RocketMQ's `client/hook` without its interfaces. Functions are called on the client's event loop, in
 the order given, and must not block. One that raises is logged and changes nothing, except for a
@@ -133,7 +133,7 @@ class SendHooks(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check(self, context: CheckForbiddenContext) -> None:
-        """Asks the forbidden checks.
+        """Calls the forbidden checks.
 
         Raises:
             SendForbiddenError: one of them raised.
@@ -166,7 +166,7 @@ class ConsumeHooks(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def wanted(self, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
-        """The messages that all filters let pass."""
+        """Returns the messages that all filters let pass."""
         return [m for m in messages if all(_passes(f, m) for f in self.filters)]
 
 

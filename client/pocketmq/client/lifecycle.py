@@ -1,4 +1,4 @@
-"""Starting and closing a producer or consumer: one at a time, and a close that has begun ends."""
+"""Starting and closing producers and consumers: one at a time, and a begun close ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Step = Callable[[], Awaitable[None]]
 
 
 class Lifecycle:
-    """Keeps the start and the close of one object apart.
+    """Runs the starts and closes of one object one after the other.
 
     Those who close it together wait for the same close. One who is cancelled meanwhile only stops
     waiting: what was handled is still stored, and nothing is left running.

@@ -1,4 +1,4 @@
-"""What a log record is about, as fields of the record: for logs that machines read.
+"""The subject of a log record as fields of the record: for logs that machines read.
 
 A record's text says the same to people. The fields are attributes of the `LogRecord`, by the
 ``extra`` of the standard library, so any formatter that writes JSON has them::
@@ -27,7 +27,7 @@ def log_fields(
     queue: MessageQueue | None = None,
     message: ReceivedMessage | None = None,
 ) -> dict[str, object]:
-    """The ``extra`` of a log record.
+    """Returns the ``extra`` of a log record.
 
     Args:
         group: the consumer group.

@@ -1,4 +1,4 @@
-"""Which messages of a topic a consumer wants: by tags, or by their properties."""
+"""The choice of a topic's messages that a consumer wants: by tags, or by their properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pocketmq.protocol.filters import compile_filter
 
 
 class MessageSelector(msgspec.Struct, frozen=True):
-    """What a subscription takes (`client/consumer/MessageSelector`)::
+    """Selects messages for a subscription (`client/consumer/MessageSelector`)::
 
         consumer.subscribe("Orders", MessageSelector.by_sql("amount > 100 AND region = 'eu'"))
 
@@ -33,12 +33,12 @@ class MessageSelector(msgspec.Struct, frozen=True):
 
     @classmethod
     def by_tag(cls, expression: str) -> MessageSelector:
-        """Messages with one of some tags, such as ``"TagA || TagB"``; ``"*"`` takes all."""
+        """Selects messages with one of some tags, as in ``"TagA || TagB"``; ``"*"`` takes all."""
         return cls(expression)
 
     @classmethod
     def by_sql(cls, expression: str) -> MessageSelector:
-        """Messages whose properties fulfil a SQL92 condition, such as ``"a > 5 AND b IS NULL"``.
+        """Selects messages whose properties fulfil a SQL92 condition, as in ``"a > 5"``.
 
         The broker evaluates it; RocketMQ's needs ``enablePropertyFilter=true`` for that.
 
@@ -49,7 +49,7 @@ class MessageSelector(msgspec.Struct, frozen=True):
         return cls(expression, SQL92)
 
     def subscription(self, topic: str, version_ms: int) -> Subscription:
-        """As brokers are told.
+        """Returns the subscription as brokers know it.
 
         Args:
             topic: the topic subscribed to.
@@ -64,7 +64,7 @@ Expression = str | MessageSelector | None
 
 
 def subscription_of(topic: str, expression: Expression, version_ms: int) -> Subscription:
-    """A subscription to a topic.
+    """Returns a subscription to a topic.
 
     Args:
         topic: its name.

@@ -1,4 +1,4 @@
-"""What sending and pulling give back."""
+"""Results of sending and pulling, and answers of listeners."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SendResult(msgspec.Struct, frozen=True):
 
 
 class PullStatus(Enum):
-    """What a pull met (`client/impl/consumer/PullAPIWrapper`)."""
+    """The outcome of a pull (`client/impl/consumer/PullAPIWrapper`)."""
 
     FOUND = int(ResponseCode.SUCCESS)
     NO_NEW_MESSAGE = int(ResponseCode.PULL_NOT_FOUND)
@@ -70,7 +70,7 @@ PULL_STATUS_BY_CODE: dict[int, PullStatus] = {s.value: s for s in PullStatus}
 
 
 class PullResult(msgspec.Struct, frozen=True):
-    """Messages of one queue, and where to continue.
+    """The messages of a pull, and the offset at which to continue.
 
     Attributes:
         status: what was met.

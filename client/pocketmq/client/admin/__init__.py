@@ -1,4 +1,4 @@
-"""Administration: topics, groups, clusters, brokers, name-server tables."""
+"""The admin client: topics, groups, offsets, messages, brokers, name servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Admin(TopicAdmin, GroupAdmin, OffsetAdmin, BrokerAdmin, MessageAdmin, KVCo
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
         instance: a shared instance instead of one of its own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `InstanceSettings`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Clusters and brokers: who there is, figures, settings, write permissions."""
+"""Administration of clusters and brokers: members, statistics, settings, write permissions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pocketmq.runtime.settings import properties_from_text, properties_text
 
 
 class BrokerAdmin(AdminCalls):
-    """What `Admin` does with clusters and brokers."""
+    """The methods of `Admin` for clusters and brokers."""
 
     async def brokers(self) -> list[BrokerRow]:
-        """All brokers, sorted by cluster, name and id."""
+        """Returns all brokers, sorted by cluster, name and id."""
         info = await self.cluster_info()
         rows = [
             BrokerRow(cluster, name, broker_id, address)
@@ -40,16 +40,16 @@ class BrokerAdmin(AdminCalls):
         return sorted(rows, key=lambda row: (row.cluster, row.broker_name, row.broker_id))
 
     async def broker_runtime(self, broker_addr: str) -> dict[str, str]:
-        """A broker's figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
+        """Returns a broker's runtime figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
         return KVTable.decode((await self._ask(broker_addr, RuntimeInfoRequest())).body).table
 
     async def broker_config(self, broker_addr: str) -> dict[str, str]:
-        """A broker's settings."""
+        """Returns a broker's settings."""
         answer = await self._ask(broker_addr, BrokerConfigRequest())
         return properties_from_text(answer.body.decode())
 
     async def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
-        """Changes settings of a broker, all of them or none; they hold at once.
+        """Changes all given settings of a broker, or none; the changes hold at once.
 
         Args:
             broker_addr: which broker.
@@ -66,7 +66,7 @@ class BrokerAdmin(AdminCalls):
         await self._ask(broker_addr, UpdateBrokerConfigRequest(), properties_text(values).encode())
 
     async def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
-        """A statistic of one broker in the last minute, hour and day.
+        """Returns a statistic of one broker in the last minute, hour and day.
 
         Args:
             broker_addr: which broker.
@@ -81,16 +81,16 @@ class BrokerAdmin(AdminCalls):
         return BrokerStats.decode((await self._ask(broker_addr, request)).body)
 
     async def clean_broker(self, broker_addr: str) -> None:
-        """Has a broker remove what is expired, and what is left of topics that are gone."""
+        """Makes a broker remove expired files, and the queues of deleted topics."""
         await self._ask(broker_addr, DeleteExpiredFilesRequest())
         await self._ask(broker_addr, CleanUnusedTopicsRequest())
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Takes a broker out of all routes for writing; returns how many topics that were."""
+        """Takes a broker out of all routes for writing; returns how many topics changed."""
         answers = await self._link.ask_all(WipeWritePermRequest(broker_name=broker_name))
         return max(a.read(WipeWritePermResponse).wipe_topic_count for a in answers)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Undoes `wipe_write_perm`; returns how many topics that were."""
+        """Undoes `wipe_write_perm`; returns how many topics changed."""
         answers = await self._link.ask_all(AddWritePermRequest(broker_name=broker_name))
         return max(a.read(AddWritePermResponse).add_topic_count for a in answers)

@@ -1,4 +1,4 @@
-"""Whom administration asks, and how: what all parts of `Admin` share."""
+"""The base of all parts of `Admin`: its life, and its calls to name servers and brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pocketmq.transport.pool import ConnectionPool
 
 
 class AdminCalls:
-    """The life of an `Admin`, and its ways to name servers and brokers."""
+    """Starts and closes an `Admin`, and calls name servers and brokers for it."""
 
     def __init__(
         self,
@@ -50,21 +50,21 @@ class AdminCalls:
         await self.close()
 
     async def start(self) -> None:
-        """Makes it usable. Idempotent."""
+        """Makes the admin client usable. Idempotent."""
         await self._lease.acquire()
 
     async def close(self) -> None:
-        """Closes the connections, if they are its own. Idempotent."""
+        """Closes the admin client's connections, unless it shares an instance. Idempotent."""
         await self._lease.release()
 
     # -- where things are ---------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
-        """All clusters and their brokers."""
+        """Returns all clusters and their brokers."""
         return ClusterInfo.decode((await self._link.ask(ClusterInfoRequest())).body)
 
     async def topic_route(self, topic: str) -> TopicRoute:
-        """Where a topic's queues are.
+        """Returns a topic's route: its queues and the addresses of its brokers.
 
         Raises:
             UnknownTopicError: no broker has it.
@@ -120,7 +120,7 @@ class AdminCalls:
 
 
 def masters_of(info: ClusterInfo, cluster: str | None) -> list[str]:
-    """The masters of a cluster, or of the only one that there is.
+    """Returns the master addresses of a cluster, or of the only one that there is.
 
     Raises:
         UsageError: there is no such cluster, or several.
@@ -137,5 +137,5 @@ def masters_of(info: ClusterInfo, cluster: str | None) -> list[str]:
 
 
 def queue_of(key: QueueKey) -> MessageQueue:
-    """The queue that a key of the brokers' tables stands for."""
+    """Converts a key of a broker's offset table into a queue."""
     return MessageQueue(key.topic, key.broker_name, key.queue_id)

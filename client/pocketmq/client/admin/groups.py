@@ -1,4 +1,4 @@
-"""Subscription groups: settings, members, and what members tell of themselves."""
+"""Administration of subscription groups: settings, members, and what members report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RELAYED_CALL_TIMEOUT_MS = 15_000
 
 
 class GroupAdmin(AdminCalls):
-    """What `Admin` does with groups."""
+    """The methods of `Admin` for subscription groups."""
 
     # -- settings -----------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class GroupAdmin(AdminCalls):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> list[str]:
-        """Changes what is given of a group's settings, on every broker that has it.
+        """Changes the given settings of a group, on every broker that has the group.
 
         Args:
             group: its name.
@@ -167,14 +167,14 @@ class GroupAdmin(AdminCalls):
                 )
 
     async def groups(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all subscription groups, sorted."""
+        """Returns the names of all subscription groups, sorted."""
         names: set[str] = set()
         for address in await self._brokers(cluster, None):
             names |= (await self._group_table(address)).keys()
         return sorted(names)
 
     async def group_config(self, group: str, broker_addr: str) -> GroupConfig:
-        """A group's settings on one broker.
+        """Returns a group's settings on one broker.
 
         Raises:
             NotFoundError: the broker does not have it.
@@ -187,7 +187,7 @@ class GroupAdmin(AdminCalls):
     async def group_configs(
         self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
     ) -> dict[str, GroupConfig]:
-        """A group's settings by the address of each broker that has it.
+        """Returns a group's settings by the address of each broker that has the group.
 
         Raises:
             GroupMissingError: no broker has it.
@@ -212,7 +212,7 @@ class GroupAdmin(AdminCalls):
     # -- who consumes what --------------------------------------------------------------------
 
     async def topic_groups(self, topic: str) -> list[str]:
-        """The groups that consume a topic or have done so, sorted.
+        """Returns the groups that consume a topic or have done so, sorted.
 
         Raises:
             UnknownTopicError: no broker has it.
@@ -224,7 +224,7 @@ class GroupAdmin(AdminCalls):
         return sorted(names)
 
     async def group_topics(self, group: str, *, cluster: str | None = None) -> list[str]:
-        """The topics in which a group has offsets, sorted."""
+        """Returns the topics in which a group has offsets, sorted."""
         names: set[str] = set()
         for address in await self._brokers(cluster, None):
             answer = await self._ask(address, GroupTopicsRequest(group=group))
@@ -232,14 +232,14 @@ class GroupAdmin(AdminCalls):
         return sorted(names)
 
     async def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
-        """Who consumes as a group, and what; code 206 when nobody does."""
+        """Returns a group's consumers on one broker; raises code 206 if there are none."""
         request = ConsumerConnectionsRequest(consumer_group=group)
         return ConsumerConnection.decode((await self._ask(broker_addr, request)).body)
 
     async def consumers(
         self, group: str, *, cluster: str | None = None
     ) -> dict[str, ConsumerConnection]:
-        """Who consumes as a group, by the address of each broker that has members of it."""
+        """Returns a group's consumers by the address of each broker that has some."""
         out = {}
         for address in await self._brokers(cluster, None):
             try:
@@ -250,7 +250,7 @@ class GroupAdmin(AdminCalls):
         return out
 
     async def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
-        """Who produces as a group; code 1 when nobody does."""
+        """Returns a group's producers on one broker; raises code 1 if there are none."""
         request = ProducerConnectionsRequest(producer_group=group)
         return ProducerConnection.decode((await self._ask(broker_addr, request)).body)
 
@@ -259,7 +259,7 @@ class GroupAdmin(AdminCalls):
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningInfo:
-        """How a consumer fares, as it tells itself.
+        """Asks a consumer for its running info: settings, queues, rates.
 
         Args:
             group: its group.
@@ -284,26 +284,28 @@ class GroupAdmin(AdminCalls):
     async def consume_directly(
         self, group: str, client_id: str, offset_msg_id: str
     ) -> ConsumeDirectlyResult:
-        """Has one consumer handle one message, beside its queues; no offset changes.
+        """Makes one consumer handle one message, beside its queues; no offset changes.
 
         Raises:
             UsageError: it is no offset message id.
             ResponseError: 1, there is no such message, or no such consumer on the message's broker;
                 207, it does not answer.
         """
-        place = parse_offset_msg_id(offset_msg_id)
-        found = await self._ask(place.store_host, ViewMessageRequest(offset=place.physical_offset))
+        address = parse_offset_msg_id(offset_msg_id)
+        found = await self._ask(
+            address.store_host, ViewMessageRequest(offset=address.physical_offset)
+        )
         record = next(decode_records(found.body))
         request = ConsumeDirectlyRequest(
             consumer_group=group, client_id=client_id, msg_id=offset_msg_id, topic=record.topic
         )
-        answer = await self._pool.ask(place.store_host, request, RELAYED_CALL_TIMEOUT_MS)
+        answer = await self._pool.ask(address.store_host, request, RELAYED_CALL_TIMEOUT_MS)
         return ConsumeDirectlyResult.decode(answer.body)
 
     async def consumer_status(
         self, group: str, topic: str, *, client_id: str | None = None
     ) -> dict[str, dict[QueueKey, int]]:
-        """Where consumers say they stand in a topic, by client id and queue.
+        """Asks a group's consumers for their offsets in a topic, by client id and queue.
 
         What they have not committed yet is counted; brokers know only of what is committed.
         """

@@ -1,4 +1,4 @@
-"""The name servers' KV configuration."""
+"""Administration of the name servers' KV configuration."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pocketmq.protocol.requests.nameserver import (
 
 
 class KVConfigAdmin(AdminCalls):
-    """What `Admin` does with the KV configuration."""
+    """The methods of `Admin` for the KV configuration."""
 
     async def kv_put(self, namespace: str, key: str, value: str) -> None:
         """Sets a key of a namespace on all name servers."""
         await self._link.ask_all(PutKVConfigRequest(namespace=namespace, key=key, value=value))
 
     async def kv_get(self, namespace: str, key: str) -> str | None:
-        """A key's value; None when it is not set."""
+        """Returns the value of a key; None if it is not set."""
         try:
             answer = await self._link.ask(GetKVConfigRequest(namespace=namespace, key=key))
         except NotFoundError:
@@ -34,7 +34,7 @@ class KVConfigAdmin(AdminCalls):
         await self._link.ask_all(DeleteKVConfigRequest(namespace=namespace, key=key))
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
-        """All keys of a namespace."""
+        """Returns all keys of a namespace with their values."""
         try:
             answer = await self._link.ask(GetKVListRequest(namespace=namespace))
         except NotFoundError:

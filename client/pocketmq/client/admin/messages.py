@@ -1,4 +1,4 @@
-"""Messages by their place, by their time, by their keys, and what traces tell of them."""
+"""Administration of messages: finding them by id, time or key, and their traces."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _INDEX_TYPES: dict[IndexName, str] = {"key": KEY, "unique_key": UNIQUE_KEY, "tag
 
 
 class MessageAdmin(AdminCalls):
-    """What `Admin` does with messages."""
+    """The methods of `Admin` for messages."""
 
     async def view_message(self, offset_msg_id: str) -> ReceivedMessage:
-        """A message by the address that its id carries.
+        """Returns the message at the address that an offset message id carries.
 
         A compressed body that cannot be unpacked comes as it is stored.
 
@@ -36,9 +36,9 @@ class MessageAdmin(AdminCalls):
             UsageError: it is no offset message id.
             ResponseError: nothing is stored there.
         """
-        place = parse_offset_msg_id(offset_msg_id)
-        request = ViewMessageRequest(offset=place.physical_offset)
-        answer = await self._ask(place.store_host, request)
+        address = parse_offset_msg_id(offset_msg_id)
+        request = ViewMessageRequest(offset=address.physical_offset)
+        answer = await self._ask(address.store_host, request)
         return next(decode_records(answer.body, on_damaged=_as_stored))
 
     async def query_messages(
@@ -97,7 +97,7 @@ class MessageAdmin(AdminCalls):
     async def message_by_unique_key(
         self, topic: str, msg_id: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS
     ) -> ReceivedMessage | None:
-        """A message by the id that its sender's client gave it; None if there is none.
+        """Returns the message with the id that its sender gave it; None if there is none.
 
         Args:
             topic, begin_ms, end_ms: as of `query_messages`.
@@ -125,29 +125,29 @@ class MessageAdmin(AdminCalls):
         Args:
             msg_id: the id that its sender's client gave it.
             trace_topic: where those clients write their traces.
-            begin_ms, end_ms: told between these times.
+            begin_ms, end_ms: written between these times.
 
         Raises:
             UnknownTopicError: there is no such trace topic.
             ContentError: what was found cannot be read.
         """
-        told = await self.query_messages(trace_topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
+        found = await self.query_messages(trace_topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
         records = [
-            r for message in told for r in decode_trace(message.body.decode("utf-8", "replace"))
+            r for message in found for r in decode_trace(message.body.decode("utf-8", "replace"))
         ]
         return [record for record in records if record.msg_id == msg_id]
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first offset of a queue stored at that time or later."""
+        """Returns the first offset of a queue stored at that time or later."""
         return await self._offsets.at_time(queue, timestamp_ms)
 
 
 def _as_stored(_: ReceivedMessage, __: ContentError) -> None:
-    """One damaged body keeps nobody from the other messages."""
+    """Lets a message whose body cannot be unpacked pass as it is stored."""
 
 
 def _has_key(message: ReceivedMessage, topic: str, key: str, index: IndexName) -> bool:
-    """Whether a broker's answer is right: RocketMQ's compare hashes only."""
+    """Whether a message really has the key: RocketMQ's brokers compare hashes only."""
     if message.topic != topic:
         return False
     if index == "tag":

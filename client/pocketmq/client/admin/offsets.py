@@ -1,4 +1,4 @@
-"""Where groups stand: lag, and putting them elsewhere."""
+"""Administration of groups' offsets: lag, resets, clones."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ End = Literal["earliest", "latest"]
 
 
 class OffsetAdmin(AdminCalls):
-    """What `Admin` does with groups' offsets."""
+    """The methods of `Admin` for groups' offsets."""
 
     async def consume_stats(self, group: str, topic: str | None = None) -> list[QueueLag]:
-        """Where a group stands in each queue, sorted by topic, broker and queue.
+        """Returns a group's offset and lag in each queue, sorted by topic, broker and queue.
 
         Args:
             group: the consumer group.
@@ -45,7 +45,7 @@ class OffsetAdmin(AdminCalls):
         return sorted(rows, key=lambda row: row.queue)
 
     async def _group_brokers(self, group: str, topic: str | None) -> Sequence[str]:
-        """The brokers of a topic, or of the group's retry topic, or all of them."""
+        """Returns the brokers of a topic, or of the group's retry topic, or all of them."""
         try:
             return await self._topic_masters(topic or retry_topic(group))
         except UnknownTopicError:
@@ -54,11 +54,11 @@ class OffsetAdmin(AdminCalls):
             return await self._brokers(None, None)
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where a group continues; None when it has never committed there."""
+        """Returns a group's committed offset in a queue; None if it has never committed there."""
         return await self._offsets.committed(group, queue, is_exact=True)
 
     async def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores where a group that does not run continues.
+        """Commits an offset for a group that has no running consumers.
 
         Raises:
             GroupMissingError: the broker has no such group.
@@ -76,7 +76,7 @@ class OffsetAdmin(AdminCalls):
         queues: Collection[MessageQueue] | None = None,
         dry_run: bool = False,
     ) -> list[QueueReset]:
-        """Puts a group elsewhere in a topic; its consumers that run go on there at once.
+        """Resets a group's offsets in a topic; its running consumers go on there at once.
 
         One of `to`, `offset` and `timestamp_ms` says where. All queues are checked before any of
         them is changed.
@@ -191,7 +191,7 @@ class OffsetAdmin(AdminCalls):
     async def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, cluster: str | None = None
     ) -> None:
-        """Puts a group where another one stands; it should have no consumers that run.
+        """Copies a group's offsets to another group, which should have no running consumers.
 
         Args:
             source: the group to be followed.

@@ -1,4 +1,4 @@
-"""What administration gives back, beyond the protocol's own bodies."""
+"""Results of administration, beyond the protocol's own bodies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 
 
 class QueueStats(msgspec.Struct, frozen=True):
-    """What one queue holds.
+    """The offsets and the last store time of one queue.
 
     Attributes:
         queue: which.
@@ -29,7 +29,7 @@ class QueueStats(msgspec.Struct, frozen=True):
 
 
 class QueueState(msgspec.Struct, frozen=True):
-    """A queue of a topic, and who may still want what it holds.
+    """A queue of a topic, and how much each group still has to read of it.
 
     Attributes:
         stats: what it holds.
@@ -49,7 +49,7 @@ class QueueState(msgspec.Struct, frozen=True):
 
 
 class QueueLag(msgspec.Struct, frozen=True):
-    """Where a group stands in one queue.
+    """A group's offset in one queue.
 
     Attributes:
         queue: which.
@@ -72,12 +72,12 @@ class QueueLag(msgspec.Struct, frozen=True):
 
     @property
     def inflight(self) -> int:
-        """How many of them its consumers have pulled; PullOffset less ConsumerOffset."""
+        """How many messages are pulled and not finished; PullOffset less ConsumerOffset."""
         return max(self.pull_offset - self.consumer_offset, 0)
 
 
 class QueueReset(msgspec.Struct, frozen=True):
-    """A group put elsewhere in one queue.
+    """A change of a group's offset in one queue.
 
     Attributes:
         queue: which.

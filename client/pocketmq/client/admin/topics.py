@@ -1,4 +1,4 @@
-"""Topics: create, change, delete, list, look at."""
+"""Administration of topics: create, change, delete, list, inspect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROUTE_POLL_S = 0.01
 
 
 class TopicAdmin(AdminCalls):
-    """What `Admin` does with topics."""
+    """The methods of `Admin` for topics."""
 
     async def create_topic(
         self,
@@ -103,7 +103,7 @@ class TopicAdmin(AdminCalls):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> list[str]:
-        """Changes what is given of a topic's settings, on every broker that has it.
+        """Changes the given settings of a topic, on every broker that has the topic.
 
         To shrink a topic without loss, lower the write queues first and the read queues when they
         are empty; to expand it, raise the read queues first.
@@ -155,7 +155,7 @@ class TopicAdmin(AdminCalls):
         await self._link.ask_all(DeleteTopicInNamesrvRequest(topic=topic, cluster_name=cluster))
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, or of a cluster's, sorted."""
+        """Returns the names of all topics, or of a cluster's, sorted."""
         request: RequestHeader = TopicListRequest()
         if cluster is not None:
             request = TopicsByClusterRequest(cluster=cluster)
@@ -163,7 +163,7 @@ class TopicAdmin(AdminCalls):
         return sorted(TopicList.decode(answer.body).topic_list)
 
     async def topic_config(self, topic: str, broker_addr: str) -> TopicConfig:
-        """A topic's settings on one broker.
+        """Returns a topic's settings on one broker.
 
         Raises:
             TopicMissingError: the broker does not have it.
@@ -172,7 +172,7 @@ class TopicAdmin(AdminCalls):
         return TopicConfig.decode(answer.body)
 
     async def topic_stats(self, topic: str) -> list[QueueStats]:
-        """What each queue of a topic holds, sorted by broker and queue.
+        """Returns the offsets of each queue of a topic, sorted by broker and queue.
 
         Raises:
             UnknownTopicError: no broker has it.
@@ -245,7 +245,7 @@ class TopicAdmin(AdminCalls):
         await self._ask(address, request)
 
     async def _wait_for_route(self, config: TopicConfig, addresses: Sequence[str]) -> None:
-        """Returns when the name server in use knows of a change, or when that takes too long.
+        """Waits until the name server in use shows a change, or the time is over.
 
         Brokers register changes at once, but they answer before the name server has.
         """

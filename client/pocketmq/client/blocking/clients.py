@@ -89,7 +89,7 @@ class Admin(Blocking[admin.Admin]):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> list[str]:
-        """Changes what is given of a topic's settings, on every broker that has it."""
+        """Changes the given settings of a topic, on every broker that has the topic."""
         return self._run(
             self._twin.update_topic(
                 topic,
@@ -108,15 +108,15 @@ class Admin(Blocking[admin.Admin]):
         self._run(self._twin.delete_topic(topic, cluster=cluster))
 
     def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, or of a cluster's, sorted."""
+        """Returns the names of all topics, or of a cluster's, sorted."""
         return self._run(self._twin.topics(cluster=cluster))
 
     def topic_config(self, topic: str, broker_addr: str) -> TopicConfig:
-        """A topic's settings on one broker."""
+        """Returns a topic's settings on one broker."""
         return self._run(self._twin.topic_config(topic, broker_addr))
 
     def topic_stats(self, topic: str) -> list[QueueStats]:
-        """What each queue of a topic holds, sorted by broker and queue."""
+        """Returns the offsets of each queue of a topic, sorted by broker and queue."""
         return self._run(self._twin.topic_stats(topic))
 
     def topic_queues(self, topic: str) -> list[QueueState]:
@@ -147,7 +147,7 @@ class Admin(Blocking[admin.Admin]):
         cluster: str | None = None,
         broker_addr: str | None = None,
     ) -> list[str]:
-        """Changes what is given of a group's settings, on every broker that has it."""
+        """Changes the given settings of a group, on every broker that has the group."""
         return self._run(
             self._twin.update_group(
                 group,
@@ -179,65 +179,65 @@ class Admin(Blocking[admin.Admin]):
         )
 
     def groups(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all subscription groups, sorted."""
+        """Returns the names of all subscription groups, sorted."""
         return self._run(self._twin.groups(cluster=cluster))
 
     def group_config(self, group: str, broker_addr: str) -> GroupConfig:
-        """A group's settings on one broker."""
+        """Returns a group's settings on one broker."""
         return self._run(self._twin.group_config(group, broker_addr))
 
     def group_configs(
         self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
     ) -> dict[str, GroupConfig]:
-        """A group's settings by the address of each broker that has it."""
+        """Returns a group's settings by the address of each broker that has the group."""
         return self._run(self._twin.group_configs(group, cluster=cluster, broker_addr=broker_addr))
 
     def topic_groups(self, topic: str) -> list[str]:
-        """The groups that consume a topic or have done so, sorted."""
+        """Returns the groups that consume a topic or have done so, sorted."""
         return self._run(self._twin.topic_groups(topic))
 
     def group_topics(self, group: str, *, cluster: str | None = None) -> list[str]:
-        """The topics in which a group has offsets, sorted."""
+        """Returns the topics in which a group has offsets, sorted."""
         return self._run(self._twin.group_topics(group, cluster=cluster))
 
     def consumer_connections(self, group: str, broker_addr: str) -> ConsumerConnection:
-        """Who consumes as a group, and what; code 206 when nobody does."""
+        """Returns a group's consumers on one broker; raises code 206 if there are none."""
         return self._run(self._twin.consumer_connections(group, broker_addr))
 
     def consumers(self, group: str, *, cluster: str | None = None) -> dict[str, ConsumerConnection]:
-        """Who consumes as a group, by the address of each broker that has members of it."""
+        """Returns a group's consumers by the address of each broker that has some."""
         return self._run(self._twin.consumers(group, cluster=cluster))
 
     def producer_connections(self, group: str, broker_addr: str) -> ProducerConnection:
-        """Who produces as a group; code 1 when nobody does."""
+        """Returns a group's producers on one broker; raises code 1 if there are none."""
         return self._run(self._twin.producer_connections(group, broker_addr))
 
     def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
-        """How a consumer fares, as it tells itself."""
+        """Asks a consumer for its running info: settings, queues, rates."""
         return self._run(self._twin.running_info(group, client_id, stacks=stacks))
 
     def consume_directly(
         self, group: str, client_id: str, offset_msg_id: str
     ) -> ConsumeDirectlyResult:
-        """Has one consumer handle one message, beside its queues; no offset changes."""
+        """Makes one consumer handle one message, beside its queues; no offset changes."""
         return self._run(self._twin.consume_directly(group, client_id, offset_msg_id))
 
     def consumer_status(
         self, group: str, topic: str, *, client_id: str | None = None
     ) -> dict[str, dict[QueueKey, int]]:
-        """Where consumers say they stand in a topic, by client id and queue."""
+        """Asks a group's consumers for their offsets in a topic, by client id and queue."""
         return self._run(self._twin.consumer_status(group, topic, client_id=client_id))
 
     def consume_stats(self, group: str, topic: str | None = None) -> list[QueueLag]:
-        """Where a group stands in each queue, sorted by topic, broker and queue."""
+        """Returns a group's offset and lag in each queue, sorted by topic, broker and queue."""
         return self._run(self._twin.consume_stats(group, topic))
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where a group continues; None when it has never committed there."""
+        """Returns a group's committed offset in a queue; None if it has never committed there."""
         return self._run(self._twin.committed_offset(group, queue))
 
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores where a group that does not run continues."""
+        """Commits an offset for a group that has no running consumers."""
         self._run(self._twin.commit_offset(group, queue, offset))
 
     def reset_offsets(
@@ -251,7 +251,7 @@ class Admin(Blocking[admin.Admin]):
         queues: Collection[MessageQueue] | None = None,
         dry_run: bool = False,
     ) -> list[QueueReset]:
-        """Puts a group elsewhere in a topic; its consumers that run go on there at once."""
+        """Resets a group's offsets in a topic; its running consumers go on there at once."""
         return self._run(
             self._twin.reset_offsets(
                 group,
@@ -267,43 +267,43 @@ class Admin(Blocking[admin.Admin]):
     def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, cluster: str | None = None
     ) -> None:
-        """Puts a group where another one stands; it should have no consumers that run."""
+        """Copies a group's offsets to another group, which should have no running consumers."""
         self._run(self._twin.clone_offsets(source, target, topic, cluster=cluster))
 
     def brokers(self) -> list[BrokerRow]:
-        """All brokers, sorted by cluster, name and id."""
+        """Returns all brokers, sorted by cluster, name and id."""
         return self._run(self._twin.brokers())
 
     def broker_runtime(self, broker_addr: str) -> dict[str, str]:
-        """A broker's figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
+        """Returns a broker's runtime figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
         return self._run(self._twin.broker_runtime(broker_addr))
 
     def broker_config(self, broker_addr: str) -> dict[str, str]:
-        """A broker's settings."""
+        """Returns a broker's settings."""
         return self._run(self._twin.broker_config(broker_addr))
 
     def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
-        """Changes settings of a broker, all of them or none; they hold at once."""
+        """Changes all given settings of a broker, or none; the changes hold at once."""
         self._run(self._twin.update_broker_config(broker_addr, changes))
 
     def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
-        """A statistic of one broker in the last minute, hour and day."""
+        """Returns a statistic of one broker in the last minute, hour and day."""
         return self._run(self._twin.broker_stats(broker_addr, name, key))
 
     def clean_broker(self, broker_addr: str) -> None:
-        """Has a broker remove what is expired, and what is left of topics that are gone."""
+        """Makes a broker remove expired files, and the queues of deleted topics."""
         self._run(self._twin.clean_broker(broker_addr))
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Takes a broker out of all routes for writing; returns how many topics that were."""
+        """Takes a broker out of all routes for writing; returns how many topics changed."""
         return self._run(self._twin.wipe_write_perm(broker_name))
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Undoes `wipe_write_perm`; returns how many topics that were."""
+        """Undoes `wipe_write_perm`; returns how many topics changed."""
         return self._run(self._twin.add_write_perm(broker_name))
 
     def view_message(self, offset_msg_id: str) -> ReceivedMessage:
-        """A message by the address that its id carries."""
+        """Returns the message at the address that an offset message id carries."""
         return self._run(self._twin.view_message(offset_msg_id))
 
     def query_messages(
@@ -326,7 +326,7 @@ class Admin(Blocking[admin.Admin]):
     def message_by_unique_key(
         self, topic: str, msg_id: str, *, begin_ms: int = 0, end_ms: int = FOREVER_MS
     ) -> ReceivedMessage | None:
-        """A message by the id that its sender's client gave it; None if there is none."""
+        """Returns the message with the id that its sender gave it; None if there is none."""
         return self._run(
             self._twin.message_by_unique_key(topic, msg_id, begin_ms=begin_ms, end_ms=end_ms)
         )
@@ -347,7 +347,7 @@ class Admin(Blocking[admin.Admin]):
         )
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first offset of a queue stored at that time or later."""
+        """Returns the first offset of a queue stored at that time or later."""
         return self._run(self._twin.search_offset(queue, timestamp_ms))
 
     def kv_put(self, namespace: str, key: str, value: str) -> None:
@@ -355,7 +355,7 @@ class Admin(Blocking[admin.Admin]):
         self._run(self._twin.kv_put(namespace, key, value))
 
     def kv_get(self, namespace: str, key: str) -> str | None:
-        """A key's value; None when it is not set."""
+        """Returns the value of a key; None if it is not set."""
         return self._run(self._twin.kv_get(namespace, key))
 
     def kv_delete(self, namespace: str, key: str) -> None:
@@ -363,15 +363,15 @@ class Admin(Blocking[admin.Admin]):
         self._run(self._twin.kv_delete(namespace, key))
 
     def kv_list(self, namespace: str) -> dict[str, str]:
-        """All keys of a namespace."""
+        """Returns all keys of a namespace with their values."""
         return self._run(self._twin.kv_list(namespace))
 
     def cluster_info(self) -> ClusterInfo:
-        """All clusters and their brokers."""
+        """Returns all clusters and their brokers."""
         return self._run(self._twin.cluster_info())
 
     def topic_route(self, topic: str) -> TopicRoute:
-        """Where a topic's queues are."""
+        """Returns a topic's route: its queues and the addresses of its brokers."""
         return self._run(self._twin.topic_route(topic))
 
 
@@ -401,61 +401,61 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         expression: Expression = SUBSCRIBE_ALL,
         listener: MessageQueueListener | None = None,
     ) -> None:
-        """Asks for a topic's messages, before or after the start."""
+        """Subscribes to a topic, before or after the start."""
         self._call(self._twin.subscribe, topic, expression, listener)
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes no more messages of a topic."""
+        """Ends the subscription to a topic."""
         self._call(self._twin.unsubscribe, topic)
 
     def assign(
         self, queues: Iterable[MessageQueue], expression: Expression = SUBSCRIBE_ALL
     ) -> None:
-        """Says which queues to pull, before or after the start; a later call replaces them."""
+        """Assigns queues to pull, before or after the start; a later call replaces them."""
         self._call(self._twin.assign, queues, expression)
 
     def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Who is told when the queues of a topic change, whether they are this member's or not."""
+        """Sets who is called when a topic's queues change, whosever they are."""
         self._run(self._twin.listen_to_topic(topic, listener))
 
     def poll(self, timeout_ms: float | None = None) -> list[ReceivedMessage]:
-        """The next messages of one queue, `pull_batch_size` at the most, in offset order."""
+        """Returns the next messages of one queue, at most `pull_batch_size`, in offset order."""
         return self._run(self._twin.poll(timeout_ms))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pulls nor gives out what is in some queues until `resume`; they stay here."""
+        """Pauses queues: neither pulls nor hands out their messages until `resume`."""
         self._call(self._twin.pause, queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Goes on with some queues."""
+        """Resumes paused queues."""
         self._call(self._twin.resume, queues)
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores where the group goes on; what cannot be stored now is stored later."""
+        """Stores the group's offsets; those that cannot be stored now are stored later."""
         self._run(self._twin.commit(offsets))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on in a queue, as it is stored; None when nothing is."""
+        """Returns the group's stored offset in a queue; None if there is none."""
         return self._run(self._twin.committed(queue))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at an offset; what was pulled of the queue and not polled is forgotten."""
+        """Continues at an offset; pulled messages of the queue that were not polled are dropped."""
         self._run(self._twin.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Goes on with the oldest message. Raises what `seek` raises."""
+        """Continues with the oldest message. Raises what `seek` raises."""
         self._run(self._twin.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Goes on with the next message that is sent. Raises what `seek` raises."""
+        """Continues with the next message that is sent. Raises what `seek` raises."""
         self._run(self._twin.seek_to_end(queue))
 
     def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
-        """Goes on with the first message stored at that time or later, else at the end."""
+        """Continues with the first message stored at that time or later, else at the end."""
         self._run(self._twin.seek_to_time(queue, timestamp_ms))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first offset stored at that time or later."""
+        """Returns the first offset stored at that time or later."""
         return self._run(self._twin.offset_for_timestamp(queue, timestamp_ms))
 
     @property
@@ -464,7 +464,7 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         return self._call(lambda: self._twin.assignment)
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that can be pulled from, sorted by broker and number."""
+        """Returns all queues of a topic that can be pulled from, sorted by broker and number."""
         return self._run(self._twin.queues(topic))
 
     def check_subscriptions(self) -> None:
@@ -523,7 +523,7 @@ class Producer(Blocking[producer.Producer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends a message without asking for an answer: fast, and it may be lost unnoticed."""
+        """Sends a message without waiting for an answer: fast, but it may be lost unnoticed."""
         self._run(self._twin.send_oneway(message, queue=queue, selector=selector, arg=arg))
 
     def send_batch(
@@ -555,11 +555,11 @@ class Producer(Blocking[producer.Producer]):
         )
 
     def recall(self, topic: str, recall_handle: str, timeout_ms: float | None = None) -> str:
-        """Calls a timer message back before it is delivered; brokers take no delay levels back."""
+        """Recalls a timer message before it is delivered; a delay level cannot be recalled."""
         return self._run(self._twin.recall(topic, recall_handle, timeout_ms))
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that a topic's messages can be sent to (fetchPublishMessageQueues)."""
+        """Returns the queues that a topic's messages can be sent to (fetchPublishMessageQueues)."""
         return self._run(self._twin.queues(topic))
 
 
@@ -579,11 +579,11 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
         )
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that can be pulled from, sorted by broker and number."""
+        """Returns the queues that can be pulled from, sorted by broker and number."""
         return self._run(self._twin.queues(topic))
 
     def queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that are this member's, when the group shares them, sorted."""
+        """Returns the queues of a topic that are allocated to this member, sorted."""
         return self._run(self._twin.queues_in_balance(topic))
 
     def listen_to_queues(self, topic: str, listener: MessageQueueListener | None) -> None:
@@ -600,7 +600,7 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
         max_bytes: int | None = None,
         hold_ms: int = 0,
     ) -> PullResult:
-        """Asks for messages of one queue."""
+        """Pulls messages of one queue."""
         return self._run(
             self._twin.pull(
                 queue,
@@ -620,37 +620,37 @@ class PullConsumer(Blocking[pull_consumer.PullConsumer]):
         *,
         expression: Expression = SUBSCRIBE_ALL,
     ) -> PullResult:
-        """`pull` that waits for a message when there is none, for `pull_hold_ms` at the most."""
+        """Pulls messages, and waits for one if there is none, `pull_hold_ms` at the most."""
         return self._run(
             self._twin.pull_block_if_not_found(queue, offset, max_messages, expression=expression)
         )
 
     def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
-        """Gives a message back that could not be handled: the group gets it again later."""
+        """Sends a message back that could not be handled: the group gets it again later."""
         self._run(self._twin.send_back(message, delay_level))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that the queue still holds."""
+        """Returns the offset of the oldest message that the queue still holds."""
         return self._run(self._twin.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message will get."""
+        """Returns the offset that the next message will get."""
         return self._run(self._twin.max_offset(queue))
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False) -> int:
-        """The first offset stored at that time or later; with `upper` the last one before."""
+        """Returns the first offset stored at that time or later; with `upper` the last before."""
         return self._run(self._twin.search_offset(queue, timestamp_ms, upper=upper))
 
     def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored; -1 when there is none."""
+        """Returns when the oldest message was stored; -1 if there is none."""
         return self._run(self._twin.earliest_store_time_ms(queue))
 
     def committed_offset(self, queue: MessageQueue) -> int | None:
-        """Where the group continues; None when it has never committed there."""
+        """Returns the group's committed offset in a queue; None if there is none."""
         return self._run(self._twin.committed_offset(queue))
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Stores in the broker where the group continues."""
+        """Commits the group's offset in a queue."""
         self._run(self._twin.commit(queue, offset))
 
 
@@ -673,24 +673,24 @@ class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
         )
 
     def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
-        """Asks for a topic's messages, before or after the start."""
+        """Subscribes to a topic, before or after the start."""
         self._call(self._twin.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes no more messages of a topic."""
+        """Ends the subscription to a topic."""
         self._call(self._twin.unsubscribe, topic)
 
     @property
     def is_paused(self) -> bool:
-        """Whether it was paused."""
+        """Whether the consumer is paused."""
         return self._call(lambda: self._twin.is_paused)
 
     def pause(self) -> None:
-        """Takes and hands out nothing until `resume`; the queues stay this member's. Idempotent."""
+        """Pulls and hands out nothing until `resume`; the queues stay this member's. Idempotent."""
         self._call(self._twin.pause)
 
     def resume(self) -> None:
-        """Goes on after `pause`. Idempotent."""
+        """Pulls and hands out messages again. Idempotent."""
         self._call(self._twin.resume)
 
     @property
@@ -703,11 +703,11 @@ class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
         self._call(setattr, self._twin, "concurrency", concurrency)
 
     def ack(self, message: ReceivedMessage) -> None:
-        """A message that the iteration gave was handled."""
+        """Acknowledges a message of the iteration as handled."""
         self._call(self._twin.ack, message)
 
     def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
-        """A message that the iteration gave is to come again later."""
+        """Sends a message of the iteration back, to come again later."""
         self._call(self._twin.retry, message, delay_level)
 
     @property

@@ -1,4 +1,4 @@
-"""What push and lite pull consumers have in common: subscribing, joining a group, leaving it."""
+"""The base of push and lite pull consumers: subscribing, joining a group, leaving it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MembershipT = TypeVar("MembershipT", bound=Membership)
 
 
 class GroupMember(ABC, Generic[MembershipT]):
-    """A consumer that shares topics with the other members of its group.
+    """A consumer whose group divides the queues of topics among its members.
 
     Args:
         group: the consumer group.
@@ -75,7 +75,7 @@ class GroupMember(ABC, Generic[MembershipT]):
 
     @property
     def instance(self) -> ClientInstance:
-        """What the consumer shares with others."""
+        """The instance that the consumer owns or shares."""
         return self._lease.instance
 
     # -- subscriptions ------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class GroupMember(ABC, Generic[MembershipT]):
 
     @abstractmethod
     def describe(self) -> ConsumerData:
-        """What heartbeats say of this consumer."""
+        """Returns the consumer's part of a heartbeat."""
 
     def group_changed(self) -> None:
         """Allocates the queues anew, because members came or went."""
@@ -142,7 +142,7 @@ class GroupMember(ABC, Generic[MembershipT]):
         """Makes the membership of `_new_parts`, and starts it."""
 
     async def _new_parts(self, *, is_lite: bool) -> MemberParts:
-        """Adds the consumer to its instance; from then on there is something to end."""
+        """Adds the consumer to its instance and makes its parts; from now on it must be closed."""
         instance = self.instance
         offsets = await open_offsets(self.group, instance, self.settings, self._from_where)
         instance.groups.add_consumer(self)

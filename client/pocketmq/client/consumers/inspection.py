@@ -1,4 +1,4 @@
-"""What a consumer tells of itself when a broker asks, and what it does when told."""
+"""Inspection of running consumers by brokers, and resets of their offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.instance.heartbeat import ConsumerMember
-from pocketmq.client.listening.dispatch import Dispatcher, Raised, comes_again
+from pocketmq.client.listening.dispatch import Dispatcher, ListenerRaised, comes_again
 from pocketmq.client.queues.queue_loop import QueueLoop
 from pocketmq.client.results import OrderlyResult
 from pocketmq.client.settings import MemberSettings, PushSettings
@@ -43,7 +43,7 @@ MEBIBYTE = 1024 * 1024
 
 
 class MemberInspection:
-    """The inside of a running consumer (`DefaultLitePullConsumerImpl#consumerRunningInfo`).
+    """Inspects a running consumer (`DefaultLitePullConsumerImpl#consumerRunningInfo`).
 
     Args:
         member: the consumer, as brokers hear of it.
@@ -62,7 +62,7 @@ class MemberInspection:
     # -- how it fares -------------------------------------------------------------------------
 
     def running_info(self) -> RunningInfo:
-        """How it fares now."""
+        """Returns the consumer's settings, subscriptions, queues and rates."""
         subscriptions = self._member.describe().subscription_data_set
         return RunningInfo(
             properties=self._properties(),
@@ -100,7 +100,7 @@ class MemberInspection:
         )
 
     def _date(self, moment_s: float) -> int:
-        """A moment of the clock in milliseconds since the epoch; 0 for never."""
+        """Converts a moment of the clock to milliseconds since the epoch; 0 means never."""
         if not moment_s:
             return 0
         return self._clock.now_ms() - round((self._clock.monotonic() - moment_s) * 1000)
@@ -120,7 +120,7 @@ class MemberInspection:
         )
 
     def offsets_of(self, topic: str) -> dict[QueueKey, int]:
-        """Where it stands in the queues of a topic that it has."""
+        """Returns the consumer's offsets in its queues of a topic."""
         return {
             _key(queue): loop.messages.commit_offset
             for queue, loop in self._queues.loops.items()
@@ -130,7 +130,7 @@ class MemberInspection:
     # -- what it is told ----------------------------------------------------------------------
 
     async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
-        """There is no listener.
+        """Refuses a message, since the consumer has no listener.
 
         Raises:
             ResponseError: always (1).
@@ -141,12 +141,12 @@ class MemberInspection:
         )
 
     async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on elsewhere in those of the queues that it has."""
+        """Moves the consumer to other offsets in those of the queues that it has."""
         await self._queues.move(offsets)
 
 
 class PushInspection(MemberInspection):
-    """The inside of a running push consumer (`DefaultMQPushConsumerImpl#consumerRunningInfo`).
+    """Inspects a running push consumer (`DefaultMQPushConsumerImpl#consumerRunningInfo`).
 
     Args:
         member: the consumer, as brokers hear of it.
@@ -172,7 +172,7 @@ class PushInspection(MemberInspection):
 
     def _status_of(self, topic: str, loops: Sequence[QueueLoop]) -> ConsumeStatus:
         now_s = self._clock.monotonic()
-        figures = self._dispatcher.figures.of(topic)
+        figures = self._dispatcher.statistics.of(topic)
         status = super()._status_of(topic, loops)
         status.consume_rt = 1000 * figures.handled.mean_cost(now_s)
         status.consume_ok_tps = figures.handled.per_second(now_s)
@@ -181,7 +181,7 @@ class PushInspection(MemberInspection):
         return status
 
     async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
-        """Has the listener handle a message; no offset changes, and it does not come again."""
+        """Calls the listener with a message; no offset changes, and it is not repeated."""
         if message.topic == retry_topic(self._member.group):
             message.topic = message.properties.get(props.RETRY_TOPIC, message.topic)
         begun_s = self._clock.monotonic()
@@ -190,7 +190,7 @@ class PushInspection(MemberInspection):
         out = ConsumeDirectlyResult(
             order=self._settings.is_ordered, consume_result=CR_SUCCESS, spent_time_mills=spent_ms
         )
-        if isinstance(result, Raised):
+        if isinstance(result, ListenerRaised):
             out.consume_result = CR_THROW_EXCEPTION
             out.remark = "".join(traceback.format_exception_only(result.error)).strip()
         elif result is OrderlyResult.COMMIT:

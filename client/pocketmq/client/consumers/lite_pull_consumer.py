@@ -1,4 +1,4 @@
-"""The lite pull consumer: messages are fetched ahead, and polled when the application likes."""
+"""The lite pull consumer, which fetches messages ahead until the application polls them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         hooks: functions to call for the messages of each poll, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `LitePullSettings` and, without `instance`, `InstanceSettings`.
 
     Raises:
@@ -98,7 +98,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         expression: Expression = SUBSCRIBE_ALL,
         listener: MessageQueueListener | None = None,
     ) -> None:
-        """Asks for a topic's messages, before or after the start.
+        """Subscribes to a topic, before or after the start.
 
         Args:
             topic: its name; it need not exist yet.
@@ -118,7 +118,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
             self._membership.queues.listeners.set(topic, listener)
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes no more messages of a topic."""
+        """Ends the subscription to a topic."""
         self._queue_listeners.pop(topic, None)
         was_there = self._assigned is None and self._subscriptions.pop(topic, None) is not None
         if was_there and self._membership is not None:
@@ -128,7 +128,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     def assign(
         self, queues: Iterable[MessageQueue], expression: Expression = SUBSCRIBE_ALL
     ) -> None:
-        """Says which queues to pull, before or after the start; a later call replaces them.
+        """Assigns queues to pull, before or after the start; a later call replaces them.
 
         Args:
             queues: of any topics.
@@ -153,7 +153,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
             self._subscription_changed(topic)
 
     async def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Who is told when the queues of a topic change, whether they are this member's or not.
+        """Sets who is called when a topic's queues change, whosever they are.
 
         That is looked at every `topic_metadata_check_interval_ms`
         (`registerTopicMessageQueueChangeListener`).
@@ -168,7 +168,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     # -- as its instance sees it --------------------------------------------------------------
 
     def describe(self) -> ConsumerData:
-        """What heartbeats say of this consumer; assigned queues are no subscriptions."""
+        """Returns the consumer's part of a heartbeat; assigned queues are no subscriptions."""
         wanted = self._subscriptions if self._assigned is None else {}
         return ConsumerData(
             group_name=self.group,
@@ -203,7 +203,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     # -- messages -----------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float | None = None) -> list[ReceivedMessage]:
-        """The next messages of one queue, `pull_batch_size` at the most, in offset order.
+        """Returns the next messages of one queue, at most `pull_batch_size`, in offset order.
 
         Args:
             timeout_ms: how long to wait for one; `poll_timeout_ms` if it is not given. 0 gives
@@ -241,20 +241,20 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         return messages[0]
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pulls nor gives out what is in some queues until `resume`; they stay here.
+        """Pauses queues: neither pulls nor hands out their messages until `resume`.
 
         Those that are not this member's are left out; one that comes back is not paused.
         """
         self._running().queues.pause_some(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Goes on with some queues."""
+        """Resumes paused queues."""
         self._running().queues.resume_some(queues)
 
     # -- offsets ------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores where the group goes on; what cannot be stored now is stored later.
+        """Stores the group's offsets; those that cannot be stored now are stored later.
 
         Args:
             offsets: for each queue the first offset that was not handled; without them, all that
@@ -275,7 +275,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         await queues.persist()
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on in a queue, as it is stored; None when nothing is.
+        """Returns the group's stored offset in a queue; None if there is none.
 
         Raises:
             RouteError, NoNameServerError, ResponseError and the transport's errors.
@@ -283,7 +283,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         return await self._running().offsets.committed(queue)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at an offset; what was pulled of the queue and not polled is forgotten.
+        """Continues at an offset; pulled messages of the queue that were not polled are dropped.
 
         Raises:
             SeekError: the queue does not hold it.
@@ -297,17 +297,17 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Goes on with the oldest message. Raises what `seek` raises."""
+        """Continues with the oldest message. Raises what `seek` raises."""
         offset = await self._check_owned(queue).in_queues.min(queue)
         self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Goes on with the next message that is sent. Raises what `seek` raises."""
+        """Continues with the next message that is sent. Raises what `seek` raises."""
         offset = await self._check_owned(queue).in_queues.max(queue)
         self._check_owned(queue).queues.seek(queue, offset)
 
     async def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
-        """Goes on with the first message stored at that time or later, else at the end.
+        """Continues with the first message stored at that time or later, else at the end.
 
         Raises:
             What `seek` raises.
@@ -316,7 +316,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         await self.seek(queue, await self.offset_for_timestamp(queue, timestamp_ms))
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first offset stored at that time or later.
+        """Returns the first offset stored at that time or later.
 
         Args:
             queue: where to search.
@@ -332,7 +332,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         return [] if self._membership is None else self._membership.queues.own
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that can be pulled from, sorted by broker and number.
+        """Returns all queues of a topic that can be pulled from, sorted by broker and number.
 
         Raises:
             UnknownTopicError, NoPermissionRouteError, NoNameServerError.

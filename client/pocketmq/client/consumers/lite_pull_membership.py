@@ -8,7 +8,7 @@ from pocketmq.client.consumers.inspection import MemberInspection
 from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.polled_queues import PolledQueues
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.listening.hooked_listener import tell_of_pulled
+from pocketmq.client.listening.hooked_listener import call_hooks_for_pulled
 from pocketmq.client.offsets.offset_store import OffsetStore
 from pocketmq.client.rebalance.queue_listeners import TopicQueuesListener, TopicWatch
 from pocketmq.client.settings import LitePullSettings
@@ -81,4 +81,6 @@ class LitePullMembership:
     def call_hooks(self, messages: list[ReceivedMessage]) -> None:
         """Calls the hooks for messages that were polled."""
         parts = self._parts
-        tell_of_pulled(parts.hooks, parts.member.group, messages, parts.instance.namespace.name)
+        call_hooks_for_pulled(
+            parts.hooks, parts.member.group, messages, parts.instance.namespace.name
+        )

@@ -1,4 +1,4 @@
-"""The queues that are this member's now: shared out, taken, pulled, given up."""
+"""The queues that are allocated to a member: taken, pulled, given up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOCK_RETRY_PAUSE_MS = 500
 
 
 class MemberQueues:
-    """Keeps a member's queues in line with its share of the group (`RebalancePushImpl`).
+    """Pulls the queues that are allocated to a member (`RebalancePushImpl`).
 
     Args:
         parts: of the member.
@@ -80,7 +80,7 @@ class MemberQueues:
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Takes the member's allocation, and keeps it up to date from now on.
+        """Takes the allocated queues, and follows each later allocation.
 
         Raises:
             NoNameServerError: none of the name servers can be asked.
@@ -100,13 +100,13 @@ class MemberQueues:
         self._tasks.spawn(repeat(clock, persist_s, self.persist), f"offsets {self._group}")
 
     async def stop(self) -> None:
-        """Pulls nothing more and leaves the queues as they are. Idempotent."""
+        """Ends all pulls, and keeps the queues and their messages. Idempotent."""
         self._is_stopped = True
         await self._tasks.close()
         self._pulls.clear()
 
     async def close(self, kept: Iterable[ProcessQueue] = ()) -> None:
-        """Stores the offsets of what was finished, and gives all queues up. Idempotent.
+        """Stores the offsets of finished messages, and gives all queues up. Idempotent.
 
         Args:
             kept: queues that no other member may have yet; their locks expire.
@@ -126,13 +126,13 @@ class MemberQueues:
             loop.pause()
 
     def resume(self) -> None:
-        """Goes on pulling. Idempotent."""
+        """Begins pulls again. Idempotent."""
         self._is_paused = False
         for loop in self._loops.values():
             loop.resume()
 
     def limit_batches(self, concurrency: int) -> None:
-        """Sets how many batches of one queue may be at work at once; 0 for any number."""
+        """Sets how many batches of one queue may be handled at once; 0 for any number."""
         self._locks.concurrency = concurrency
         for loop in self._loops.values():
             loop.messages.concurrency = concurrency
@@ -141,11 +141,11 @@ class MemberQueues:
     # -- what others tell ---------------------------------------------------------------------
 
     def group_changed(self) -> None:
-        """Members came or went: share the queues out anew."""
+        """Allocates the queues anew, because members came or went."""
         self._rebalancing.request()
 
     def subscription_changed(self, topic: str) -> None:
-        """A topic is wanted in another way, for the first time, or not any more."""
+        """Follows a subscription that was added, changed or ended."""
         subscription = self._subscriptions.get(topic)
         if subscription is not None:
             for queue, loop in self._loops.items():
@@ -156,14 +156,14 @@ class MemberQueues:
         self._rebalancing.topics_changed()
 
     def _pull_anew(self, queue: MessageQueue, loop: QueueLoop) -> None:
-        """Drops the pull under way, which a broker may hold for long and answer by old wishes."""
+        """Replaces the pull under way, which a broker may hold with the old subscription."""
         pull = self._pulls.pop(queue, None)
         if pull is not None:  # otherwise the member is leaving
             pull.cancel()
             self._pulls[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
 
     def finished(self, messages: ProcessQueue) -> None:
-        """A batch was finished: its queue may go on pulling."""
+        """Lets a queue pull further after a batch of it was finished."""
         queue = messages.queue
         loop = self._loops.get(queue)
         if loop is not None:
@@ -172,13 +172,13 @@ class MemberQueues:
             self._tasks.spawn(self._let_go([messages]), f"release {queue}")
 
     def sent_back(self) -> None:
-        """A broker took a message back: now at the latest there is a retry topic."""
+        """Looks for the retry topic, which exists once a broker took a message back."""
         if not self._retry_looks_left:
             self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
             self._rebalancing.request()
 
     async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on elsewhere in those of the queues that are this member's.
+        """Continues at other offsets in those of the queues that are this member's.
 
         What is at work is handled once more, if it lies behind the new offset.
         """
@@ -204,7 +204,7 @@ class MemberQueues:
         await check_subscriptions(self._group, self._instance, self._subscriptions.values())
 
     async def _check_new(self, subscription: Subscription) -> None:
-        """The same for what was subscribed to lately; nobody waits for the answer but the log."""
+        """Checks a new subscription in the background; a refusal is only logged."""
         try:
             await check_subscriptions(self._group, self._instance, [subscription])
         except OperatingError as e:
@@ -250,7 +250,7 @@ class MemberQueues:
             loop.limit(count_max, size_max)
 
     def _worth_another_look(self, pending: set[str]) -> bool:
-        """Whether the topics that could not be shared out may be found soon."""
+        """Whether the topics whose queues could not be allocated may be found soon."""
         if self._retry_topic not in pending:
             self._retry_looks_left = RETRY_ROUTE_LOOKS_MAX
         elif self._retry_looks_left:
@@ -273,7 +273,7 @@ class MemberQueues:
         await self._let_go([m for m in lost if not m.is_busy])
 
     def _drop(self, queue: MessageQueue) -> ProcessQueue:
-        """Ends the work on a queue; a batch that the listener has may keep it a while longer."""
+        """Ends the pulls of a lost queue; the listener may still have a batch of it."""
         messages = self._loops.pop(queue).messages
         messages.dropped = True
         self._pulls.pop(queue).cancel()
@@ -282,7 +282,7 @@ class MemberQueues:
         return messages
 
     async def _let_go(self, ended: Iterable[ProcessQueue]) -> None:
-        """Nothing is at work any more in queues that were lost: now others may have them."""
+        """Releases lost queues, of which no batch is at work any more, to other members."""
         ended = list(ended)
         await self._store(ended)
         queues = [messages.queue for messages in ended]

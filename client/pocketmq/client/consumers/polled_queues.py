@@ -1,4 +1,4 @@
-"""The queues of a lite pull consumer: pulled for it, polled by the application."""
+"""The queues of a lite pull consumer: pulled ahead, polled by the application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class PolledMessages(ProcessQueue):
-    """The messages of one queue, and how far the application has come with them.
+    """The messages of one queue, and up to where the application has handled them.
 
     Args:
         queue: which queue this is.
@@ -39,7 +39,7 @@ class PolledMessages(ProcessQueue):
 
     @property
     def commit_offset(self) -> int:
-        """The offset behind what counts as handled.
+        """The offset behind the last message that counts as handled.
 
         What the subscription does not want is passed as well, unless that is left to `settle`.
         """
@@ -48,17 +48,17 @@ class PolledMessages(ProcessQueue):
         return super().commit_offset if self._unhandled_from is None else self._unhandled_from
 
     def polled(self, batch: Sequence[ReceivedMessage]) -> None:
-        """Messages are with the application."""
+        """Notes that the application has polled messages."""
         if self._unhandled_from is None:
             self._unhandled_from = batch[0].queue_offset
 
     def settle(self, offset: int | None = None) -> None:
-        """What was polled was handled, or all before an offset."""
+        """Marks all polled messages, or all before an offset, as handled."""
         self._unhandled_from = offset
         self._handled = super().commit_offset if offset is None else offset
 
     def moved_to(self, offset: int) -> PolledMessages:
-        """What takes this one's place when the application goes on elsewhere.
+        """Returns the successor of this queue's messages at another offset.
 
         Without automatic commits what was handled stays as it was.
         """
@@ -68,7 +68,7 @@ class PolledMessages(ProcessQueue):
 
 
 class PolledQueue(QueueLoop):
-    """The pull loop of one queue.
+    """The pull loop of one queue, which may be paused alone.
 
     Args:
         queue, offset, subscription, puller, settings, clock, offer, on_moved: as of `QueueLoop`.
@@ -90,7 +90,7 @@ class PolledQueue(QueueLoop):
         on_moved: Callable[[MessageQueue], object],
     ) -> None:
         self._has_room_in_all = has_room_in_all
-        place = partial(PolledMessages, is_auto=settings.auto_commit)
+        process_queue = partial(PolledMessages, is_auto=settings.auto_commit)
         super().__init__(
             queue,
             offset,
@@ -99,7 +99,7 @@ class PolledQueue(QueueLoop):
             settings,
             clock,
             offer,
-            place,
+            process_queue,
             on_moved=on_moved,
         )
         self._commits = False  # as RocketMQ: offsets never travel with these pulls
@@ -111,7 +111,7 @@ class PolledQueue(QueueLoop):
         return super().has_room and self._has_room_in_all()
 
     def seek(self, offset: int) -> None:
-        """Goes on elsewhere; what was pulled is forgotten. A pull under way must be cancelled."""
+        """Continues at an offset without the pulled messages. Cancel a pull under way before."""
         self.messages.dropped = True
         self.messages = self.messages.moved_to(offset)
 
@@ -121,13 +121,13 @@ class PolledQueue(QueueLoop):
         super().pause()
 
     def resume(self) -> None:
-        """Goes on pulling. Idempotent."""
+        """Begins pulls again. Idempotent."""
         self.is_paused = False
         super().resume()
 
 
 class PolledQueues(MemberQueues):
-    """Keeps the queues in line with the member's allocation, and gives out what they hold.
+    """Pulls the queues that are allocated to a member, and hands out their messages.
 
     Args:
         parts: of the member.
@@ -150,7 +150,7 @@ class PolledQueues(MemberQueues):
     # -- polling ------------------------------------------------------------------------------
 
     async def poll(self, count_max: int, timeout_ms: float | None) -> list[ReceivedMessage]:
-        """The next messages of one queue, at least one unless the time is over.
+        """Returns the next messages of one queue, at least one unless the time is over.
 
         Args:
             count_max: how many at the most.
@@ -183,20 +183,20 @@ class PolledQueues(MemberQueues):
         self._unsettled.clear()
 
     def settle(self) -> None:
-        """All that was polled was handled, and what lies between is not wanted."""
+        """Marks all polled messages as handled, and what lies between as not wanted."""
         for loop in self._loops.values():
             loop.messages.settle()
         self._unsettled.clear()
 
     def settle_at(self, queue: MessageQueue, offset: int) -> bool:
-        """All before an offset was handled; False if the queue is not this member's."""
+        """Marks all before an offset as handled; False if the queue is not this member's."""
         loop = self._loops.get(queue)
         if loop is not None:
             loop.messages.settle(offset)
         return loop is not None
 
     async def stop(self) -> None:
-        """Pulls and gives out nothing more."""
+        """Ends all pulls and polls."""
         self._buffer.close()
         await super().stop()
 
@@ -217,7 +217,7 @@ class PolledQueues(MemberQueues):
         return not is_full
 
     def _use_room(self) -> None:
-        """Lets all queues go on that waited for others."""
+        """Lets the queues pull again that waited for room in all queues together."""
         if self._was_full and self._has_room():
             self._was_full = False
             for loop in self._loops.values():
@@ -230,7 +230,7 @@ class PolledQueues(MemberQueues):
         return queue in self._loops
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
-        """Goes on at an offset; False if the queue is not this member's."""
+        """Continues at an offset; False if the queue is not this member's."""
         loop = self._loops.get(queue)
         if loop is None:
             return False
@@ -240,14 +240,14 @@ class PolledQueues(MemberQueues):
         return True
 
     def pause_some(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pulls nor gives out what is in some queues; others' are left out."""
+        """Pauses those of the queues that are this member's."""
         for queue in queues:
             if queue in self._loops:
                 self._loops[queue].pause()
         self._use_room()
 
     def resume_some(self, queues: Iterable[MessageQueue]) -> None:
-        """Goes on with some queues."""
+        """Resumes those of the queues that are this member's."""
         for queue in queues:
             loop = self._loops.get(queue)
             if loop is not None:

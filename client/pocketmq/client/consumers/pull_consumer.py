@@ -1,4 +1,4 @@
-"""The pull consumer: the application says what to pull, and when."""
+"""The pull consumer, which pulls what the application asks for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.client.lifecycle import Lifecycle
-from pocketmq.client.listening.hooked_listener import tell_of_pulled
+from pocketmq.client.listening.hooked_listener import call_hooks_for_pulled
 from pocketmq.client.listening.send_back import SendBack
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT, Puller
@@ -50,7 +50,7 @@ class PullConsumer:
         hooks: functions to call for the messages of each pull, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `PullSettings` and, without `instance`, `InstanceSettings`.
 
     Raises:
@@ -89,7 +89,7 @@ class PullConsumer:
 
     @property
     def instance(self) -> ClientInstance:
-        """What the consumer shares with others."""
+        """The instance that the consumer owns or shares."""
         return self._lease.instance
 
     async def start(self) -> None:
@@ -114,7 +114,7 @@ class PullConsumer:
         self._is_running = True
 
     async def close(self) -> None:
-        """Says goodbye and closes. Idempotent."""
+        """Unregisters the consumer from its brokers and closes it. Idempotent."""
         await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
@@ -128,7 +128,7 @@ class PullConsumer:
         await self._lease.release()
 
     def describe(self) -> ConsumerData:
-        """What heartbeats say of this consumer."""
+        """Returns the consumer's part of a heartbeat."""
         return ConsumerData(
             group_name=self.group,
             consume_type=CONSUME_ACTIVELY,
@@ -136,14 +136,14 @@ class PullConsumer:
         )
 
     def group_changed(self) -> None:
-        """Members came or went: `queues_in_balance` changes."""
+        """Allocates the queues anew, because members came or went."""
         if self._is_running:
             self._allocated.group_changed()
 
     # -- messages -----------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that can be pulled from, sorted by broker and number.
+        """Returns the queues that can be pulled from, sorted by broker and number.
 
         Raises:
             UnknownTopicError, NoPermissionRouteError, NoNameServerError.
@@ -153,7 +153,7 @@ class PullConsumer:
         return await self.instance.routes.queues_to_read(topic)
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that are this member's, when the group shares them, sorted.
+        """Returns the queues of a topic that are allocated to this member, sorted.
 
         The first call tells the brokers that this member wants a share of the topic. From then on
         the share follows the members that come and go (`fetchMessageQueuesInBalance`).
@@ -194,7 +194,7 @@ class PullConsumer:
         max_bytes: int | None = None,
         hold_ms: int = 0,
     ) -> PullResult:
-        """Asks for messages of one queue.
+        """Pulls messages of one queue.
 
         Args:
             queue: where from.
@@ -218,7 +218,9 @@ class PullConsumer:
             max_bytes=max_bytes,
             hold_ms=hold_ms,
         )
-        tell_of_pulled(self._hooks, self.group, result.messages, self.instance.namespace.name)
+        call_hooks_for_pulled(
+            self._hooks, self.group, result.messages, self.instance.namespace.name
+        )
         return result
 
     async def pull_block_if_not_found(
@@ -229,7 +231,7 @@ class PullConsumer:
         *,
         expression: Expression = SUBSCRIBE_ALL,
     ) -> PullResult:
-        """`pull` that waits for a message when there is none, for `pull_hold_ms` at the most.
+        """Pulls messages, and waits for one if there is none, `pull_hold_ms` at the most.
 
         Raises:
             What `pull` raises.
@@ -238,7 +240,7 @@ class PullConsumer:
         return await self.pull(queue, offset, max_messages, expression=expression, hold_ms=hold_ms)
 
     async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
-        """Gives a message back that could not be handled: the group gets it again later.
+        """Sends a message back that could not be handled: the group gets it again later.
 
         It comes through the topic ``%RETRY%<group>``, or after `max_reconsume_times` of that ends
         in ``%DLQ%<group>``. A broker that does not take it back is sent an ordinary message.
@@ -257,17 +259,17 @@ class PullConsumer:
     # -- offsets ------------------------------------------------------------------------------
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that the queue still holds."""
+        """Returns the offset of the oldest message that the queue still holds."""
         return await self._running_offsets.min(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message will get."""
+        """Returns the offset that the next message will get."""
         return await self._running_offsets.max(queue)
 
     async def search_offset(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """The first offset stored at that time or later; with `upper` the last one before.
+        """Returns the first offset stored at that time or later; with `upper` the last before.
 
         Args:
             queue: where to search.
@@ -277,15 +279,15 @@ class PullConsumer:
         return await self._running_offsets.at_time(queue, timestamp_ms, upper=upper)
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored; -1 when there is none."""
+        """Returns when the oldest message was stored; -1 if there is none."""
         return await self._running_offsets.earliest_store_time(queue)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
-        """Where the group continues; None when it has never committed there."""
+        """Returns the group's committed offset in a queue; None if there is none."""
         return await self._running_offsets.committed(self.group, queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Stores in the broker where the group continues."""
+        """Commits the group's offset in a queue."""
         await self._running_offsets.commit(self.group, queue, offset)
 
     @property

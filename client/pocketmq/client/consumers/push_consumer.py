@@ -1,4 +1,4 @@
-"""The push consumer: messages come to a listener, queues are shared among the group's members."""
+"""The push consumer, which gives messages to a listener or an iteration."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PushConsumer(GroupMember[PushMembership]):
         hooks: functions to call for the messages.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `PushSettings` and, without `instance`, `InstanceSettings`.
 
     Raises:
@@ -119,7 +119,7 @@ class PushConsumer(GroupMember[PushMembership]):
     # -- subscriptions ------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
-        """Asks for a topic's messages, before or after the start.
+        """Subscribes to a topic, before or after the start.
 
         Args:
             topic: its name; it need not exist yet.
@@ -132,14 +132,14 @@ class PushConsumer(GroupMember[PushMembership]):
         self._subscribe(topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes no more messages of a topic."""
+        """Ends the subscription to a topic."""
         if self._subscriptions.pop(topic, None) is not None:
             self._subscription_changed(topic)
 
     # -- as its instance sees it --------------------------------------------------------------
 
     def describe(self) -> ConsumerData:
-        """What heartbeats say of this consumer."""
+        """Returns the consumer's part of a heartbeat."""
         return ConsumerData(
             group_name=self.group,
             message_model=self.settings.message_model,
@@ -170,11 +170,11 @@ class PushConsumer(GroupMember[PushMembership]):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it was paused."""
+        """Whether the consumer is paused."""
         return self._is_paused
 
     def pause(self) -> None:
-        """Takes and hands out nothing until `resume`; the queues stay this member's. Idempotent.
+        """Pulls and hands out nothing until `resume`; the queues stay this member's. Idempotent.
 
         What is at work goes on. A pull that is under way may still bring messages; they wait.
         """
@@ -183,7 +183,7 @@ class PushConsumer(GroupMember[PushMembership]):
             self._membership.pause()
 
     def resume(self) -> None:
-        """Goes on after `pause`. Idempotent."""
+        """Pulls and hands out messages again. Idempotent."""
         self._is_paused = False
         if self._membership is not None:
             self._membership.resume()
@@ -211,7 +211,7 @@ class PushConsumer(GroupMember[PushMembership]):
         return await self._iterated().next()
 
     def ack(self, message: ReceivedMessage) -> None:
-        """A message that the iteration gave was handled.
+        """Acknowledges a message of the iteration as handled.
 
         Raises:
             UsageError: it is not held any more.
@@ -219,7 +219,7 @@ class PushConsumer(GroupMember[PushMembership]):
         self._iterated().settle(message, ConsumeResult.SUCCESS)
 
     def retry(self, message: ReceivedMessage, delay_level: int = 0) -> None:
-        """A message that the iteration gave is to come again later.
+        """Sends a message of the iteration back, to come again later.
 
         Args:
             message: the message.
@@ -251,7 +251,7 @@ def _check_concurrency(concurrency: int) -> None:
 
 
 def _check_settings(settings: PushSettings, listener: Listener | None) -> None:
-    """Makes sure that the settings go together.
+    """Checks that the settings go together.
 
     Raises:
         ConfigError: they do not.

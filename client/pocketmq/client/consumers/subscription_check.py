@@ -1,4 +1,4 @@
-"""Asking brokers whether they can serve what a consumer subscribes to."""
+"""The check whether brokers can serve the subscriptions of a consumer."""
 
 from __future__ import annotations
 

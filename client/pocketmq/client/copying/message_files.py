@@ -33,7 +33,7 @@ class LineSplitter:
         self.number = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that are whole now; take them all before the next call.
+        """Yields the lines that are complete now; take them all before the next call.
 
         Raises:
             UsageError: a line is longer than `LINE_SIZE_MAX`.
@@ -46,12 +46,12 @@ class LineSplitter:
             self._keep(line)
 
     def finish(self) -> Iterator[bytes]:
-        """The last line, if it has no delimiter."""
+        """Returns the last line, if it has no delimiter."""
         if self._rest_size:
             yield self._take()
 
     def _tail(self) -> bytes:
-        """Takes back what may be the beginning of a delimiter that lies across two chunks."""
+        """Keeps the end of a chunk that may be the beginning of a delimiter."""
         tail = b""
         while self._rest and len(tail) < self._overlap:
             tail = self._rest.pop() + tail
@@ -78,7 +78,7 @@ class LineSplitter:
 
 
 def file_lines(path: str | os.PathLike[str], first: int = 1) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers; blank ones are left out.
+    """Yields the lines of a file with their numbers; blank ones are left out.
 
     Args:
         path: the file.
@@ -106,7 +106,7 @@ def file_lines(path: str | os.PathLike[str], first: int = 1) -> Iterator[tuple[i
 
 
 def file_documents(path: str | os.PathLike[str]) -> Iterator[tuple[int, MessageDocument]]:
-    """The messages of a file of JSON lines with their line numbers.
+    """Yields the messages of a file of JSON lines with their line numbers.
 
     Raises:
         ConfigError: it cannot be read, or a line is no message; names file and line.

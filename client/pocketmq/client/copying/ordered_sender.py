@@ -1,4 +1,4 @@
-"""Many messages in order: each queue is a lane, and lanes go side by side."""
+"""Sending many messages in order within each queue, and queues side by side."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ALONE = (props.DELAY, *props.TIMER_PROPERTIES)
 """With these properties a message cannot be part of a batch."""
 
 OnStored = Callable[[Sequence[T]], object]
-"""Told of messages that are stored, by what they were put with."""
+"""Called with the tokens of messages that are stored."""
 
 OnFailed = Callable[[T, PocketMQError], bool]
-"""Told of a message that could not be sent; answers whether to go on with others."""
+"""Called with a message that could not be sent; returns whether to go on with others."""
 
 
 class _Waiting(NamedTuple, Generic[T]):
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple, Generic[T]):
 
 
 class OrderedSender(Generic[T]):
-    """Sends messages, in order within each queue, in batches as they gather.
+    """Sends messages in order within each queue, in batches as they gather.
 
     While a queue's batch is under way, the next one gathers: a slow trickle is sent at once, a
     flood in large batches. A batch that is not answered is sent again, so a message may be stored
@@ -60,15 +60,15 @@ class OrderedSender(Generic[T]):
 
     Args:
         producer: sends.
-        on_stored: told of what is stored.
-        on_failed: told of what is not; by default the first failure ends everything.
+        on_stored: called with what is stored.
+        on_failed: called with what is not; by default the first failure ends everything.
     """
 
     def __init__(self, producer: Producer, on_stored: OnStored[T], on_failed: OnFailed[T]) -> None:
         self._producer = producer
         self._clock = producer.instance.clock
         self._on_stored, self._on_failed = on_stored, on_failed
-        self._lanes: dict[MessageQueue, deque[_Waiting[T]]] = {}
+        self._queues: dict[MessageQueue, deque[_Waiting[T]]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._pending_messages = self._pending_size = 0
         self._has_room = asyncio.Event()
@@ -76,12 +76,12 @@ class OrderedSender(Generic[T]):
         self._is_stopped = False
 
     async def put(self, message: Message, queue: MessageQueue, token: T) -> bool:
-        """Lets a message be sent; waits while too many are under way.
+        """Adds a message to be sent; waits while too many are under way.
 
         Args:
             message: to send.
             queue: where to.
-            token: what the callbacks are told of it.
+            token: what the callbacks get for it.
 
         Returns:
             False after a failure that ended everything: the message is not sent.
@@ -90,22 +90,22 @@ class OrderedSender(Generic[T]):
         if self._is_stopped:
             return False
         self._count(message, 1)
-        lane = self._lanes.get(queue)
-        if lane is None:
-            lane = self._lanes[queue] = deque()
-            task = asyncio.create_task(self._run(queue, lane), name=f"send to {queue}")
+        queued = self._queues.get(queue)
+        if queued is None:
+            queued = self._queues[queue] = deque()
+            task = asyncio.create_task(self._run(queue, queued), name=f"send to {queue}")
             self._running.add(task)
             task.add_done_callback(self._ended)
-        lane.append(_Waiting(message, token))
+        queued.append(_Waiting(message, token))
         return True
 
     async def flush(self) -> None:
-        """Returns when everything that was put is stored or has failed."""
+        """Waits until every message that was put is stored or has failed."""
         while self._running:
             await asyncio.gather(*self._running)
 
     async def close(self) -> None:
-        """Stops; what was not sent yet is not sent. Idempotent."""
+        """Stops sending; messages that were not sent yet are dropped. Idempotent."""
         self._stop()
         await self.flush()
 
@@ -129,13 +129,13 @@ class OrderedSender(Generic[T]):
         if not task.cancelled() and task.exception() is not None:
             self._stop()
 
-    async def _run(self, queue: MessageQueue, lane: deque[_Waiting[T]]) -> None:
-        while lane and not self._is_stopped:
-            part = _next_part(lane)
+    async def _run(self, queue: MessageQueue, queued: deque[_Waiting[T]]) -> None:
+        while queued and not self._is_stopped:
+            part = _next_part(queued)
             await self._send(queue, part)
             for waiting in part:
                 self._count(waiting.message, -1)
-        del self._lanes[queue]
+        del self._queues[queue]
 
     async def _send(self, queue: MessageQueue, part: list[_Waiting[T]]) -> None:
         try:
@@ -178,15 +178,15 @@ class OrderedSender(Generic[T]):
                 self._stop()
 
 
-def _next_part(lane: deque[_Waiting[T]]) -> list[_Waiting[T]]:
-    """Takes what the next request carries."""
-    part = [lane.popleft()]
+def _next_part(queued: deque[_Waiting[T]]) -> list[_Waiting[T]]:
+    """Takes the messages of the next request from a queue's waiting ones."""
+    part = [queued.popleft()]
     size = len(part[0].message.body)
     if part[0].is_alone:
         return part
-    while lane and len(part) < BATCH_MESSAGES_MAX:
-        size += len(lane[0].message.body)
-        if size > BATCH_SIZE_MAX or lane[0].is_alone:
+    while queued and len(part) < BATCH_MESSAGES_MAX:
+        size += len(queued[0].message.body)
+        if size > BATCH_SIZE_MAX or queued[0].is_alone:
             break
-        part.append(lane.popleft())
+        part.append(queued.popleft())
     return part

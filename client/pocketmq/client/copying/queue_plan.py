@@ -1,4 +1,4 @@
-"""Which queue a copied message goes to, so that what was in order stays in order."""
+"""The choice of queues for copied messages, which keeps their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pocketmq.protocol.messages.message import Message, MessageQueue
 
 
 class QueuePlan:
-    """Chooses among a topic's queues.
+    """Chooses a queue of the target topic for each copied message.
 
     A message that came from a queue goes to the queue of the same broker and number; where there
     is none, to one that all messages of that queue go to. Otherwise its sharding key decides, or
@@ -38,7 +38,7 @@ class QueuePlan:
     def queue_for(
         self, message: Message, broker: str | None = None, queue_id: int | None = None
     ) -> MessageQueue:
-        """The queue of one message.
+        """Returns the queue for one message.
 
         Args:
             message: to be sent.

@@ -1,4 +1,4 @@
-"""Where a feed begins in each queue of a topic."""
+"""The offsets at which a feed begins in the queues of a topic."""
 
 from __future__ import annotations
 

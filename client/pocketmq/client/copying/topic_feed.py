@@ -54,7 +54,7 @@ RETRY_PAUSE_S = 1.0
 
 
 class _QueueCursor:
-    """How far one queue is followed.
+    """The position of a feed in one queue.
 
     Attributes:
         queue: the queue.

@@ -1,4 +1,4 @@
-"""The list of name servers, however it is given."""
+"""The list of name servers, in each form in which it can be given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMESRV_VARIABLE = "NAMESRV_ADDR"
 
 
 def namesrv_addresses(namesrv: str | Iterable[str] | None = None) -> tuple[str, ...]:
-    """The addresses of the name servers, each as ``host:port``.
+    """Returns the addresses of the name servers, each as ``host:port``.
 
     Args:
         namesrv: ``"a:9876;b:9876"`` or several addresses; without it NAMESRV_ADDR is read.

@@ -1,4 +1,4 @@
-"""What brokers ask of a client, and tell it (`client/impl/ClientRemotingProcessor`)."""
+"""The requests that brokers make of a client (`client/impl/ClientRemotingProcessor`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ValueT = TypeVar("ValueT")
 
 
 class BrokerRequests:
-    """Answers for the consumers of an instance: 220, 221, 307, 309.
+    """Answers brokers for the consumers of an instance: 220, 221, 307, 309.
 
     Args:
         groups: the consumers.
@@ -56,7 +56,7 @@ class BrokerRequests:
         self._bare = self._namespace.unwrap
 
     def table(self) -> dict[int, Handler]:
-        """The handlers by request code."""
+        """Returns the handlers by request code."""
         return {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
@@ -65,7 +65,7 @@ class BrokerRequests:
         }
 
     async def reset_offsets(self, command: Command, _: Connection) -> None:
-        """220, one-way: brokers that do not keep resets until the next pull send it."""
+        """Moves a consumer to other offsets (220, one-way, from brokers that keep no resets)."""
         request = command.read(ClientResetOffsetRequest)
         inspection = self._groups.inspections.get(self._bare(request.group))
         if inspection is None:
@@ -80,7 +80,7 @@ class BrokerRequests:
         )
 
     def status(self, command: Command, _: Connection) -> Command:
-        """221; nothing for a group that is not here, or pulls by itself."""
+        """Answers with a consumer's offsets (221); with none for an unknown or pull consumer."""
         request = command.read(ClientStatusRequest)
         inspection = self._groups.inspections.get(self._bare(request.group))
         offsets = {} if inspection is None else inspection.offsets_of(self._bare(request.topic))
@@ -88,7 +88,7 @@ class BrokerRequests:
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def running_info(self, command: Command, _: Connection) -> Command:
-        """307."""
+        """Answers with a consumer's running info (307)."""
         request = command.read(RunningInfoRequest)
         member = self._groups.consumers.get(self._bare(request.consumer_group))
         if member is None:
@@ -111,7 +111,7 @@ class BrokerRequests:
         return Command(ResponseCode.SUCCESS, body=info.encode())
 
     async def consume_directly(self, command: Command, _: Connection) -> Command:
-        """309."""
+        """Makes a consumer handle one message (309)."""
         request = command.read(ConsumeDirectlyRequest)
         inspection = self._inspection(request.consumer_group)
         message = next(decode_records(command.body, request.broker_name or ""), None)
@@ -151,7 +151,7 @@ def _not_here(group: str) -> ResponseError:
 
 
 def _stacks() -> str:
-    """What the tasks of the loop and the threads are doing, as Java's jstack shows it."""
+    """Renders the stacks of tasks and threads, as Java's jstack does."""
     parts = []
     for task in asyncio.all_tasks():
         frames = [line for f in task.get_stack() for line in traceback.format_stack(f, limit=1)]

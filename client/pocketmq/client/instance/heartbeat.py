@@ -28,7 +28,7 @@ log = logging.getLogger("pocketmq.client")
 
 
 class ConsumerMember(Protocol):
-    """A consumer as the rest of its instance sees it."""
+    """A consumer as its instance sees it."""
 
     @property
     def group(self) -> str:
@@ -36,29 +36,29 @@ class ConsumerMember(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has not been told yet what to consume."""
+        """Whether the consumer has no subscription or assignment yet."""
 
     def describe(self) -> ConsumerData:
-        """What a heartbeat says of the group."""
+        """Returns the consumer's part of a heartbeat."""
 
     def group_changed(self) -> None:
-        """Called when a broker says that members came or went."""
+        """Follows a broker's notice that members came or went."""
 
 
 class Inspection(Protocol):
-    """A consumer that can be looked into and moved from outside."""
+    """A consumer that can be inspected and moved by brokers."""
 
     def running_info(self) -> RunningInfo:
-        """How it fares."""
+        """Returns the consumer's settings, subscriptions, queues and rates."""
 
     def offsets_of(self, topic: str) -> dict[QueueKey, int]:
-        """Where it stands in the queues of a topic that it has."""
+        """Returns the consumer's offsets in its queues of a topic."""
 
     async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
-        """Has its listener handle a message that comes from no queue of its own."""
+        """Calls the listener with a message that comes from none of its queues."""
 
     async def move(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on elsewhere."""
+        """Moves the consumer to other offsets."""
 
 
 class TransactionChecker(Protocol):
@@ -67,7 +67,7 @@ class TransactionChecker(Protocol):
     def check_transaction(
         self, header: CheckTransactionStateRequest, message: ReceivedMessage, connection: Connection
     ) -> None:
-        """Called when a broker asks; the answer is sent later."""
+        """Takes a broker's question about a transaction; the answer is sent later."""
 
 
 class Groups:
@@ -90,7 +90,7 @@ class Groups:
         self.inspections: dict[str, Inspection] = {}
 
     def remove_consumer(self, group: str) -> None:
-        """A consumer leaves."""
+        """Removes a consumer group."""
         self.consumers.pop(group, None)
         self.inspections.pop(group, None)
 
@@ -122,7 +122,7 @@ class Groups:
             )
 
     def heartbeat(self, client_id: str) -> Heartbeat:
-        """What brokers are told.
+        """Returns the body of a heartbeat.
 
         A consumer that waits to be told what to consume is left out: as a member it would be given
         queues that it does not read, and seem to subscribe to something else than the others.
@@ -145,7 +145,7 @@ class Groups:
 
 
 class Heartbeats:
-    """Tells the brokers of the routes in use which groups are here.
+    """Sends the groups of an instance to the brokers of the routes in use.
 
     Producers are only known to masters, consumers to slaves as well, since they may pull there.
     """
@@ -191,7 +191,7 @@ class Heartbeats:
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:
-        """Says goodbye for a group to each broker that there is a connection to."""
+        """Unregisters a group from each broker that there is a connection to."""
         request = UnregisterClientRequest(
             client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
         )

@@ -1,4 +1,4 @@
-"""What a client calls itself and its messages."""
+"""The ids of a client and of its messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 def local_address() -> str:
-    """The IP address by which this machine reaches others; 127.0.0.1 when it has no network."""
+    """Returns the IP address by which this machine reaches others; 127.0.0.1 without a network."""
     # Connecting a datagram socket sends nothing; the system only looks up its routing table.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -27,7 +27,7 @@ def local_address() -> str:
 
 
 def client_id(random: Random, instance_name: str | None = None) -> str:
-    """``ip@instance``, where the instance is process id and a number unless it has a name.
+    """Returns ``ip@instance``; an instance without a name is process id and a number.
 
     A broker tells the members of a group apart by this id, so it must be unique.
     """
@@ -36,7 +36,7 @@ def client_id(random: Random, instance_name: str | None = None) -> str:
 
 
 def lasting_id(instance_name: str | None = None) -> str:
-    """``ip@instance`` as it is again after a restart: without process id and number."""
+    """Returns ``ip@instance`` without process id and number, the same after a restart."""
     return f"{local_address()}@{instance_name or 'DEFAULT'}"
 
 
@@ -59,7 +59,7 @@ class UniqueKeys:
         self._month_start_ms = self._next_month_ms = 0
 
     def next(self) -> str:
-        """A key that no other message has."""
+        """Returns a key that no other message has."""
         now_ms = self._now_ms()
         if not self._month_start_ms <= now_ms < self._next_month_ms:
             self._enter_month(now_ms)

@@ -51,7 +51,7 @@ class ClientInstance:
     Args:
         namesrv: the name servers; see `addresses.namesrv_addresses`.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `InstanceSettings`.
 
     Attributes:
@@ -96,7 +96,7 @@ class ClientInstance:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and is not closed."""
+        """Whether the instance was started and is not closed."""
         return self._stack is not None
 
     async def start(self) -> None:
@@ -127,7 +127,7 @@ class ClientInstance:
         self.tasks.spawn(self._greet_new_brokers(), "heartbeat to new brokers")
 
     def next_version_ms(self) -> int:
-        """The time, as the version of a subscription: later than any that was given before.
+        """Returns the time as the version of a subscription, later than each one before.
 
         Brokers ignore one that is not newer, also when two changes share a millisecond or the
         machine's clock was set back.
@@ -142,7 +142,7 @@ class ClientInstance:
             await stack.aclose()
 
     def check_running(self) -> None:
-        """Makes sure that the instance can be used.
+        """Checks that the instance can be used.
 
         Raises:
             ClosedError: it was not started, or is closed.
@@ -183,7 +183,7 @@ class ClientInstance:
 
 
 class InstanceLease:
-    """A member's hold on its instance: its own, which it starts and closes, or a shared one.
+    """A member's use of an instance: its own, which it starts and closes, or a shared one.
 
     Args:
         instance: a shared instance, or None for one of its own.

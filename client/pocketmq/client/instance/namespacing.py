@@ -24,7 +24,7 @@ NAME_FIELDS = ("topic", "origin_topic", "group", "group_name", "producer_group",
 
 
 def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None:
-    """What is done to each request; None when there is nothing to do.
+    """Returns the function that wraps the names of each request; None without a namespace.
 
     Args:
         namespace: of version 1.
@@ -49,7 +49,7 @@ def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None
 
 
 def take_out(namespace: Namespace, message: ReceivedMessage) -> None:
-    """Calls a message's topics what the application does, as `resetRetryAndNamespace`."""
+    """Takes the namespace out of a message's topics, as `resetRetryAndNamespace` does."""
     message.topic = namespace.unwrap(message.topic)
     origin = message.properties.get(props.RETRY_TOPIC)
     if origin is not None:

@@ -1,4 +1,4 @@
-"""The client's link to the name servers: one long connection to one of them."""
+"""The client's connection to the name servers: to one of them for as long as it answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class NamesrvLink:
                 self._leave(address)
 
     async def ask_all(self, request: RequestHeader, body: bytes = b"") -> list[Command]:
-        """Asks every name server: they do not tell each other of changes.
+        """Asks every name server, since they do not pass changes on to each other.
 
         Raises:
             OperatingError: the first one's error, after all were asked.

@@ -1,4 +1,4 @@
-"""What brokers know of queue offsets: the ends of a queue, times, and what groups committed."""
+"""Offsets as brokers know them: the ends of a queue, times, and committed offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pocketmq.transport.pool import ConnectionPool
 
 
 class QueueOffsets:
-    """Asks the master of each queue's broker.
+    """Asks the master of a queue's broker for offsets.
 
     All methods raise RouteError and NoNameServerError when the broker is not known,
     ResponseError when it refuses, and the transport's errors.
@@ -35,17 +35,17 @@ class QueueOffsets:
         self._pool, self._routes, self._timeout_ms = pool, routes, timeout_ms
 
     async def min(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that the queue still holds."""
+        """Returns the offset of the oldest message that the queue still holds."""
         request = MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return (await self._ask(queue, request, OffsetResponse)).offset
 
     async def max(self, queue: MessageQueue) -> int:
-        """The offset that the next message will get."""
+        """Returns the offset that the next message will get."""
         request = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return (await self._ask(queue, request, OffsetResponse)).offset
 
     async def at_time(self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False) -> int:
-        """The first offset stored at that time or later; with `upper` the last one before.
+        """Returns the first offset stored at that time or later; with `upper` the last before.
 
         Args:
             queue: where to search.
@@ -61,14 +61,14 @@ class QueueOffsets:
         return (await self._ask(queue, request, OffsetResponse)).offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds; -1 when there is none."""
+        """Returns when the oldest message was stored, in milliseconds; -1 if there is none."""
         request = EarliestStoreTimeRequest(topic=queue.topic, queue_id=queue.queue_id)
         return (await self._ask(queue, request, TimestampResponse)).timestamp
 
     async def committed(
         self, group: str, queue: MessageQueue, *, is_exact: bool = False
     ) -> int | None:
-        """Where a group continues; None when it has never committed there.
+        """Returns a group's committed offset in a queue; None if there is none.
 
         A broker answers 0 for a new group while the queue's first messages are in its memory.
 
@@ -89,7 +89,7 @@ class QueueOffsets:
             return None
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores where a group continues."""
+        """Commits a group's offset in a queue."""
         request = UpdateConsumerOffsetRequest(
             consumer_group=group,
             topic=queue.topic,

@@ -1,4 +1,4 @@
-"""Request and reply: a message that is answered by another one, straight to whoever asked."""
+"""Request and reply: a message that is answered by another, sent straight to the requester."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CORRELATION_ID_BITS = 128
 
 
 def reply_message(request: Message, body: bytes | str) -> Message:
-    """The message that answers a request; send it with any producer (`MessageUtil`).
+    """Makes the reply to a request; send it with any producer (`MessageUtil`).
 
     Args:
         request: as a consumer got it.
@@ -72,7 +72,7 @@ class RequestTable:
         return len(self._waiting)
 
     def open(self, message: Message, timeout_ms: float) -> Request:
-        """Makes a message a request.
+        """Makes a message a request, and waits for its reply from now on.
 
         Raises:
             TooMuchRequestError: too many wait.
@@ -86,12 +86,12 @@ class RequestTable:
         return Request(self, self._clock, message.topic, correlation_id, future)
 
     def close(self, correlation_id: str) -> None:
-        """Does not wait for a reply any more."""
+        """Stops waiting for a reply."""
         del self._waiting[correlation_id]
         self._permits.release()
 
     def take(self, command: Command, connection: Connection) -> Command:
-        """326: a broker brings a reply."""
+        """Takes a reply that a broker brings (326)."""
         pushed = command.read(PushReplyRequest)
         message = self._message(pushed, command.body)
         correlation_id = message.properties.get(props.CORRELATION_ID, "")
@@ -125,7 +125,7 @@ class RequestTable:
 
 
 class Request:
-    """One request and the place where its reply arrives; use it in a ``with`` block."""
+    """One request that waits for its reply; use it in a ``with`` block."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Request:
 
 
 class Announcement:
-    """Makes sure that brokers know this client before they are to hand replies to it.
+    """Makes sure that brokers know this client before they have to deliver replies to it.
 
     A broker looks for a requester among those whose heartbeat came over a connection that is still
     open; one heartbeat a connection is enough, the periodic ones keep it up.
@@ -180,11 +180,11 @@ class Announcement:
         One that is down is left out: it cannot take the request either.
         """
         addresses = self._routes.addresses(masters_only=True)
-        if all(self._is_told(address) for address in addresses):
+        if all(self._is_announced(address) for address in addresses):
             return
         reached = await self._heartbeats.send()
         self._told = {a: self._pool.peek(a) if a in reached else None for a in addresses}
 
-    def _is_told(self, address: str) -> bool:
-        """Whether it was told, or could not be and there is still no connection to it."""
+    def _is_announced(self, address: str) -> bool:
+        """Whether a broker took a heartbeat, or still cannot be reached after one failed."""
         return address in self._told and self._told[address] is self._pool.peek(address)

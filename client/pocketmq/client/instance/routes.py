@@ -1,4 +1,4 @@
-"""Where topics are: the routes in use, kept up to date from the name server."""
+"""The routes of the topics in use, kept up to date from the name server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRY_QUEUE_NUMS = 1
 
 
 def writable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
-    """The queues that can be sent to: writable, and of a broker whose master is registered."""
+    """Returns the queues that can be sent to: writable, and with a registered master."""
     masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
     return [
         MessageQueue(topic, data.broker_name, queue_id)
@@ -39,7 +39,7 @@ def writable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
 
 
 def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
-    """The queues that can be pulled from, sorted by broker and number."""
+    """Returns the queues that can be pulled from, sorted by broker and number."""
     return [
         MessageQueue(topic, data.broker_name, queue_id)
         for data in _by_broker(route)
@@ -53,7 +53,7 @@ def _by_broker(route: TopicRoute) -> list[QueueData]:
 
 
 def default_route(route: TopicRoute, queue_nums_max: int) -> TopicRoute:
-    """The route that an unknown topic takes from the topic that stands for automatic creation.
+    """Returns the route for an unknown topic, from that of the topic for automatic creation.
 
     Args:
         route: of that topic (TBW102).
@@ -73,11 +73,11 @@ def default_route(route: TopicRoute, queue_nums_max: int) -> TopicRoute:
 
 
 class PublishRoute:
-    """What a producer needs of a topic's route.
+    """The part of a topic's route that a producer needs.
 
     Attributes:
         route: the name server's answer.
-        ring: the queues to send to, in turn; may be empty.
+        ring: the queues to send to, one after the other; may be empty.
         is_default: the topic is unknown yet, this is the route it will be created on.
         unused_polls: how many polls went by since the last send.
     """
@@ -90,7 +90,7 @@ class PublishRoute:
         self.unused_polls = 0
 
     def check(self) -> None:
-        """Makes sure that there is a queue to send to.
+        """Checks that there is a queue to send to.
 
         Raises:
             NoPermissionRouteError, BrokerDownError.
@@ -107,12 +107,12 @@ class PublishRoute:
 
 
 class RouteCache:
-    """The routes of the topics in use.
+    """Keeps the routes of the topics in use, and the addresses of their brokers.
 
     Args:
         link: to the name servers.
         settings: of the instance.
-        random: where the turns of a topic's queues begin.
+        random: chooses the queue of a topic that is used first.
         on_brokers: called when a route names a broker address that was not known.
     """
 
@@ -139,7 +139,7 @@ class RouteCache:
         return self._link.addresses
 
     def known_publish_route(self, topic: str) -> PublishRoute | None:
-        """Where to send a topic's messages, if that is known."""
+        """Returns the route for sending to a topic, if it is known."""
         known = self._publish.get(topic)
         if known is None or not known.ring.queues:
             return None
@@ -147,7 +147,7 @@ class RouteCache:
         return known
 
     async def publish_route(self, topic: str) -> PublishRoute:
-        """Where to send a topic's messages; asks the name server if that is not known yet.
+        """Returns the route for sending to a topic; asks the name server if it is not known.
 
         Raises:
             NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
@@ -186,7 +186,7 @@ class RouteCache:
     # -- for consumers ------------------------------------------------------------------------
 
     async def subscribe(self, topic: str) -> list[MessageQueue]:
-        """The queues to read; from now on the topic is kept up to date. Empty if it is unknown.
+        """Returns a topic's readable queues, and keeps the topic up to date from now on.
 
         Raises:
             NoNameServerError: it cannot be asked for, and is not known from before.
@@ -201,7 +201,7 @@ class RouteCache:
         return [] if route is None else readable_queues(topic, route)
 
     async def queues_to_read(self, topic: str) -> list[MessageQueue]:
-        """The queues to read, of a topic that must exist.
+        """Returns the readable queues of a topic that must exist.
 
         Raises:
             NoNameServerError, UnknownTopicError, NoPermissionRouteError.
@@ -215,18 +215,18 @@ class RouteCache:
         raise NoPermissionRouteError(topic, "readable")
 
     def unsubscribe(self, topic: str) -> None:
-        """Does not keep a topic up to date any more."""
+        """Stops keeping a topic up to date."""
         self._subscribed.pop(topic, None)
 
     # -- addresses ----------------------------------------------------------------------------
 
     def master_address(self, broker_name: str) -> str | None:
-        """Where a broker takes writes, if its master is known."""
+        """Returns the address of a broker's master, if it is known."""
         addresses = self._addresses.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
     def read_address(self, broker_name: str, broker_id: int = MASTER_ID) -> tuple[str, int] | None:
-        """Where to pull from, and that broker's id: the wanted one, else any of the same name.
+        """Returns address and id of the wanted broker, else of another one of the same name.
 
         A slave that is gone may have been replaced by the next id
         (`client/impl/factory/MQClientInstance`, findBrokerAddressInSubscribe).
@@ -240,33 +240,33 @@ class RouteCache:
                 return addresses[known_id], known_id
         return None
 
-    async def place_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> tuple[str, int]:
-        """As `read_address`, for a queue whose topic may not have been used yet.
+    async def locate(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> tuple[str, int]:
+        """Returns the `read_address` of a queue, whose topic may not have been used yet.
 
         Raises:
             NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
         """
-        place = self.read_address(queue.broker_name, broker_id)
-        if place is None:
+        found = self.read_address(queue.broker_name, broker_id)
+        if found is None:
             await self.queues_to_read(queue.topic)
-            place = self.read_address(queue.broker_name, broker_id)
-        if place is None:
+            found = self.read_address(queue.broker_name, broker_id)
+        if found is None:
             raise BrokerDownError(queue.topic, f"the broker {queue.broker_name}")
-        return place
+        return found
 
     async def master_of(self, queue: MessageQueue) -> str:
-        """The master of a queue's broker: only it keeps offsets.
+        """Returns the address of the master of a queue's broker: only it keeps offsets.
 
         Raises:
             NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
         """
-        address, broker_id = await self.place_of(queue)
+        address, broker_id = await self.locate(queue)
         if broker_id != MASTER_ID:
             raise BrokerDownError(queue.topic, f"the master of {queue.broker_name}")
         return address
 
     def addresses(self, *, masters_only: bool) -> list[str]:
-        """The addresses of all brokers of the routes in use."""
+        """Returns the addresses of all brokers of the routes in use."""
         found = {
             address
             for by_id in self._addresses.values()
@@ -276,16 +276,16 @@ class RouteCache:
         return sorted(found)
 
     def topic_addresses(self, topic: str) -> list[str]:
-        """For each broker of a subscribed topic one address, its master's if that is known."""
+        """Returns one address for each broker of a subscribed topic, its master's if known."""
         route = self._subscribed.get(topic)
         names = {data.broker_name for data in route.broker_datas} if route is not None else set()
         found = (self.read_address(name) for name in sorted(names))
-        return [place[0] for place in found if place is not None]
+        return [known[0] for known in found if known is not None]
 
     # -- keeping up to date -------------------------------------------------------------------
 
     async def ask(self, topic: str) -> TopicRoute:
-        """Asks the name server for a route now; callers at the same time share one question.
+        """Asks the name server for a route; simultaneous callers share one request.
 
         Raises:
             NoNameServerError, TopicMissingError.
@@ -321,7 +321,7 @@ class RouteCache:
             self._on_brokers()
 
     async def refresh(self) -> None:
-        """Asks for all routes in use; a topic that cannot be asked for keeps its last route."""
+        """Updates all routes in use; a topic that cannot be asked for keeps its last route."""
         for topic in self._in_use():
             try:
                 route = await self.ask(topic)
@@ -349,7 +349,7 @@ class RouteCache:
     def _forget_lost_brokers(self) -> None:
         """Forgets brokers that no route in use names.
 
-        Not while somebody asks: the addresses of an answer are known a few turns of the loop
+        Not while somebody asks: the addresses of an answer are known a few iterations of the loop
         before whoever asked takes the route that names them. The next poll comes.
         """
         if self._askers:

@@ -1,1 +1,1 @@
-"""Giving messages to an application's listener or iteration, and what follows from its answer."""
+"""Giving messages to an application's listener or iteration, and following its answer."""

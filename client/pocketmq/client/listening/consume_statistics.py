@@ -1,4 +1,4 @@
-"""How much a consumer handles: figures of the last minute and hour, by topic."""
+"""Statistics of a consumer in the last minute and hour, by topic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ FAILED_SPAN_S = 3600.0
 """How far the count of failed messages looks back (`ConsumerStatsManager`)."""
 
 
-class TopicFigures:
-    """What became of one topic's messages.
+class TopicStatistics:
+    """How many messages of one topic were handled, and how many failed.
 
     Args:
         now_s: seconds of the clock.
@@ -25,8 +25,8 @@ class TopicFigures:
         self.failed_in_hour = Window(now_s, FAILED_SPAN_S)
 
 
-class ConsumeFigures:
-    """What became of the messages that a listener was given.
+class ConsumeStatistics:
+    """Counts the messages that a listener was given, by topic.
 
     Args:
         clock: by which minutes are measured.
@@ -34,20 +34,20 @@ class ConsumeFigures:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._topics: dict[str, TopicFigures] = {}
+        self._topics: dict[str, TopicStatistics] = {}
 
     def handled(self, topic: str, count: int, spent_s: float, *, is_success: bool) -> None:
-        """A batch was handled, or not."""
+        """Counts a batch that was handled or has failed."""
         now_s = self._clock.monotonic()
         figures = self._topics.get(topic)
         if figures is None:
-            figures = self._topics[topic] = TopicFigures(now_s)
+            figures = self._topics[topic] = TopicStatistics(now_s)
         if is_success:
             figures.handled.add(now_s, count, spent_s)
         else:
             figures.failed.add(now_s, count, spent_s)
             figures.failed_in_hour.add(now_s, count)
 
-    def of(self, topic: str) -> TopicFigures:
-        """The figures of a topic."""
-        return self._topics.get(topic) or TopicFigures(self._clock.monotonic())
+    def of(self, topic: str) -> TopicStatistics:
+        """Returns the statistics of a topic."""
+        return self._topics.get(topic) or TopicStatistics(self._clock.monotonic())

@@ -1,4 +1,4 @@
-"""Handing messages to the listener: how many at once, in which order, and what on failure."""
+"""Handing batches to the listener: how many at once, in which order, and what on failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from pocketmq.client.application_code import call_in_thread, is_coroutine_function
-from pocketmq.client.listening.consume_statistics import ConsumeFigures
+from pocketmq.client.listening.consume_statistics import ConsumeStatistics
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.results import (
@@ -63,12 +63,12 @@ The others are somebody else's from then on: their offsets are passed.
 async def keep_all(
     messages: Sequence[ReceivedMessage], delay_level: int
 ) -> Sequence[ReceivedMessage]:
-    """The failure rule without a broker's help: everything comes again here."""
+    """Keeps all failed messages: the failure rule without a broker's help."""
     return messages
 
 
 class LocalRetry:
-    """What happens to messages that nobody else took: they come again here, after a pause.
+    """Puts messages that no broker took back into their queues, after a pause.
 
     Nothing is skipped, and while they wait the queue's offset stays where it is.
 
@@ -84,7 +84,7 @@ class LocalRetry:
         self._clock, self._delay_ms, self._on_put_back = clock, delay_ms, on_put_back
 
     def failed(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
-        """Takes charge of what is left of a batch that the listener did not handle."""
+        """Puts the unhandled messages of a batch back after the pause."""
         self._clock.call_later(self._delay_ms / 1000, self._put_back, queue, batch)
 
     def _put_back(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
@@ -92,13 +92,13 @@ class LocalRetry:
         self._on_put_back(queue)
 
 
-class Raised(NamedTuple):
-    """A listener's outcome when it gave no result."""
+class ListenerRaised(NamedTuple):
+    """The exception that a listener raised instead of returning a result."""
 
     error: BaseException
 
 
-class AtWork:
+class BatchAtWork:
     """A batch that the listener has now, and since when (seconds of the clock)."""
 
     __slots__ = ("batch", "queue", "since_s")
@@ -108,7 +108,7 @@ class AtWork:
 
 
 class Dispatcher:
-    """Workers that take batches from the queues in turn and give them to the listener.
+    """Takes batches from the queues in turn and gives them to the listener.
 
     Args:
         listener: handles a batch.
@@ -122,7 +122,7 @@ class Dispatcher:
             for never. The listener is not interrupted; its late success counts for nothing more.
 
     Attributes:
-        figures: how much was handled of late.
+        statistics: how much was handled of late.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Dispatcher:
         consume_timeout_ms: float = 0,
     ) -> None:
         self._clock, self._on_failure = clock, on_failure
-        self.figures = ConsumeFigures(clock)
+        self.statistics = ConsumeStatistics(clock)
         self._worker_count = 0
         self._consume_timeout_s = consume_timeout_ms / 1000
         self._concurrency, self._batch_max = concurrency, batch_max
@@ -146,7 +146,7 @@ class Dispatcher:
         self._retry = LocalRetry(clock, retry_delay_ms, self.offer)
         self._ready: deque[ProcessQueue] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._at_work: set[AtWork] = set()
+        self._at_work: set[BatchAtWork] = set()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
@@ -163,7 +163,7 @@ class Dispatcher:
             self._listener = self._in_thread
 
     def surround(self, around: Callable[[AsyncListener], AsyncListener]) -> None:
-        """Puts something around the listener, such as hooks, before the start."""
+        """Wraps the listener, for example with hooks, before the start."""
         self._listener = around(self._listener)
 
     def start(self) -> None:
@@ -179,7 +179,7 @@ class Dispatcher:
             self._tasks.spawn(self._work(), f"listener {self._worker_count}")
 
     def resize(self, concurrency: int) -> None:
-        """Changes how many batches are handled at once; what is at work goes on.
+        """Changes how many batches are handled at once; batches at work go on.
 
         Args:
             concurrency: at least 1.
@@ -194,7 +194,7 @@ class Dispatcher:
                 self._wake_one()
 
     def offer(self, queue: ProcessQueue) -> None:
-        """Tells that a queue may have something to hand out."""
+        """Adds a queue to those that wait for a worker, if it can hand out a batch."""
         if queue.is_ready or not queue.can_hand_out:
             return
         queue.is_ready = True
@@ -202,7 +202,7 @@ class Dispatcher:
         self._wake_one()
 
     def pause(self) -> None:
-        """Hands nothing out until `resume`; what is at work goes on. Idempotent."""
+        """Hands nothing out until `resume`; batches at work go on. Idempotent."""
         self._is_paused = True
 
     def resume(self) -> None:
@@ -212,12 +212,12 @@ class Dispatcher:
             self._wake_one()
 
     def stop(self) -> None:
-        """Hands nothing more out for good. Idempotent."""
+        """Hands out no further batch for good. Idempotent."""
         self._is_stopping = True
         self._ready.clear()
 
     async def close(self, timeout_s: float, clock: Clock) -> list[ProcessQueue]:
-        """Hands nothing more out, waits for what is at work, and ends the workers. Idempotent.
+        """Stops, waits for the batches at work, and ends the workers. Idempotent.
 
         Args:
             timeout_s: after so long, what is still at work is cancelled and counts as unfinished.
@@ -271,12 +271,12 @@ class Dispatcher:
             await self._handle(queue, batch)
             handled += 1
             if handled % YIELD_AFTER == 0:
-                turn: asyncio.Future[None] = loop.create_future()
-                loop.call_soon(_wake, turn)
-                await turn
+                resumed: asyncio.Future[None] = loop.create_future()
+                loop.call_soon(_wake, resumed)
+                await resumed
 
     async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
-        work = AtWork(queue, batch, self._clock.monotonic())
+        work = BatchAtWork(queue, batch, self._clock.monotonic())
         queue.last_taken_s = work.since_s
         self._at_work.add(work)
         self._quiet.clear()
@@ -285,7 +285,7 @@ class Dispatcher:
             spent_s = self._clock.monotonic() - work.since_s
             is_plain_success = result is None or result is ConsumeResult.SUCCESS
             is_success = is_plain_success or not comes_again(result)
-            self.figures.handled(queue.queue.topic, len(batch), spent_s, is_success=is_success)
+            self.statistics.handled(queue.queue.topic, len(batch), spent_s, is_success=is_success)
             if is_plain_success:
                 self._handled(queue, batch)
             else:
@@ -298,23 +298,25 @@ class Dispatcher:
                 self._quiet.set()
 
     async def handle_directly(self, message: ReceivedMessage) -> object:
-        """What the listener says of a message that comes from no queue, or `Raised`."""
+        """Returns the listener's answer to a message of no queue, or `ListenerRaised`."""
         return await self._ask_listener([message])
 
     async def _ask_listener(self, batch: list[ReceivedMessage]) -> object:
-        """What the listener says of a batch, or `Raised`."""
+        """Returns the listener's answer to a batch, or `ListenerRaised`."""
         try:
             result: object = await self._listener(batch)
         except asyncio.CancelledError as e:
             if self._is_stopping:
                 raise
-            return Raised(e)  # the listener cancelled something of its own; this worker goes on
+            return ListenerRaised(
+                e
+            )  # the listener cancelled something of its own; this worker goes on
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as e:  # noqa: BLE001 (the border to the application)
-            return Raised(e)
+            return ListenerRaised(e)
         if result is not None and not isinstance(result, ListenerAnswer):
-            return Raised(_not_understood(result))
+            return ListenerRaised(_not_understood(result))
         return result
 
     def _handled(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
@@ -325,7 +327,7 @@ class Dispatcher:
     async def _not_handled(
         self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], result: object
     ) -> None:
-        """Deals with any result that is not plain success."""
+        """Follows any answer that is not plain success."""
         answer = _retry_of(result)
         handled_count = len(batch) if answer is None else max(0, answer.ack_index + 1)
         failed = batch[handled_count:]
@@ -334,7 +336,7 @@ class Dispatcher:
             return
         if queue.dropped:
             return  # another member has it, or will
-        self._log_once(queue, failed, result.error if isinstance(result, Raised) else None)
+        self._log_once(queue, failed, result.error if isinstance(result, ListenerRaised) else None)
         queue.finish_part(batch[:handled_count])
         left = await self._give_away(queue, failed, answer.delay_level)
         if left:
@@ -345,7 +347,7 @@ class Dispatcher:
     async def _give_away(
         self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], delay_level: int
     ) -> Sequence[ReceivedMessage]:
-        """Puts the failure rule into effect; returns what it leaves here."""
+        """Applies the failure rule; returns the messages that it leaves here."""
         failed = [m for m in messages if queue.holds(m)]
         if not failed:
             return ()
@@ -402,7 +404,7 @@ class Dispatcher:
 
 def comes_again(result: object) -> bool:
     """Whether a listener's result leaves something of the batch unhandled."""
-    return isinstance(result, (Raised, RetryLater, SuspendQueue)) or result in (
+    return isinstance(result, (ListenerRaised, RetryLater, SuspendQueue)) or result in (
         ConsumeResult.RETRY,
         OrderlyResult.SUSPEND,
         OrderlyResult.ROLLBACK,
@@ -410,7 +412,7 @@ def comes_again(result: object) -> bool:
 
 
 def _retry_of(result: object) -> RetryLater | None:
-    """What comes again, by a listener's result; None for nothing."""
+    """Returns which messages come again after an answer, and when; None for none."""
     if isinstance(result, RetryLater):
         return result
     return RETRY_ALL if comes_again(result) else None
@@ -424,6 +426,6 @@ def _not_understood(answer: object) -> UsageError:
     )
 
 
-def _wake(turn: asyncio.Future[None]) -> None:
-    if not turn.done():
-        turn.set_result(None)
+def _wake(resumed: asyncio.Future[None]) -> None:
+    if not resumed.done():
+        resumed.set_result(None)

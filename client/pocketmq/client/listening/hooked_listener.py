@@ -1,4 +1,4 @@
-"""A listener with hooks around it; consumers without hooks do without this."""
+"""A listener with hooks around it; consumers without hooks do not use it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class HookedListener:
 def hooks_around(
     hooks: ConsumeHooks, group: str, namespace: str, clock: Clock, consume_timeout_ms: float
 ) -> Callable[[AsyncListener], AsyncListener]:
-    """What puts hooks around a listener."""
+    """Returns a function that puts hooks around a listener."""
     return lambda listener: HookedListener(
         listener, hooks, group, namespace, clock, consume_timeout_ms
     )
 
 
-def tell_of_pulled(
+def call_hooks_for_pulled(
     hooks: ConsumeHooks, group: str, messages: Sequence[ReceivedMessage], namespace: str
 ) -> None:
-    """Calls hooks for messages that go to the application itself: they count as handled.
+    """Calls hooks for messages that the application pulled: they count as handled.
 
     RocketMQ's pull consumers do the same (`DefaultMQPullConsumerImpl#pullSyncImpl`).
     """

@@ -1,4 +1,4 @@
-"""What becomes of batches that are handled in order (`ConsumeMessageOrderlyService`)."""
+"""Handling batches in order within each queue (`ConsumeMessageOrderlyService`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.client.listening.dispatch import (
     Dispatcher,
     FailureRule,
     Listener,
-    Raised,
+    ListenerRaised,
     comes_again,
 )
 from pocketmq.client.queues.orderly_queue import OrderlyQueue
@@ -20,7 +20,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class OrderlyDispatcher(Dispatcher):
-    """Hands out one batch of a queue at a time; one that fails is repeated before anything else.
+    """Hands out one batch of a queue at a time, and repeats a failed one before any other.
 
     Args:
         listener: handles a batch.
@@ -87,7 +87,7 @@ class OrderlyDispatcher(Dispatcher):
     async def _repeat(
         self, queue: OrderlyQueue, batch: Sequence[ReceivedMessage], result: object
     ) -> None:
-        """Has a batch that failed come again, but for what was tried often enough."""
+        """Repeats a failed batch, without the messages that failed often enough."""
         level = 0
         if isinstance(result, RetryLater):
             level, handled_count = result.delay_level, max(0, result.ack_index + 1)
@@ -96,7 +96,9 @@ class OrderlyDispatcher(Dispatcher):
             if self._auto_commit:
                 queue.commit()
         if batch and not queue.dropped:
-            self._log_once(queue, batch, result.error if isinstance(result, Raised) else None)
+            self._log_once(
+                queue, batch, result.error if isinstance(result, ListenerRaised) else None
+            )
             batch = await self._without_exhausted(queue, batch, level)
         if not batch:
             queue.finish(())
@@ -109,7 +111,7 @@ class OrderlyDispatcher(Dispatcher):
     async def _without_exhausted(
         self, queue: OrderlyQueue, batch: Sequence[ReceivedMessage], level: int
     ) -> Sequence[ReceivedMessage]:
-        """What of a batch comes again; the rest is given up (`checkReconsumeTimes`)."""
+        """Returns what of a batch comes again; gives the rest up (`checkReconsumeTimes`)."""
         times_max = self._times_max
         exhausted = [
             m for m in batch if level < 0 or 0 <= times_max <= m.reconsume_times

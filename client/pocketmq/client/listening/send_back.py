@@ -1,4 +1,4 @@
-"""Failed messages go back to the broker, which hands them out again later or gives them up."""
+"""Sending failed messages back to the broker, which repeats them later or gives them up."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Outcome = ConsumeResult | RetryLater
 
 
 class MessageStream:
-    """Holds each message until the application says what became of it.
+    """Holds each message until the application acknowledges it or sends it back.
 
     The messages that are held, fetched or not, are bounded by the dispatcher's concurrency.
     """
@@ -25,7 +25,7 @@ class MessageStream:
         self._is_closed = False
 
     async def __call__(self, messages: list[ReceivedMessage]) -> Outcome:
-        """Takes one message, and returns when it was acknowledged or is to come again."""
+        """Takes one message, and returns when it was acknowledged or sent back."""
         (message,) = messages
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._open[id(message)] = outcome
@@ -37,7 +37,7 @@ class MessageStream:
             del self._open[id(message)]
 
     async def next(self) -> ReceivedMessage:
-        """The next message; callers are served in turn.
+        """Returns the next message; callers are served in order.
 
         Raises:
             StopAsyncIteration: the stream is closed.
@@ -56,7 +56,7 @@ class MessageStream:
         return self._buffer.popleft()
 
     def settle(self, message: ReceivedMessage, outcome: Outcome) -> None:
-        """Says what became of a message.
+        """Acknowledges a message or sends it back.
 
         Raises:
             UsageError: that was said before, or the consumer was closed meanwhile.
@@ -70,7 +70,7 @@ class MessageStream:
         waiting.set_result(outcome)
 
     def close(self) -> None:
-        """Gives up what was not acknowledged and ends the iteration. Idempotent."""
+        """Ends the iteration; messages that were not acknowledged come again. Idempotent."""
         self._is_closed = True
         self._buffer.clear()
         for outcome in self._open.values():

@@ -1,4 +1,4 @@
-"""Where a broadcasting member stands: in a file of its own, as no broker keeps it."""
+"""The offsets of a broadcasting member, in a file of its own, since no broker keeps them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE_SIZE_MAX = 64 * 1024 * 1024
 
 
 def default_path(member: str, group: str) -> Path:
-    """The file of one member of a group.
+    """Returns the path of one member's file.
 
     Args:
         member: names the member, the same after each start.
@@ -44,7 +44,7 @@ class OffsetFile(msgspec.Struct, frozen=True):
 
 
 class LocalFileOffsetStore:
-    """A member's offsets in a JSON file (`client/consumer/store/LocalFileOffsetStore`).
+    """Keeps a member's offsets in a JSON file (`client/consumer/store/LocalFileOffsetStore`).
 
     The file is replaced as a whole: whoever reads it, after a crash too, finds the old content or
     the new one.
@@ -90,7 +90,7 @@ class LocalFileOffsetStore:
         }
 
     async def load(self, queue: MessageQueue) -> int:
-        """Where to continue in a queue.
+        """Returns the offset at which to continue in a queue.
 
         Raises:
             What `QueueOffsets` raises.
@@ -99,11 +99,11 @@ class LocalFileOffsetStore:
         return await self._from_where.find(self._offsets, queue) if stored is None else stored
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What the file says of a queue; None without anything."""
+        """Returns the stored offset of a queue; None if there is none."""
         return self._stored.get(queue)
 
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
-        """Stores the offsets that changed; what cannot be stored now is stored the next time."""
+        """Stores the changed offsets; those that cannot be stored are stored the next time."""
         async with self._writing:
             changed = {q: offset for q, offset in current if self._stored.get(q) != offset}
             if not changed:
@@ -136,7 +136,7 @@ class LocalFileOffsetStore:
             raise
 
     def forget(self, queue: MessageQueue) -> None:
-        """Nothing: a queue that comes back is continued."""
+        """Does nothing: a queue that comes back is continued."""
 
     def moved(self, queue: MessageQueue) -> None:
-        """Nothing: no broker has these offsets."""
+        """Does nothing: no broker has these offsets."""

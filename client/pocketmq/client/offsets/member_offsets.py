@@ -1,4 +1,4 @@
-"""The offsets of a member: in the brokers, or with broadcasting in a file of its own."""
+"""The choice of a member's offset store: the brokers, or with broadcasting a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 
 
 def consume_from_where_of(settings: MemberSettings, now_ms: int) -> ConsumeFromWhere:
-    """Where a group begins that has no offset yet.
+    """Returns where a group begins that has no offset yet.
 
     Raises:
         ConfigError: `consume_from_where` or `message_model` is no such word.
@@ -41,7 +41,7 @@ def consume_from_where_of(settings: MemberSettings, now_ms: int) -> ConsumeFromW
 async def open_offsets(
     group: str, instance: ClientInstance, settings: MemberSettings, from_where: ConsumeFromWhere
 ) -> OffsetStore:
-    """The offsets of a member that starts.
+    """Opens the offset store of a member that starts.
 
     Raises:
         OffsetFileError: with broadcasting, the file of the offsets cannot be read.

@@ -1,4 +1,4 @@
-"""Where a group stands in its queues: kept here, stored in the brokers from time to time."""
+"""A group's offsets in its queues: kept here, stored in the brokers from time to time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("pocketmq.client")
 
 
 class ConsumeFromWhere:
-    """Where a group begins in a queue that it has no offset for.
+    """Finds where a group begins in a queue that it has no offset for.
 
     Args:
         where: one of RocketMQ's three CONSUME_FROM_… words.
@@ -39,7 +39,7 @@ class ConsumeFromWhere:
         self._where, self._timestamp_ms = where, timestamp_ms
 
     async def find(self, offsets: QueueOffsets, queue: MessageQueue) -> int:
-        """The first offset to read.
+        """Returns the first offset to read.
 
         In a retry topic that is the oldest: whatever lies there failed in this very group.
 
@@ -55,26 +55,26 @@ class ConsumeFromWhere:
 
 
 class OffsetStore(Protocol):
-    """Where a group, or a broadcasting member, stands."""
+    """Keeps the offsets of a group, or of a broadcasting member."""
 
     async def load(self, queue: MessageQueue) -> int:
-        """Where to continue in a queue."""
+        """Returns the offset at which to continue in a queue."""
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What is stored for a queue; None without anything."""
+        """Returns the stored offset of a queue; None if there is none."""
 
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
-        """Stores the offsets that changed."""
+        """Stores the changed offsets."""
 
     def forget(self, queue: MessageQueue) -> None:
-        """A queue is not this member's any more."""
+        """Drops what is known of a queue that is not this member's any more."""
 
     def moved(self, queue: MessageQueue) -> None:
-        """The group was put elsewhere in a queue: what was stored before is not there any more."""
+        """Drops what was stored for a queue, in which the group was put elsewhere."""
 
 
 class RemoteBrokerOffsetStore:
-    """A group's offsets, stored in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
+    """Keeps a group's offsets in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
 
     Args:
         group: whose offsets they are.
@@ -88,7 +88,7 @@ class RemoteBrokerOffsetStore:
         self._moves = 0
 
     async def load(self, queue: MessageQueue) -> int:
-        """Where to continue in a queue.
+        """Returns the offset at which to continue in a queue.
 
         Raises:
             What `QueueOffsets` raises.
@@ -100,7 +100,7 @@ class RemoteBrokerOffsetStore:
         return stored
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What is stored for a queue; None without anything.
+        """Returns the stored offset of a queue; None if there is none.
 
         Raises:
             What `QueueOffsets` raises.
@@ -109,7 +109,7 @@ class RemoteBrokerOffsetStore:
         return await self._offsets.committed(self._group, queue) if stored is None else stored
 
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
-        """Stores the offsets that changed; what cannot be stored now is stored the next time."""
+        """Stores the changed offsets; those that cannot be stored are stored the next time."""
         changed = [(q, offset) for q, offset in current if self._stored.get(q) != offset]
         await asyncio.gather(*(self._store(queue, offset) for queue, offset in changed))
 
@@ -131,11 +131,11 @@ class RemoteBrokerOffsetStore:
                 self._stored[queue] = offset
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drops what is remembered of a queue that belongs to another member now."""
+        """Drops what is known of a queue that belongs to another member now."""
         self._stored.pop(queue, None)
 
     def moved(self, queue: MessageQueue) -> None:
-        """The group was put elsewhere in a queue: even the same offset is stored anew.
+        """Has even the same offset stored anew, because the group was put elsewhere in a queue.
 
         What is under way to the broker does not count, which ignores it before the next pull.
         """

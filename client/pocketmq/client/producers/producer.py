@@ -53,7 +53,7 @@ class Producer:
         hooks: functions to call at each send.
         instance: a shared instance instead of one of the producer's own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `ProducerSettings` and, without `instance`, `InstanceSettings`.
 
     Raises:
@@ -90,7 +90,7 @@ class Producer:
 
     @property
     def instance(self) -> ClientInstance:
-        """What the producer shares with others."""
+        """The instance that the producer owns or shares."""
         return self._lease.instance
 
     async def start(self) -> None:
@@ -138,7 +138,7 @@ class Producer:
         )
 
     async def close(self) -> None:
-        """Waits for the sends with callbacks, says goodbye and closes. Idempotent."""
+        """Waits for sends with callbacks, unregisters the producer and closes it. Idempotent."""
         await self._lifecycle.close(self._close)
 
     async def _close(self) -> None:
@@ -249,7 +249,7 @@ class Producer:
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends a message without asking for an answer: fast, and it may be lost unnoticed.
+        """Sends a message without waiting for an answer: fast, but it may be lost unnoticed.
 
         Args:
             message, queue, selector, arg: as of `send`.
@@ -355,7 +355,7 @@ class Producer:
             return await request.reply(left_ms, timeout_ms)
 
     async def recall(self, topic: str, recall_handle: str, timeout_ms: float | None = None) -> str:
-        """Calls a timer message back before it is delivered; brokers take no delay levels back.
+        """Recalls a timer message before it is delivered; a delay level cannot be recalled.
 
         Args:
             topic: that it was sent to.
@@ -378,7 +378,7 @@ class Producer:
         )
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that a topic's messages can be sent to (fetchPublishMessageQueues).
+        """Returns the queues that a topic's messages can be sent to (fetchPublishMessageQueues).
 
         Raises:
             RouteError, NoNameServerError.

@@ -1,4 +1,4 @@
-"""Calling timer messages back before they are delivered."""
+"""Recalling timer messages before they are delivered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def recall_message(
     recall_handle: str,
     timeout_ms: float,
 ) -> str:
-    """Asks the broker that a handle names (`DefaultMQProducerImpl#recallMessage`).
+    """Asks the broker that a handle names to recall its message.
 
     Returns:
         The unique key of the message.

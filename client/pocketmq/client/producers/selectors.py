@@ -17,7 +17,7 @@ _ROOM_SEPARATOR = "@"
 
 
 def by_hash(queues: Sequence[MessageQueue], message: Message, arg: Any = None) -> MessageQueue:
-    """Equal keys go to the same queue, as long as the number of queues stays the same.
+    """Selects the same queue for equal keys while the number of queues stays the same.
 
     The key is `arg` or else the message's sharding key. Text and integers hash as in Java
     (`producer/selector/SelectMessageQueueByHash`), so Java producers choose the same queue.
@@ -33,10 +33,10 @@ def by_hash(queues: Sequence[MessageQueue], message: Message, arg: Any = None) -
 
 
 class ByRandom:
-    """Any queue, by chance.
+    """Selects a random queue.
 
     Args:
-        random: the source of chance.
+        random: the source of randomness.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -45,7 +45,7 @@ class ByRandom:
     def __call__(
         self, queues: Sequence[MessageQueue], message: Message, arg: Any = None
     ) -> MessageQueue:
-        """One of the queues."""
+        """Returns one of the queues."""
         return self._random.choice(queues)
 
 
@@ -53,13 +53,13 @@ by_random = ByRandom()
 
 
 def room_of(broker_name: str) -> str:
-    """The machine room of a broker that is named ``room@name``; empty for other names."""
+    """Returns the machine room of a broker named ``room@name``; empty for other names."""
     room, separator, _ = broker_name.partition(_ROOM_SEPARATOR)
     return room if separator else ""
 
 
 class ByMachineRoom:
-    """Queues of the brokers in some machine rooms, in turn.
+    """Selects the queues of the brokers in some machine rooms one after the other.
 
     Args:
         rooms: the rooms to send to.
@@ -68,12 +68,12 @@ class ByMachineRoom:
 
     def __init__(self, rooms: Collection[str], room_of: Callable[[str], str] = room_of) -> None:
         self._rooms, self._room_of = frozenset(rooms), room_of
-        self._turn = 0
+        self._index = 0
 
     def __call__(
         self, queues: Sequence[MessageQueue], message: Message, arg: Any = None
     ) -> MessageQueue:
-        """One of the rooms' queues.
+        """Returns one of the rooms' queues.
 
         Raises:
             QueueChoiceError: the topic has no queue in these rooms.
@@ -83,5 +83,5 @@ class ByMachineRoom:
             raise QueueChoiceError(
                 message.topic, sorted(self._rooms), "the topic has no queue in these machine rooms"
             )
-        self._turn += 1
-        return near[self._turn % len(near)]
+        self._index += 1
+        return near[self._index % len(near)]

@@ -24,7 +24,7 @@ from pocketmq.client.producers.transactions import (
 )
 from pocketmq.client.results import SendResult, SendStatus
 from pocketmq.client.settings import InstanceSettings, ProducerSettings, take_settings
-from pocketmq.client.tracing.tracing import tell_of_end
+from pocketmq.client.tracing.tracing import trace_end
 from pocketmq.protocol import flags
 from pocketmq.protocol.errors import ConfigError, OperatingError, PocketMQError, UsageError
 from pocketmq.protocol.messages import properties as props
@@ -47,7 +47,7 @@ _OF_HALF_MESSAGES = (props.TRANSACTION_PREPARED, props.PRODUCER_GROUP)
 
 
 class Question(NamedTuple):
-    """A broker's newest question about a transaction, and where the answer goes."""
+    """A broker's newest question about a transaction, and the connection for the answer."""
 
     header: CheckTransactionStateRequest
     connection: Connection
@@ -78,7 +78,7 @@ class TransactionProducer(Producer):
         hooks: functions to call at each send.
         instance: a shared instance instead of one of the producer's own.
         clock: the source of time.
-        random: the source of chance.
+        random: the source of randomness.
         settings: fields of `TransactionSettings`, `ProducerSettings` and, without `instance`,
             `InstanceSettings`.
 
@@ -126,7 +126,7 @@ class TransactionProducer(Producer):
         )
         self._is_closing = False
         self._tasks = Tasks()
-        self._check_turns = asyncio.Semaphore(settings.check_concurrency)
+        self._check_permits = asyncio.Semaphore(settings.check_concurrency)
         self._asked: dict[str, Question] = {}
         self._at_work = 0
         self._quiet = asyncio.Event()
@@ -134,7 +134,7 @@ class TransactionProducer(Producer):
         self.instance.groups.checkers[self.group] = self
 
     async def _close(self) -> None:
-        """Waits for the transactions and checks at work, then as `Producer.close`."""
+        """Waits for the transactions and checks at work, then closes as `Producer` does."""
         if self._sender is None:
             return
         self._is_closing = True
@@ -223,7 +223,7 @@ class TransactionProducer(Producer):
     ) -> None:
         broker_name = result.queue.broker_name
         try:
-            place = parse_offset_msg_id(result.offset_msg_id).physical_offset
+            physical_offset = parse_offset_msg_id(result.offset_msg_id).physical_offset
             address = self.instance.routes.master_address(broker_name)
             if address is None:
                 raise BrokerDownError(message.topic, f"the master of {broker_name}")
@@ -235,7 +235,7 @@ class TransactionProducer(Producer):
             topic=message.topic,
             producer_group=self.group,
             tran_state_table_offset=result.queue_offset,
-            commit_log_offset=place,
+            commit_log_offset=physical_offset,
             commit_or_rollback=state.value,
             from_transaction_check=False,
             msg_id=result.msg_id,
@@ -252,7 +252,7 @@ class TransactionProducer(Producer):
         error: Exception | None,
         connection: Connection,
     ) -> None:
-        """Tells a broker the end of a transaction: every end passes here, once.
+        """Sends the end of a transaction to its broker: every end passes here, once.
 
         Args:
             message: as it was sent, or as the broker knows it.
@@ -262,7 +262,7 @@ class TransactionProducer(Producer):
             connection: to the broker.
         """
         if self._trace is not None:
-            tell_of_end(
+            trace_end(
                 self._trace, self.group, message, request, state.value, connection.remote_address
             )
         remark = None if error is None else f"{type(error).__name__}: {error}"
@@ -276,7 +276,7 @@ class TransactionProducer(Producer):
     def check_transaction(
         self, header: CheckTransactionStateRequest, message: ReceivedMessage, connection: Connection
     ) -> None:
-        """A broker asks about an open transaction; it is answered in the background.
+        """Answers a broker's question about an open transaction in the background.
 
         One that is being checked already is not checked twice: the answer is to the newest
         question.
@@ -296,7 +296,7 @@ class TransactionProducer(Producer):
 
     async def _answer(self, message: ReceivedMessage) -> None:
         with self._work():
-            async with self._check_turns:
+            async with self._check_permits:
                 outcome = await self._check.call(message)
             state, error = _state_of(outcome, "check_local_transaction", message)
             header, connection = self._asked.pop(message.msg_id)
@@ -317,7 +317,7 @@ class TransactionProducer(Producer):
 def _state_of(
     outcome: object, function: str, message: Message
 ) -> tuple[LocalTransactionState, Exception | None]:
-    """What a listener's outcome means; what is no state is logged."""
+    """Returns the state that a listener's outcome means; logs what is no state."""
     if isinstance(outcome, LocalTransactionState):
         return outcome, None
     error = outcome.error if isinstance(outcome, Raised) else None

@@ -1,4 +1,4 @@
-"""What a transactional producer asks of its application, and what it gives back."""
+"""The listener of a transactional producer, its settings and results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pocketmq.protocol.messages.message import Message, ReceivedMessage
 
 
 class LocalTransactionState(Enum):
-    """How the application's own transaction ended; its value goes to the broker."""
+    """The end of the application's own transaction; its value goes to the broker."""
 
     COMMIT = flags.TRANSACTION_COMMIT
     """The message is to be delivered."""
@@ -25,7 +25,7 @@ class LocalTransactionState(Enum):
 
 
 class TransactionListener(Protocol):
-    """The application's side (`client/producer/TransactionListener`).
+    """The application's side of a transaction (`client/producer/TransactionListener`).
 
     Each method may be a coroutine function, which runs on the loop, or a plain one, which runs in a
     thread. An exception counts as `UNKNOWN` and is logged, as does any other result.
@@ -35,7 +35,7 @@ class TransactionListener(Protocol):
     """
 
     def execute_local_transaction(self, message: Message, arg: Any) -> Any:
-        """Does what belongs together with the message, which a broker has but does not deliver.
+        """Executes the transaction of a message that is stored but not delivered.
 
         Args:
             message: as it was sent.
@@ -46,7 +46,7 @@ class TransactionListener(Protocol):
         """
 
     def check_local_transaction(self, message: ReceivedMessage) -> Any:
-        """Says what became of it; asked when the broker has heard of no end for a while.
+        """Returns how a transaction ended, of whose end the broker has not heard for a while.
 
         Returns:
             A `LocalTransactionState`.
@@ -54,7 +54,7 @@ class TransactionListener(Protocol):
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a transactional producer works, beside `ProducerSettings`.
+    """The settings of a transactional producer, beside `ProducerSettings`.
 
     Attributes:
         local_transaction_threads: plain `execute_local_transaction` functions that run at once.

@@ -1,1 +1,1 @@
-"""What a member does with one queue: pulling, buffering, order, locks."""
+"""One queue of a member: pulling, buffering, order, locks."""

@@ -1,4 +1,4 @@
-"""Which queues a member may work on: all of its share, or those that it has locked."""
+"""The queues that a member may work on: all that are allocated to it, or those it has locked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RENEWAL_PERIOD_S = 20.0
 
 
 class Locks(Protocol):
-    """The queues that a member may work on.
+    """Decides which queues a member may work on.
 
     Attributes:
         concurrency: how many batches of one queue may be at work at once; 0 for any number.
@@ -41,24 +41,24 @@ class Locks(Protocol):
     concurrency: int
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Those of the queues that can be had now."""
+        """Takes those of the queues that can be had now, and returns them."""
 
     async def renew(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Keeps queues that were taken; returns those that were lost."""
+        """Renews the hold on queues; returns those that were lost."""
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
         """Lets other members have queues."""
 
     @property
     def taken(self) -> list[MessageQueue]:
-        """What is, or may be, kept from other members."""
+        """The queues that are, or may be, kept from other members."""
 
     def process_queue(self, queue: MessageQueue, offset: int) -> ProcessQueue:
-        """The place for the messages of a queue that was taken."""
+        """Makes the process queue of a queue that was taken."""
 
 
 class NoLocks:
-    """Concurrent listeners need none.
+    """Locks nothing: for listeners that handle messages concurrently.
 
     Args:
         concurrency: of one queue.
@@ -68,28 +68,28 @@ class NoLocks:
         self.concurrency = concurrency
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """All of them."""
+        """Returns all of the queues."""
         return list(queues)
 
     async def renew(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Nothing is lost."""
+        """Returns nothing, since nothing is lost."""
         return []
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Nothing is held."""
+        """Does nothing, since nothing is held."""
 
     @property
     def taken(self) -> list[MessageQueue]:
-        """Nothing is."""
+        """No queue."""
         return []
 
     def process_queue(self, queue: MessageQueue, offset: int) -> ProcessQueue:
-        """An ordinary one."""
+        """Makes an ordinary process queue."""
         return ProcessQueue(queue, offset, self.concurrency)
 
 
 class OrderLocks:
-    """Locks in the brokers (`RebalanceImpl#lock`, `lockAll`, `unlock`).
+    """Locks queues in their brokers (`RebalanceImpl#lock`, `lockAll`, `unlock`).
 
     Each is asked for, renewed and released by one request at a time, so that no broker, however
     many threads it has, sees a release before the renewal that went ahead of it.
@@ -108,7 +108,7 @@ class OrderLocks:
         self._mutex = asyncio.Lock()
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Locks what is free."""
+        """Locks those of the queues that are free, and returns them."""
         async with self._mutex:
             asked_s = self._clock.monotonic()
             asked = {queue: QueueLock(self._clock) for queue in queues}
@@ -143,7 +143,7 @@ class OrderLocks:
         return lost
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Releases locks; what no broker hears of expires there."""
+        """Unlocks queues; locks of brokers that cannot be reached expire there."""
         async with self._mutex:
             known = [q for q in queues if self._locks.pop(q, None) is not None]
             await asyncio.gather(*(self._unlock(*part) for part in _by_broker(known)))
@@ -154,7 +154,7 @@ class OrderLocks:
         return list(self._locks)
 
     def process_queue(self, queue: MessageQueue, offset: int) -> ProcessQueue:
-        """One that hands out a batch at a time, and only while the lock is valid."""
+        """Makes one that hands out a batch at a time, and only while the lock is valid."""
         return OrderlyQueue(queue, offset, self._locks[queue])
 
     async def _held_of(
@@ -173,7 +173,7 @@ class OrderLocks:
     async def _lock(
         self, broker_name: str, queues: list[MessageQueue]
     ) -> list[MessageQueue] | None:
-        """The queues that are this member's now; None when the broker does not say."""
+        """Returns the queues that this member holds now; None if the broker does not answer."""
         address = self._routes.master_address(broker_name)
         if address is None:
             return None
@@ -214,10 +214,10 @@ class OrderLocks:
 
 
 class BroadcastLocks(OrderLocks):
-    """With broadcasting every queue is each member's own, and no broker is asked."""
+    """Gives every member every queue, as broadcasting does; no broker is asked."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """All of them, for good."""
+        """Returns all of the queues, for good."""
         taken = list(queues)
         for queue in taken:
             lock = self._locks[queue] = QueueLock(self._clock)
@@ -225,11 +225,11 @@ class BroadcastLocks(OrderLocks):
         return taken
 
     async def renew(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Nothing is lost."""
+        """Returns nothing, since nothing is lost."""
         return []
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Forgets them."""
+        """Drops what is known of the queues."""
         for queue in queues:
             self._locks.pop(queue, None)
 

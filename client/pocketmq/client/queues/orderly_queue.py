@@ -17,7 +17,7 @@ Half of the broker's minute, so that a batch that was begun in time has time to 
 
 
 class QueueLock:
-    """A member's hold on one queue.
+    """A member's lock of one queue.
 
     Attributes:
         renewed_s: when it was last asked for, seconds of the clock.
@@ -38,7 +38,7 @@ class QueueLock:
 
 
 class OrderlyQueue(ProcessQueue):
-    """Hands out one batch at a time, and none while it is suspended or not surely its member's.
+    """Hands out one batch at a time, and none while suspended or without a valid lock.
 
     A batch that was handled stays uncommitted until `commit`; `rollback` has all that is
     uncommitted come again (`consumingMsgOrderlyTreeMap`).
@@ -78,30 +78,30 @@ class OrderlyQueue(ProcessQueue):
         return self._lock.is_valid
 
     def take(self, count_max: int) -> list[ReceivedMessage]:
-        """The next messages to handle."""
+        """Takes the next messages to handle."""
         self._lock.is_busy = True
         return super().take(count_max)
 
     def finish(self, batch: Sequence[ReceivedMessage]) -> None:
-        """The listener has no batch any more, and these messages need no more work."""
+        """Ends the batch that the listener had, and finishes these messages."""
         self._lock.is_busy = False
         super().finish(batch)
 
     def put_back(self, batch: Sequence[ReceivedMessage]) -> None:
-        """The listener has no batch any more, and these messages are the next to be taken."""
+        """Ends the batch that the listener had, and makes these messages the next to be taken."""
         self._lock.is_busy = False
         super().put_back(batch)
 
     def keep(self, messages: Sequence[ReceivedMessage]) -> None:
-        """These messages were handled, but are not committed."""
+        """Keeps messages that were handled, but are not committed."""
         self._uncommitted.extend(messages)
 
     def commit(self) -> None:
-        """All that was handled is finished."""
+        """Finishes all kept messages."""
         uncommitted, self._uncommitted = self._uncommitted, []
         self.finish_part(uncommitted)
 
     def rollback(self) -> list[ReceivedMessage]:
-        """What was handled since the last commit; it is to come again."""
+        """Returns the kept messages, which are to come again."""
         uncommitted, self._uncommitted = self._uncommitted, []
         return uncommitted

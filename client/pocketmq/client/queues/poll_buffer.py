@@ -1,4 +1,4 @@
-"""What was pulled and waits to be polled."""
+"""Messages that were pulled and wait to be polled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class PollBuffer:
-    """The queues that have something to hand out, each in its turn.
+    """Keeps the queues that have messages to hand out, in the order in which they are served.
 
     Args:
         clock: for waiting.
@@ -26,14 +26,14 @@ class PollBuffer:
         self.is_closed = False
 
     def offer(self, messages: ProcessQueue) -> None:
-        """A queue may have something to hand out."""
+        """Adds a queue that may have messages to hand out."""
         if messages.can_hand_out and not messages.is_ready:
             messages.is_ready = True
             self._line.append(messages)
             self._wake()
 
     def take(self, count_max: int) -> tuple[ProcessQueue, list[ReceivedMessage]] | None:
-        """The next messages of the queue whose turn it is, in offset order; None without any.
+        """Takes the next messages of the first queue, in offset order; None without any.
 
         They are finished for their queue: what is polled is the application's.
         """
@@ -49,7 +49,7 @@ class PollBuffer:
         return None
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Returns when something was offered, the time is over or the buffer was closed."""
+        """Waits until a queue is offered, the time is over or the buffer is closed."""
         if self._line or self.is_closed:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,7 +65,7 @@ class PollBuffer:
                 timer.cancel()
 
     def close(self) -> None:
-        """Hands nothing out any more; nobody waits on. Idempotent."""
+        """Hands nothing out any more, and ends all waits. Idempotent."""
         self.is_closed = True
         self._line.clear()
         self._wake()

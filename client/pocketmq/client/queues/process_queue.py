@@ -69,7 +69,7 @@ class ProcessQueue:
 
     @property
     def commit_offset(self) -> int:
-        """Where the group continues after a restart: the first offset that is not finished."""
+        """The offset at which the group continues after a restart: the first unfinished one."""
         return self._offsets[0] if self._offsets else self.next_offset
 
     @property
@@ -83,16 +83,16 @@ class ProcessQueue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the queue's next owner must wait for a batch: where order is asked for only."""
+        """Whether the queue's next owner must wait for a batch: only where order is asked for."""
         return False
 
     @property
     def may_commit(self) -> bool:
-        """Whether `commit_offset` may be stored: where order is asked for, the owner's only."""
+        """Whether `commit_offset` may be stored: without a valid lock it may not be."""
         return True
 
     def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
-        """Adds what was pulled; what was there before is left out.
+        """Adds pulled messages, but for those that were here before.
 
         Args:
             messages: in offset order.
@@ -109,7 +109,7 @@ class ProcessQueue:
         self.next_offset = next_offset
 
     def take(self, count_max: int) -> list[ReceivedMessage]:
-        """The next messages to handle, in offset order; they are at work from now on."""
+        """Takes the next messages to handle, in offset order; they are at work from now on."""
         waiting = self._waiting
         if count_max == 1:
             batch = [waiting.popleft()]
@@ -119,12 +119,12 @@ class ProcessQueue:
         return batch
 
     def finish(self, batch: Sequence[ReceivedMessage]) -> None:
-        """A batch was handled."""
+        """Finishes the messages of a handled batch."""
         self.at_work -= 1
         self.finish_part(batch)
 
     def finish_part(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Some messages of a batch need no more work; the batch itself goes on.
+        """Finishes some messages of a batch; the batch itself goes on.
 
         What is finished already is left out: a batch that took too long was sent back before.
         """
@@ -143,6 +143,6 @@ class ProcessQueue:
         return bool(offsets) and offset >= offsets[0] and offset not in self._finished
 
     def put_back(self, batch: Sequence[ReceivedMessage]) -> None:
-        """A batch was not handled: it is the next to be taken."""
+        """Makes the messages of an unhandled batch the next to be taken."""
         self.at_work -= 1
         self._waiting.extendleft(reversed(batch))

@@ -1,4 +1,4 @@
-"""One pull: which broker to ask, what to ask, what the answer means."""
+"""One pull: which broker is asked, the request, and what the answer means."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PULL_MESSAGES_DEFAULT = 32
 
 
 class Puller:
-    """Pulls for one group.
+    """Pulls messages for one group.
 
     The subscription travels with every pull. A broker that was just restarted, or that heard of
     another subscription from a member of the same group, thus answers rightly all the same.
@@ -76,7 +76,7 @@ class Puller:
         hold_ms: int = 0,
         commit_offset: int | None = None,
     ) -> PullResult:
-        """Asks for messages.
+        """Asks a queue's broker for messages.
 
         Args:
             queue: where from.
@@ -94,7 +94,7 @@ class Puller:
             ConnectError, ConnectionClosedError, CallTimeoutError, TooMuchRequestError.
         """
         wanted_id = self._suggested.get(queue, MASTER_ID)
-        address, broker_id = await self._routes.place_of(queue, wanted_id)
+        address, broker_id = await self._routes.locate(queue, wanted_id)
         flags = self._flags
         if hold_ms > 0:
             flags |= PULL_SUSPEND
@@ -142,7 +142,7 @@ class Puller:
         )
 
     def _keeps_order(self, address: str, broker_id: int) -> bool:
-        """Whether a broker stores what comes with a pull before what is sent after it.
+        """Whether a broker stores an offset that comes with a pull before one that is sent later.
 
         RocketMQ's brokers have a thread pool for pulls and another for offsets: the last offset
         of a closing consumer could be undone by the pull before it.
@@ -151,7 +151,7 @@ class Puller:
         return broker_id == MASTER_ID and connection is not None and connection.peer_is_pocketmq
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drops what is remembered of a queue."""
+        """Drops the broker id that was suggested for a queue."""
         self._suggested.pop(queue, None)
 
     def _suggest(self, queue: MessageQueue, broker_id: int) -> None:
@@ -173,7 +173,7 @@ def _log_damaged(message: ReceivedMessage, error: ContentError) -> None:
 
 
 def _wanted(body: bytes, broker_name: str, subscription: Subscription) -> list[ReceivedMessage]:
-    """The messages that match exactly: brokers compare hash codes of tags only."""
+    """Returns the messages that match exactly: brokers compare hash codes of tags only."""
     messages = decode_records(body, broker_name, on_damaged=_log_damaged)
     if subscription.expression_type not in (None, TAG) or not subscription.tags_set:
         return list(messages)

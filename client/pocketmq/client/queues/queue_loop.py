@@ -139,7 +139,7 @@ class QueueLoop:
         self.move(result.next_offset)
 
     def move(self, offset: int) -> None:
-        """Begins anew elsewhere.
+        """Continues at another offset.
 
         What is still at work is of the old offsets; its end does not count any more. A pull that is
         under way must have been cancelled.
@@ -183,7 +183,7 @@ class QueueLoop:
             await self._room
 
     def finished(self, messages: ProcessQueue) -> None:
-        """A batch was finished: perhaps there is room again."""
+        """Pulls further if a finished batch has made room."""
         if messages is self.messages:
             self._look_for_room()
         else:
@@ -194,7 +194,7 @@ class QueueLoop:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Goes on pulling. Idempotent."""
+        """Begins pulls again. Idempotent."""
         self._is_paused = False
         self._look_for_room()
 

@@ -1,4 +1,4 @@
-"""How a group's members share the queues of a topic: pure functions, the same in every member."""
+"""Strategies that divide a topic's queues: pure functions, the same in every member."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VIRTUAL_NODES_DEFAULT = 10
 def allocate_averagely(
     client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
 ) -> Sequence[MessageQueue]:
-    """Neighbouring queues, as many for each; the first members take what is left over.
+    """Gives each member as many neighbouring queues; the first members take the remainder.
 
     `client/consumer/rebalance/AllocateMessageQueueAveragely`; members of other SDKs in the same
     group must come to the same result.
@@ -42,14 +42,14 @@ def allocate_averagely(
 def allocate_by_circle(
     client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
 ) -> Sequence[MessageQueue]:
-    """Queues dealt out like cards (`AllocateMessageQueueAveragelyByCircle`)."""
+    """Deals queues out like cards (`AllocateMessageQueueAveragelyByCircle`)."""
     if client_id not in client_ids:
         return ()
     return queues[client_ids.index(client_id) :: len(client_ids)]
 
 
 class AllocateByConfiguration:
-    """This member has the queues it is given (`AllocateMessageQueueByConfig`).
+    """Gives this member configured queues (`AllocateMessageQueueByConfig`).
 
     Whoever configures the group sees to it that each queue is with one member. The queues of the
     group's retry topic are shared averagely unless some of them are named: what failed must be
@@ -66,7 +66,7 @@ class AllocateByConfiguration:
     def __call__(
         self, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """Those of the topic's queues that this member was given."""
+        """Returns those of the topic's queues that are configured for this member."""
         topic = queues[0].topic if queues else ""
         if topic.startswith(RETRY_PREFIX) and topic not in self._topics:
             return allocate_averagely(client_id, queues, client_ids)
@@ -74,7 +74,7 @@ class AllocateByConfiguration:
 
 
 class AllocateByMachineRoom:
-    """Only the queues of some machine rooms are shared (`AllocateMessageQueueByMachineRoom`).
+    """Divides the queues of some machine rooms (`AllocateMessageQueueByMachineRoom`).
 
     Each member gets as many neighbouring queues; one of the last ones goes to each of the first
     members. The queues of other rooms are nobody's.
@@ -90,7 +90,7 @@ class AllocateByMachineRoom:
     def __call__(
         self, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """This member's share of the rooms' queues."""
+        """Returns this member's part of the rooms' queues."""
         if client_id not in client_ids:
             return ()
         near = [q for q in queues if self._room_of(q.broker_name) in self._rooms]
@@ -101,7 +101,7 @@ class AllocateByMachineRoom:
 
 
 class AllocateNearby:
-    """Queues go to members in the same machine room (`AllocateMachineRoomNearby`).
+    """Gives queues to members in the same machine room (`AllocateMachineRoomNearby`).
 
     The queues of a room without members are shared among all.
 
@@ -123,7 +123,7 @@ class AllocateNearby:
     def __call__(
         self, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """This member's share of its own room and of the rooms without members.
+        """Returns this member's part of its own room and of the rooms without members.
 
         Raises:
             ConfigError: the room of a broker or a member cannot be told.
@@ -155,7 +155,7 @@ def _known(room: str, whose: str) -> str:
 
 
 class AllocateByConsistentHash:
-    """Few queues change hands when members come or go (`AllocateMessageQueueConsistentHash`).
+    """Moves few queues when members come or go (`AllocateMessageQueueConsistentHash`).
 
     Members and queues are put on a ring by MD5; a queue is the next member's. With RocketMQ's
     number of virtual nodes, members in Java come to the same result. The shares are uneven.
@@ -175,7 +175,7 @@ class AllocateByConsistentHash:
     def __call__(
         self, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """The queues that this member follows on the ring."""
+        """Returns the queues that follow this member on the hash ring."""
         if client_id not in client_ids:
             return ()
         ring = {

@@ -1,4 +1,4 @@
-"""Sending for producers that have hooks; the others do without it and pay nothing."""
+"""Sending for producers that have hooks; the others use `Sender` and pay nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pocketmq.transport.pool import ConnectionPool
 
 
 class HookedSender(Sender):
-    """A sender that calls hooks at each attempt, as `DefaultMQProducerImpl#sendKernelImpl` does.
+    """Calls hooks at each attempt to send, as `DefaultMQProducerImpl#sendKernelImpl` does.
 
     Args:
         pool, routes, strategy, clock, close_on_timeout: as of `Sender`.
@@ -91,7 +91,7 @@ class HookedSender(Sender):
 
 
 def message_type(message: Message) -> MessageType:
-    """What kind of message it is, by its properties; a timer counts as a delay."""
+    """Returns a message's type, by its properties; a timer counts as a delay."""
     properties = message.properties
     if props.DELAY in properties or any(name in properties for name in props.TIMER_PROPERTIES):
         return MessageType.DELAY

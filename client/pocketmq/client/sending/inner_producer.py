@@ -1,4 +1,4 @@
-"""What sends for the client itself: failed messages that go back, traces."""
+"""The producer of the client itself: for failed messages that go back, and for traces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pocketmq.protocol.messages.message import Message
 
 
 class InnerProducer:
-    """A producer without a life of its own.
+    """Sends messages of the client itself; it needs no start and no close.
 
     Args:
         group: the producer group.
@@ -39,11 +39,11 @@ class InnerProducer:
         )
 
     def pack(self, message: Message) -> Outgoing:
-        """The request for a message; see `Packer.pack`."""
+        """Makes the request for a message; see `Packer.pack`."""
         return self._packer.pack(message)
 
     async def send(self, outgoing: Outgoing) -> SendResult:
-        """Sends it, with retries; see `Sender.send`."""
+        """Sends a request, with retries; see `Sender.send`."""
         settings = self._settings
         return await self._sender.send(
             outgoing, settings.send_timeout_ms, settings.retry_times_when_send_failed

@@ -1,4 +1,4 @@
-"""From messages to send requests: checks, ids, compression, batches."""
+"""Making send requests of messages: checks, ids, compression, batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _checked_topic = lru_cache(maxsize=TOPICS_CHECKED_MAX)(check_topic)
 
 
 class Outgoing(msgspec.Struct, eq=False):
-    """A send request that only lacks its queue.
+    """A send request that lacks only its queue.
 
     Attributes:
         header: its queue and broker are set anew for each attempt.
@@ -54,11 +54,11 @@ class Outgoing(msgspec.Struct, eq=False):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages that it was made of."""
+        """The messages of the request."""
         return (self.source,) if isinstance(self.source, Message) else self.source
 
     def encode_properties_anew(self) -> None:
-        """Takes over what was changed in the properties of a single message.
+        """Encodes the properties of a single message again, after hooks changed them.
 
         Raises:
             MessageSizeError, UsageError: they cannot be sent.
@@ -103,7 +103,7 @@ class Packer:
         self._namespace = Namespace(instance.namespace)
 
     def pack(self, message: Message) -> Outgoing:
-        """The request for one message; gives the message its id if it has none.
+        """Makes the request for one message; gives the message an id if it has none.
 
         Raises:
             IllegalNameError, MessageSizeError, UsageError: it cannot be sent.
@@ -134,7 +134,7 @@ class Packer:
         return Outgoing(header, body, msg_id, 1, message)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
-        """The requests for many messages of one topic: as few as the size limit allows.
+        """Makes the requests for messages of one topic: as few as the size limit allows.
 
         All messages are checked before the first request is made. The limit holds for the records
         as the broker stores them, since that is what it checks.

@@ -52,7 +52,7 @@ CLOSE_TIMEOUT_MS_MIN = 100
 
 
 class Sender:
-    """Sends requests to brokers.
+    """Sends requests to brokers, with retries.
 
     Args:
         pool: the connections.
@@ -75,7 +75,7 @@ class Sender:
         self._close_on_timeout = close_on_timeout
 
     async def route(self, topic: str, timeout_ms: float) -> PublishRoute:
-        """Where a topic's messages go; asks a name server, within the time, if need be.
+        """Returns the route for sending to a topic; asks a name server if need be.
 
         Raises:
             NoNameServerError, UnknownTopicError, NoPermissionRouteError, BrokerDownError.
@@ -98,7 +98,7 @@ class Sender:
         queue: MessageQueue | None = None,
         retry_not_ok: bool = False,
     ) -> SendResult:
-        """Sends until a broker has stored the message.
+        """Sends a request until a broker has stored the message.
 
         Args:
             outgoing: the request.
@@ -192,7 +192,7 @@ class Sender:
     async def send_oneway(
         self, outgoing: Outgoing, timeout_ms: float, queue: MessageQueue | None = None
     ) -> None:
-        """Hands a request to the system; whether it arrives is not known.
+        """Sends a request without waiting for an answer; it may get lost.
 
         Raises:
             RouteError, NoNameServerError, ConnectError, ConnectionClosedError, TooMuchRequestError.
@@ -213,7 +213,7 @@ class Sender:
         await connection.oneway(Command(header.code, header=header, body=outgoing.body))
 
     async def address(self, queue: MessageQueue, deadline: float) -> str:
-        """Where the broker of a queue takes messages.
+        """Returns the address of a queue's master.
 
         Args:
             queue: of the topic and broker.

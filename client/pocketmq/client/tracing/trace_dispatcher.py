@@ -1,4 +1,4 @@
-"""Trace records on their way to the trace topic: gathered, bounded, never in anybody's way."""
+"""Trace records on their way to the trace topic: gathered, bounded, never blocking."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TraceDispatcher:
         self._worker = self._tasks.spawn(self._run(), f"trace {group}")
 
     def append(self, records: Iterable[TraceRecord]) -> None:
-        """Takes records to be written soon; those for which there is no room are dropped."""
+        """Adds records to be written soon; those for which there is no room are dropped."""
         waiting = self._waiting
         for record in records:
             if len(waiting) >= RECORDS_MAX:
@@ -95,7 +95,7 @@ class TraceDispatcher:
             self._timer = self.instance.clock.call_later(FLUSH_INTERVAL_S, self._due.set)
 
     async def close(self) -> None:
-        """Writes what waits, for some seconds at the most, and ends. Idempotent."""
+        """Writes the waiting records, for some seconds at the most, and ends. Idempotent."""
         self._is_closing = True
         self._due.set()
         try:
@@ -123,7 +123,7 @@ class TraceDispatcher:
             self._being_written = 0
 
     def _next_message(self) -> tuple[Message, int]:
-        """A message with as many of the records as it may hold, and how many those are."""
+        """Returns a message with as many records as it may hold, and their number."""
         parts: list[bytes] = []
         keys: dict[str, None] = {}
         size = keys_size = 0

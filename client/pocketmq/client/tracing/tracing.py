@@ -1,4 +1,4 @@
-"""Message trace as hooks: what a producer and a consumer tell of each message."""
+"""Message traces as hooks of producers and consumers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATES = {
 
 
 class ProducerTrace:
-    """Tells of each send that a broker answered (`client/trace/hook/SendMessageTraceHookImpl`).
+    """Traces each send that a broker answered (`client/trace/hook/SendMessageTraceHookImpl`).
 
     A batch is told of message by message, so that each can be found.
 
@@ -83,7 +83,7 @@ class ProducerTrace:
 
 
 class ConsumerTrace:
-    """Tells when a listener gets messages, and how it ended (`ConsumeMessageTraceHookImpl`).
+    """Traces when a listener gets messages, and how it ended (`ConsumeMessageTraceHookImpl`).
 
     Messages of batches, to which brokers give no region, are told of as well.
 
@@ -144,7 +144,7 @@ class ConsumerTrace:
         )
 
 
-def tell_of_end(
+def trace_end(
     dispatcher: TraceDispatcher,
     group: str,
     message: Message,
@@ -152,7 +152,7 @@ def tell_of_end(
     state: int,
     broker_addr: str,
 ) -> None:
-    """Tells that a producer ends a transaction (`EndTransactionTraceHookImpl`).
+    """Traces that a producer ends a transaction (`EndTransactionTraceHookImpl`).
 
     Args:
         dispatcher: takes the record.

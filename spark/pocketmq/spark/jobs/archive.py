@@ -120,7 +120,7 @@ async def _reserved(instance: ClientInstance, queues: Sequence[MessageQueue]) ->
     for queue in queues:
         if queue.broker_name in found:
             continue
-        address, _ = await instance.routes.place_of(queue)
+        address, _ = await instance.routes.locate(queue)
         answer = await instance.pool.ask(address, BrokerConfigRequest(), CALL_TIMEOUT_MS)
         text = properties_from_text(answer.body.decode()).get(RESERVED, "")
         if not text.isdigit():

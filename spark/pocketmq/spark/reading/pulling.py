@@ -79,7 +79,7 @@ class RangePull:
             OperatingError: it cannot be reached.
         """
         queue = self._wanted.queue
-        address, _ = await self._instance.routes.place_of(queue)
+        address, _ = await self._instance.routes.locate(queue)
         request = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         await self._instance.pool.call(address, request, self._options.pull_timeout_ms)
         self._is_bulk = (await self._instance.pool.get(address)).peer_is_pocketmq
@@ -176,7 +176,7 @@ class RangePull:
 
     async def _attempt(self, offset: int) -> Answer:
         queue, options = self._wanted.queue, self._options
-        address, _ = await self._instance.routes.place_of(queue)
+        address, _ = await self._instance.routes.locate(queue)
         left = self._wanted.end - offset
         request: PullMessageRequest = (BulkPullRequest if self._is_bulk else PullMessageRequest)(
             consumer_group=options.consumer_group,

@@ -268,7 +268,7 @@ async def test_addresses(cluster: Cluster) -> None:
     with pytest.raises(BrokerDownError, match="the master of b"):
         await done(routes.master_of(MessageQueue("T", "b", 0)))
     with pytest.raises(BrokerDownError, match="the broker x"):
-        await done(routes.place_of(MessageQueue("T", "x", 0)))
+        await done(routes.locate(MessageQueue("T", "x", 0)))
 
 
 @pytest.mark.parametrize("is_to_send", [False, True])

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from pocketmq.client.listening.consume_statistics import ConsumeFigures
+from pocketmq.client.listening.consume_statistics import ConsumeStatistics
 from pocketmq.testing.clock import VirtualClock
 
 
 async def test_figures_are_of_the_last_minute_and_failures_of_the_last_hour(
     clock: VirtualClock,
 ) -> None:
-    figures = ConsumeFigures(clock)
+    figures = ConsumeStatistics(clock)
     now = clock.monotonic
     for _ in range(20):
         figures.handled("T", 3, 0.5, is_success=True)

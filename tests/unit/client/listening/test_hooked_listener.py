@@ -19,7 +19,7 @@ from pocketmq.client import (
     RetryLater,
     SuspendQueue,
 )
-from pocketmq.client.listening.hooked_listener import hooks_around, tell_of_pulled
+from pocketmq.client.listening.hooked_listener import call_hooks_for_pulled, hooks_around
 from pocketmq.testing.clock import VirtualClock
 
 TIMEOUT_MS = 1_000
@@ -116,11 +116,11 @@ async def test_hooks_that_raise_are_logged(
 
 def test_pulled_messages_count_as_handled() -> None:
     watcher = Watcher()
-    tell_of_pulled(watcher.hooks, "cg", [received(1)], "")
+    call_hooks_for_pulled(watcher.hooks, "cg", [received(1)], "")
     assert [(name, success) for name, success, _ in watcher.calls] == [
         ("before", False), ("after", True)
     ]  # fmt: skip
-    tell_of_pulled(watcher.hooks, "cg", [], "")
+    call_hooks_for_pulled(watcher.hooks, "cg", [], "")
     assert len(watcher.calls) == 2
 
 

@@ -21,7 +21,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.hooks import run
 from pocketmq.client.tracing.trace_dispatcher import TraceDispatcher
-from pocketmq.client.tracing.tracing import ConsumerTrace, ProducerTrace, tell_of_end
+from pocketmq.client.tracing.tracing import ConsumerTrace, ProducerTrace, trace_end
 from pocketmq.protocol import flags
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.trace import (
@@ -191,7 +191,7 @@ async def test_the_end_of_a_transaction(
         producer_group="pg", tran_state_table_offset=1, commit_log_offset=2,
         commit_or_rollback=bits, from_transaction_check=True, msg_id="ID5", transaction_id="TX",
     )  # fmt: skip
-    tell_of_end(dispatcher, "pg", with_id(5), request, bits, "h:1")
+    trace_end(dispatcher, "pg", with_id(5), request, bits, "h:1")
     assert dispatcher.records == [
         EndTransactionTrace(
             time_ms=cluster.clock.now_ms(), region="DefaultRegion", group="pg", topic="T",

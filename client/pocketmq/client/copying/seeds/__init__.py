@@ -1,4 +1,4 @@
-"""Seed files: what a cluster begins with, applied to one that runs and written from one."""
+"""Seed files: the topics, groups, messages and offsets that a cluster begins with."""
 
 from pocketmq.client.copying.seeds.applying import SeedReport, apply_seed
 from pocketmq.client.copying.seeds.model import seed_schema

@@ -1,4 +1,4 @@
-"""A seed onto a cluster that runs: topics and groups as it says, messages and offsets once."""
+"""Applying a seed to a running cluster: topics and groups anew, messages and offsets once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MASTER_ID = 0
 
 
 class SeedReport(msgspec.Struct):
-    """What was done.
+    """What applying a seed has changed.
 
     Attributes:
         topics, groups, messages: how many were set, and loaded.
@@ -46,7 +46,7 @@ class SeedReport(msgspec.Struct):
 
 
 async def apply_seed(seed: Seed, namesrv: str, *, namespace: str = "") -> SeedReport:
-    """Makes a cluster what a seed says.
+    """Creates the topics and groups of a seed in a cluster, and loads messages and offsets.
 
     Topics and groups get the seed's settings each time; others stay as they are. Messages are
     loaded once for the life of a topic, and offsets are set where a group has none, so that the
@@ -192,7 +192,7 @@ class _Applying:
 
 
 def _open(config: TopicConfig) -> TopicConfig:
-    """A topic as it has to be while its messages are loaded."""
+    """Returns a topic's settings with the permissions that loading its messages needs."""
     return msgspec.structs.replace(
         config,
         perm=PERM_READ | PERM_WRITE,

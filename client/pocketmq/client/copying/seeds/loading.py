@@ -1,4 +1,4 @@
-"""A seed's messages into a topic: each once, also if it is interrupted and applied again.
+"""Loading a seed's messages into a topic, each once, even if the loading is interrupted.
 
 What is done is noted in the name servers' KV configuration, which lives as long as the data.
 """
@@ -25,7 +25,7 @@ _WAITING = (props.DELAY, *props.TIMER_PROPERTIES)
 
 
 class LoadNote(msgspec.Struct, frozen=True):
-    """How far the loading of a topic's messages is.
+    """How far the messages of a topic are loaded.
 
     Attributes:
         digest: which messages.
@@ -53,12 +53,12 @@ class MessageLoading:
         self._namespace = namespace
 
     async def note_of(self, topic: str) -> LoadNote | None:
-        """What an earlier run has noted."""
+        """Reads the note that an earlier run left in the name servers."""
         text = await self._admin.kv_get(KV_NAMESPACE, self._namespace.wrap(topic))
         return None if text is None else msgspec.json.decode(text, type=LoadNote)
 
     async def load(self, topic: str, note: LoadNote | None, write_queues: Mapping[str, int]) -> int:
-        """Sends what is not stored yet.
+        """Sends the messages that are not stored yet.
 
         Args:
             topic: its name; all of its queues can be written to for the moment.
@@ -94,7 +94,7 @@ class MessageLoading:
         await self._admin.kv_put(KV_NAMESPACE, self._namespace.wrap(topic), text)
 
     def _chosen(self, topic: str, plan: QueuePlan) -> Iterator[tuple[str, Message, MessageQueue]]:
-        """The messages with their places and queues."""
+        """Returns the messages with their positions in the file and their queues."""
         for where, document in self._seed.messages(topic):
             message = document.message(topic, keep_id=True)
             try:

@@ -1,4 +1,4 @@
-"""What a seed file can say, under the keys of its YAML."""
+"""The content of a seed file, under the keys of its YAML."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 class TopicSettings(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True,
                     omit_defaults=True):  # fmt: skip
-    """A topic on each broker.
+    """The settings of a topic on each broker.
 
     Attributes:
         queues: read and write queues.
@@ -52,7 +52,7 @@ class TopicSettings(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown
 
 class TopicSeed(TopicSettings, kw_only=True, rename="camel", forbid_unknown_fields=True,
                 omit_defaults=True):  # fmt: skip
-    """A topic.
+    """A topic with its settings and messages.
 
     Attributes:
         brokers: only on these, each with what differs there.
@@ -67,7 +67,7 @@ class TopicSeed(TopicSettings, kw_only=True, rename="camel", forbid_unknown_fiel
 
 class GroupSettings(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True,
                     omit_defaults=True):  # fmt: skip
-    """A group on each broker.
+    """The settings of a group on each broker.
 
     Attributes:
         consume: whether its pulls are answered.
@@ -94,7 +94,7 @@ QueueOffsets = dict[str, dict[int, Offset]]
 
 class GroupSeed(GroupSettings, kw_only=True, rename="camel", forbid_unknown_fields=True,
                 omit_defaults=True):  # fmt: skip
-    """A group.
+    """A group with its settings and offsets.
 
     Attributes:
         brokers: only on these, each with what differs there.
@@ -118,12 +118,12 @@ class SeedDocument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def seed_schema() -> dict[str, Any]:
-    """The JSON schema of seed files."""
+    """Returns the JSON schema of seed files."""
     return msgspec.json.schema(SeedDocument)
 
 
 def topic_config(name: str, settings: TopicSettings) -> TopicConfig:
-    """A topic as brokers have it."""
+    """Converts a seed's topic settings to a broker's."""
     queues = settings.queues or QUEUES_DEFAULT
     attributes = dict(settings.attributes or {})
     if settings.type is not None:
@@ -139,7 +139,7 @@ def topic_config(name: str, settings: TopicSettings) -> TopicConfig:
 
 
 def topic_settings(config: TopicConfig) -> TopicSettings:
-    """What a seed file says of a topic; what is as by default is left out."""
+    """Converts a broker's topic settings to a seed's, without those at their defaults."""
     read, write = config.read_queue_nums, config.write_queue_nums
     attributes = dict(config.attributes)
     kind = attributes.get(TYPE_ATTRIBUTE)
@@ -172,7 +172,7 @@ _GROUP_FIELDS = {
 
 
 def group_config(name: str, settings: GroupSettings) -> GroupConfig:
-    """A group as brokers have it."""
+    """Converts a seed's group settings to a broker's."""
     config = GroupConfig(group_name=name)
     for own, other in _GROUP_FIELDS.items():
         if (value := getattr(settings, own)) is not None:
@@ -181,7 +181,7 @@ def group_config(name: str, settings: GroupSettings) -> GroupConfig:
 
 
 def group_settings(config: GroupConfig) -> GroupSettings:
-    """What a seed file says of a group; what is as by default is left out."""
+    """Converts a broker's group settings to a seed's, without those at their defaults."""
     usual = GroupConfig(group_name=config.group_name)
     changed = {
         own: getattr(config, other)
@@ -192,7 +192,7 @@ def group_settings(config: GroupConfig) -> GroupSettings:
 
 
 def merged(base: StructT, change: StructT | None, cls: type[StructT]) -> StructT:
-    """Settings with what differs on one broker."""
+    """Merges settings with those that differ on one broker."""
     values = {name: getattr(base, name) for name in cls.__struct_fields__}
     if change is not None:
         given = {name: getattr(change, name) for name in cls.__struct_fields__}

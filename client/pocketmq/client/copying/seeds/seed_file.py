@@ -1,4 +1,4 @@
-"""A seed file as it is read: checked as a whole before anything of it is applied."""
+"""Reading a seed file, which is checked as a whole before any of it is applied."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pocketmq.runtime.yaml_document import Place, YamlDocument
 
 
 class Located(NamedTuple):
-    """A message of a seed, and where it stands."""
+    """A message of a seed, and where it stands in its file."""
 
     where: str
     document: MessageDocument
 
 
 class Seed:
-    """What a cluster begins with.
+    """A seed file with its messages: what a cluster begins with.
 
     Args:
         document: the file.
@@ -50,15 +50,15 @@ class Seed:
         self._digests: dict[str, str] = {}
 
     def at(self, *place: str | int) -> str:
-        """Where something stands, for errors: ``file:line:column``."""
+        """Returns where a key stands, for errors: ``file:line:column``."""
         return self._document.at(place)
 
     def digest(self, topic: str) -> str:
-        """Tells other messages of a topic from the same ones; empty if there are none."""
+        """Returns a hash of a topic's messages; empty if there are none."""
         return self._digests.get(topic, "")
 
     def messages(self, topic: str) -> Iterator[Located]:
-        """The messages to load into a topic, in order.
+        """Returns the messages to load into a topic, in order.
 
         Raises:
             ConfigError: one is wrong; names its place.
@@ -73,7 +73,7 @@ class Seed:
                 yield Located(f"{path}:{number}", document)
 
     def check(self) -> None:
-        """Checks what no type says: names, files, and each message.
+        """Checks names, files and each message, which no type checks.
 
         Raises:
             ConfigError: something is wrong; names its place.

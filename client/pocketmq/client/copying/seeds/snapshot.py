@@ -1,4 +1,4 @@
-"""A seed file from a cluster that runs."""
+"""Writing a seed file from a running cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Settings = TopicSettings | GroupSettings
 
 
 async def take_snapshot(namesrv: str, messages: int = 0) -> dict[str, Any]:
-    """What a cluster is, as a seed file says it.
+    """Returns the topics, groups and messages of a cluster as a seed file has them.
 
     Topics and groups of the brokers' own are left out, and so are retry and dead-letter topics,
     which come with their groups. Offsets are counted from the first message that is taken along:
@@ -61,7 +61,7 @@ async def take_snapshot(namesrv: str, messages: int = 0) -> dict[str, Any]:
 
 
 def snapshot_text(snapshot: Mapping[str, Any]) -> str:
-    """A snapshot as a YAML file.
+    """Renders a snapshot as a YAML file.
 
     Raises:
         UsageError: it is larger than a seed file may be.
@@ -170,7 +170,7 @@ class _Snapshot:
         return self._shared(on) | ({"offsets": offsets} if offsets else {})
 
     def _shared(self, on: Mapping[str, Settings]) -> dict[str, Any]:
-        """Settings that are the same on all brokers once, others broker by broker."""
+        """Returns settings that all brokers have in common once, the others by broker."""
         values = {broker: msgspec.to_builtins(settings) for broker, settings in on.items()}
         for value in values.values():
             for key in [key for key, entry in value.items() if entry is None]:
@@ -183,7 +183,7 @@ class _Snapshot:
 
 
 def _entry(message: ReceivedMessage) -> dict[str, Any]:
-    """What makes a message again."""
+    """Converts a message to its entry in a seed file."""
     document = message_document(message)
     own = {k: v for k, v in document["properties"].items() if k not in NOT_SENT_AGAIN}
     entry: dict[str, Any] = {k: document[k] for k in ("body", "bodyBase64") if k in document}
