@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def rare_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker's rounds of every second come once a minute, so that a day passes quickly."""
     for period in ("KEY_INDEX_PERIOD_S", "SAMPLE_PERIOD_S"):
-        monkeypatch.setattr(f"pocketmq.broker.broker.{period}", 60.0)
+        monkeypatch.setattr(f"pocketmq.broker.housekeeping.{period}", 60.0)
 
 
 @pytest.fixture(scope="session")
