@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.bodies.topics import TopicConfig
@@ -51,8 +53,18 @@ def unavailable(reason: str) -> ResponseError:
     )
 
 
+def does_not_fit(error: struct.error) -> ResponseError:
+    """13 for a message of which a number is too large for its field in a record."""
+    return response_error(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"a number in the request does not fit into a stored message: {error}",
+    )
+
+
 def store_failure(error: OperatingError) -> tuple[int, str]:
-    """Code and remark for what the store made of an append."""
+    """The code and the remark that answer a request whose append failed."""
+    if isinstance(error, ResponseError):
+        return error.code, error.remark or ""
     if isinstance(error, FlushTimeoutError):
         return ResponseCode.FLUSH_DISK_TIMEOUT, str(error)
     if isinstance(error, StoreError):

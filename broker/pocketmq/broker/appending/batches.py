@@ -22,7 +22,7 @@ class StoredBatch(NamedTuple):
 
     records: bytes
     entries: bytes
-    places: list[int]
+    physical_offsets: list[int]
 
 
 def stored_batch(
@@ -57,22 +57,22 @@ def stored_batch(
     tags_mark = TAGS_MARK
     parts: list[bytes] = []
     entries: list[bytes] = []
-    places: list[int] = []
+    physical_offsets: list[int] = []
     for flag, body, properties in batch:
         body_size, properties_size = len(body), len(properties)
         size = size_without + body_size + properties_size
-        place = log_base | position & POSITION_MASK
+        physical = log_base | position & POSITION_MASK
         head = pack_head(
-            size, MAGIC_V1, crc32(body) & 0x7FFFFFFF, queue_id, flag, offset, place, sys_flag,
+            size, MAGIC_V1, crc32(body) & 0x7FFFFFFF, queue_id, flag, offset, physical, sys_flag,
             born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, body_size,
         )  # fmt: skip
         parts += (head, body, topic_part, pack_size(properties_size), properties)
         code = encoded_tags_code(properties) if tags_mark in properties else 0
-        entries.append(pack_entry(place, size, code))
-        places.append(place)
+        entries.append(pack_entry(physical, size, code))
+        physical_offsets.append(physical)
         position += size
         offset += 1
-    return StoredBatch(b"".join(parts), b"".join(entries), places)
+    return StoredBatch(b"".join(parts), b"".join(entries), physical_offsets)
 
 
 _HEADS = {

@@ -50,6 +50,10 @@ class StoredMessage(NamedTuple):
         """The encoded properties as text; bytes that are no UTF-8 come through as surrogates."""
         return self.properties.decode("utf-8", "surrogateescape")
 
+    def with_changes(self, changes: Mapping[str, str | None]) -> StoredMessage:
+        """The message with some properties set anew; None takes one away."""
+        return self._replace(properties=encode_text(with_properties(self.text, changes)))
+
     def record_for(
         self, queue_log: QueueLog, store_timestamp: int, prepared_transaction_offset: int = 0
     ) -> bytes:
@@ -95,6 +99,25 @@ class StoredMessage(NamedTuple):
             body=self.body,
             properties=self.properties,
         )
+
+
+def new_message(
+    born_timestamp: int,
+    born_host: bytes,
+    store_host: bytes,
+    body: bytes,
+    properties: bytes,
+    flag: int = 0,
+) -> StoredMessage:
+    """A message that the broker makes itself; its place is set by `StoredMessage.record_for`."""
+    return StoredMessage(
+        0, "", flag, 0, 0, born_timestamp, born_host, store_host, 0, body, properties, 0, 0, 0
+    )
+
+
+def encode_text(text: str) -> bytes:
+    """Encoded properties as bytes: what `StoredMessage.text` has made text of."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def read_stored(data: bytes, position: int = 0) -> StoredMessage:

@@ -11,14 +11,15 @@ from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
 from pocketmq.broker.config.delay_levels import DelayLevels
 from pocketmq.broker.delay.delivery import Delivery
-from pocketmq.broker.delay.diversion import Diversion
 from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.delay.levels import delay_level_of
+from pocketmq.broker.delay.redirect import Redirect
 from pocketmq.broker.delay.timers import Timers, TimerSettings
 from pocketmq.broker.groups.groups import GroupTable
-from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.runtime.live import Live
@@ -107,7 +108,7 @@ class Schedule:
 
     # -- taking -------------------------------------------------------------------------------
 
-    def divert_as_asked(self, target: QueueLog, properties: str) -> Diversion | None:
+    def redirect_as_asked(self, target: QueueLog, properties: str) -> Redirect | None:
         """Where a message waits that asks for a delay level or a time; a level comes first.
 
         Args:
@@ -118,19 +119,19 @@ class Schedule:
             None if it is to be delivered at once.
 
         Raises:
-            ResponseError: 13 or 1, it asks for what cannot be, see `Timers.divert`.
+            ResponseError: 13 or 1, it asks for what cannot be, see `Timers.redirect`.
             StoreError: the log to wait in cannot be made or opened.
         """
         level = delay_level_of(properties)
         if level > 0:
-            return self.divert(level, target, properties)
-        return self.timers.divert(target.topic, target.queue_id, properties)
+            return self.redirect_to_level(level, target, properties)
+        return self.timers.redirect(target.topic, target.queue_id, properties)
 
-    def divert(self, level: int, target: QueueLog, properties: str) -> Diversion:
+    def redirect_to_level(self, level: int, target: QueueLog, properties: str) -> Redirect:
         """Where a message waits before it goes to its target (`HookUtils#handleScheduleMessage`).
 
-        The caller appends it there, with the deliver time in the record and as tags code, and
-        calls `wake` when it is stored.
+        The caller appends it there, with the deliver time as prepared transaction offset, and with
+        `waking` around its callback.
 
         Args:
             level: from 1; too high ones become the highest.
@@ -153,7 +154,16 @@ class Schedule:
             props.REAL_TOPIC: target.topic,
             props.REAL_QUEUE_ID: str(target.queue_id),
         }
-        return Diversion(queue_log, store_ms, deliver_ms, with_properties(properties, changes))
+        return Redirect(queue_log, store_ms, deliver_ms, with_properties(properties, changes))
+
+    def waking(self, queue_log: QueueLog, on_stored: OnStored) -> OnStored:
+        """The callback of an append to a log in which messages wait: wakes its delivery first."""
+
+        def wake_then(error: OperatingError | None) -> None:
+            self._delivery_of(queue_log).wake()
+            on_stored(error)
+
+        return wake_then
 
     def wake(self, queue_log: QueueLog) -> None:
         """A message was appended to a level's log, or to that of the timers."""

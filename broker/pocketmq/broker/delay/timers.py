@@ -10,7 +10,7 @@ import msgspec
 from pocketmq.broker.appending.stored_message import with_properties
 from pocketmq.broker.config.config import CONGESTION_UNLIMITED, BrokerConfig
 from pocketmq.broker.delay.delivery import FindTarget
-from pocketmq.broker.delay.diversion import Diversion
+from pocketmq.broker.delay.redirect import Redirect
 from pocketmq.broker.delay.timer_delivery import TimerDelivery
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
@@ -71,11 +71,11 @@ class Timers:
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(store, find_target, settings.now.precision_ms, counts_slots)
 
-    def divert(self, topic: str, queue_id: int, properties: str) -> Diversion | None:
+    def redirect(self, topic: str, queue_id: int, properties: str) -> Redirect | None:
         """Where a message waits that asks for a time (`HookUtils#handleScheduleMessage`).
 
-        The caller appends it there, with the deliver time in the record and as tags code, and
-        calls `wake` when it is stored.
+        The caller appends it there, with the deliver time as prepared transaction offset, and with
+        `Schedule.waking` around its callback.
 
         Args:
             topic, queue_id: where it is to be delivered.
@@ -123,8 +123,8 @@ class Timers:
         text = with_properties(properties, changes)
         if is_recall:
             self.delivery.expect_recall()
-            return Diversion(queue_log, store_ms, -slot_ms, text)
-        return Diversion(queue_log, store_ms, deliver_ms, text)
+            return Redirect(queue_log, store_ms, -slot_ms, text)
+        return Redirect(queue_log, store_ms, deliver_ms, text)
 
     def _is_congested(self, deliver_ms: int) -> bool:
         limit = self._settings.now.congestion_max

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
@@ -19,15 +20,18 @@ from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.consuming.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.consuming.queries import QueryHandlers
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
+from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
+from pocketmq.broker.handlers.sending.half_sends import HalfSends
 from pocketmq.broker.handlers.sending.recalls import RecallHandlers, RecallSettings
 from pocketmq.broker.handlers.sending.replies import ReplyHandlers, ReplySettings
+from pocketmq.broker.handlers.sending.retried_sends import RetriedSends
 from pocketmq.broker.handlers.sending.retries import RetryHandlers
 from pocketmq.broker.handlers.sending.send import SendHandlers
 from pocketmq.broker.handlers.sending.send_checks import SendChecks, SendSettings
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
-from pocketmq.broker.handlers.sending.send_replies import SendAnswers
-from pocketmq.broker.handlers.sending.special_sends import SpecialSends
+from pocketmq.broker.handlers.sending.send_targets import SendTargets
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.parts import BrokerParts
@@ -74,31 +78,35 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
     data, members, chance = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
-    checks = SendChecks(topics, groups, store, sending, chance)
+    broker_name, appender = settings.now.broker_name, Appender(store)
+    checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, chance)
     added = SendProperties(sending, store_host, parts.clock, chance)
     answers = SendAnswers(sending, store_host)
-    specials = SpecialSends(
-        checks, added, answers, topics, groups, store, parts.schedule, parts.transactions,
-        data.order_locks, settings.now.broker_name, store_host,
-    )  # fmt: skip
     return (
-        SendHandlers(checks, added, answers, specials, store, store_host),
+        SendHandlers(
+            checks, targets, added, answers,
+            DelayedSends(added, answers, appender, parts.schedule, broker_name, store_host),
+            HalfSends(added, answers, appender, parts.transactions, store_host),
+            RetriedSends(groups, topics, data.order_locks), appender, store, store_host,
+        ),
         PullHandlers(
             topics, groups, data.offsets, members.consumers, store, parts.progress,
             parts.polling, settings.view(PullSettings.of),
         ),
-        BulkHandlers(topics, store, store_host, sending, parts.clock.machine),
+        BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
         QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),
         RetryHandlers(
-            topics, groups, store, parts.schedule, store_host, sending, chance,
+            topics, groups, store, appender, parts.schedule, store_host, sending, chance,
             parts.statistics.sent_back,
         ),
-        TransactionHandlers(parts.transactions, store, settings.view(TransactionSettings.of)),
+        TransactionHandlers(
+            parts.transactions, store, appender, settings.view(TransactionSettings.of)
+        ),
         RecallHandlers(
-            topics, store, parts.schedule, store_host, settings.view(RecallSettings.of)
+            topics, store, appender, parts.schedule, store_host, settings.view(RecallSettings.of)
         ),
         ReplyHandlers(
-            checks, members.producers, store, parts.clock, address,
+            targets, members.producers, appender, parts.clock, address,
             settings.view(ReplySettings.of),
         ),
     )  # fmt: skip

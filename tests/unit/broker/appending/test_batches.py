@@ -55,7 +55,7 @@ def test_it_equals_its_messages_one_by_one(
     records, entries = b"", b""
     for index, (flag, body, properties) in enumerate(batch):
         place = physical_offset(5, position + len(records))
-        assert stored.places[index] == place
+        assert stored.physical_offsets[index] == place
         record = encode_record(
             topic=b"T",
             queue_id=3,

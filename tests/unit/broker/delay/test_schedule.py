@@ -37,10 +37,10 @@ async def test_the_delay_counts_from_the_store_time(tmp_path: Path) -> None:
     schedule = schedule_of(store)
     target = store.queue_log("Orders", 3)
     for level, delay_ms in ((1, 1000), (2, 5000), (3, 5000)):
-        diversion = schedule.divert(level, target, "a\x01b\x02DELAY\x019\x02")
-        assert diversion.queue_log is store.find_log(SCHEDULE_TOPIC, min(level, 2) - 1)
-        assert 0 <= diversion.deliver_ms - (diversion.store_ms + delay_ms) <= 2
-        assert props.decode(diversion.properties) == {
+        redirect = schedule.redirect_to_level(level, target, "a\x01b\x02DELAY\x019\x02")
+        assert redirect.queue_log is store.find_log(SCHEDULE_TOPIC, min(level, 2) - 1)
+        assert 0 <= redirect.deliver_ms - (redirect.store_ms + delay_ms) <= 2
+        assert props.decode(redirect.properties) == {
             "a": "b", "DELAY": str(min(level, 2)), "REAL_TOPIC": "Orders", "REAL_QID": "3",
         }  # fmt: skip
     await schedule.close()

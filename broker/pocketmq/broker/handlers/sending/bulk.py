@@ -10,21 +10,20 @@ import asyncio
 from collections.abc import Iterator
 from importlib import import_module
 
+from pocketmq.broker.appending.appender import Appender
+from pocketmq.broker.handlers.sending.answers import answer_when_stored
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import (
     no_permission,
     queue_illegal,
-    store_failure,
     topic_missing,
     unavailable,
 )
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol import flags
-from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import BulkAppendRequest, BulkAppendResponse
@@ -46,7 +45,7 @@ class BulkHandlers:
     """Appends ready-made records.
 
     Args:
-        topics, store, clock: of the broker.
+        topics, store, appender, clock: of the broker.
         store_host: the broker's encoded IPv4 address.
         settings: of sends.
     """
@@ -55,11 +54,12 @@ class BulkHandlers:
         self,
         topics: TopicTable,
         store: MessageStore,
+        appender: Appender,
         store_host: bytes,
         settings: Live[SendSettings],
         clock: Clock,
     ) -> None:
-        self._topics, self._store = topics, store
+        self._topics, self._store, self._appender = topics, store, appender
         self._store_host, self._settings, self._clock = store_host, settings, clock
         self._checked_size = 0
         self._is_ready = False
@@ -116,15 +116,9 @@ class BulkHandlers:
         stamp = self._store.store_time(queue_log)
         records, entries = placed(layout, queue_log, stamp, self._store_host)
 
-        def stored(error: OperatingError | None) -> None:
-            if error is None:
-                header = BulkAppendResponse(queue_offset=first, count=count)
-                connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
-            else:
-                connection.refuse(command, *store_failure(error))
-
-        queue_log.append_many(records, entries, count, Waiter(stored, AS_CONFIGURED))
-        self._store.schedule_commit(queue_log)
+        header = BulkAppendResponse(queue_offset=first, count=count)
+        on_stored = answer_when_stored(command, connection, header)
+        self._appender.append_records(queue_log, records, entries, count, on_stored)
 
     def _check_place(self, request: BulkAppendRequest, connection: Connection) -> None:
         """Raises unless the queue may be appended to now."""

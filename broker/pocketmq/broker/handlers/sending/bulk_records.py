@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pocketmq.broker.appending.size_limits import body_too_large, properties_too_large
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY_SIZE, POSITION_MASK
 from pocketmq.broker.store.log.tags import TAGS_MARK, encoded_tags_code
@@ -206,7 +207,7 @@ def _like_in_file(records: memoryview, position: int) -> memoryview:
 def _bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:
     """The records, and where they begin and last where they end."""
     if request.sizes:
-        return _told_bounds(body, request)
+        return _bounds_from_sizes(body, request)
     position, end, bounds = 0, len(body), [0]
     read_size, note = _SIZE.unpack_from, bounds.append
     while position + RECORD_SIZE_MIN <= end:
@@ -226,7 +227,7 @@ def _bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:
     return memoryview(body), np.array(bounds, dtype=np.int64)
 
 
-def _told_bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:
+def _bounds_from_sizes(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:
     count = request.count
     records_size = len(body) - count * RECORD_SIZES.itemsize
     if count < 1 or records_size < count * RECORD_SIZE_MIN:
@@ -247,16 +248,14 @@ def _told_bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, I
 def _check_sizes(body_sizes: Ints, properties_sizes: Ints, body_size_max: int, first: int) -> None:
     _refuse(
         body_sizes > body_size_max,
-        lambda index: _illegal(
-            f"the body of message {first + index} has {body_sizes[index]} bytes, the limit "
-            f"maxMessageSize of this broker is {body_size_max}"
+        lambda index: body_too_large(
+            f"the body of message {first + index}", body_sizes[index], body_size_max
         ),
     )
     _refuse(
         properties_sizes > PROPERTIES_SIZE_MAX,
-        lambda index: _illegal(
-            f"the properties of message {first + index} have {properties_sizes[index]} bytes, the "
-            f"limit is {PROPERTIES_SIZE_MAX}"
+        lambda index: properties_too_large(
+            f"the properties of message {first + index}", properties_sizes[index]
         ),
     )
 

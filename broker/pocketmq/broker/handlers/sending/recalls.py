@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender, is_stored
+from pocketmq.broker.appending.stored_message import new_message
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.delay.schedule import Schedule
+from pocketmq.broker.handlers.sending.answers import answer_when_stored
 from pocketmq.broker.refusals import no_permission, store_failure, topic_missing
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol import flags
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_handle
-from pocketmq.protocol.messages.records import encode_record
 from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
@@ -65,7 +63,7 @@ class RecallHandlers:
     As in RocketMQ the answer says that a recall is stored in time, not that its message exists.
 
     Args:
-        topics, store, schedule: of the broker.
+        topics, store, appender, schedule: of the broker.
         store_host: the broker's encoded address.
         settings: what is checked.
     """
@@ -74,11 +72,13 @@ class RecallHandlers:
         self,
         topics: TopicTable,
         store: MessageStore,
+        appender: Appender,
         schedule: Schedule,
         store_host: bytes,
         settings: Live[RecallSettings],
     ) -> None:
-        self._topics, self._store, self._schedule = topics, store, schedule
+        self._topics, self._store = topics, store
+        self._appender, self._schedule = appender, schedule
         self._store_host, self._settings = store_host, settings
 
     def table(self) -> dict[int, Handler]:
@@ -91,7 +91,7 @@ class RecallHandlers:
         handle = self._checked(request)
         try:
             self._append(command, connection, request, handle)
-        except (StoreError, struct.error) as e:
+        except StoreError as e:
             raise _failed(str(e)) from e
 
     def _checked(self, request: RecallMessageRequest) -> RecallHandle:
@@ -150,40 +150,27 @@ class RecallHandlers:
             properties = props.encode(given)
         except UsageError as e:
             raise _illegal(f"recall handle is invalid: {e}") from e
-        diversion = self._schedule.timers.divert(handle.topic, 0, properties)
-        if diversion is None:
+        redirect = self._schedule.timers.redirect(handle.topic, 0, properties)
+        if redirect is None:
             raise _illegal("recall failed, timestamp invalid")
-        queue_log, store_ms, deliver_ms, text = diversion
-        record = encode_record(
-            topic=queue_log.topic.encode(),
-            queue_id=queue_log.queue_id,
-            flag=0,
-            queue_offset=queue_log.next_offset,
-            physical_offset=queue_log.next_physical_offset,
-            sys_flag=0,
-            born_timestamp=now,
-            born_host=connection.remote_host,
-            store_timestamp=store_ms,
-            store_host=self._store_host,
-            reconsume_times=0,
-            prepared_transaction_offset=deliver_ms,
-            body=RECALL_BODY,
-            properties=text.encode(),
+        message = new_message(
+            now, connection.remote_host, self._store_host, RECALL_BODY, redirect.properties.encode()
+        )
+        header = RecallMessageResponse(msg_id=handle.unique_key, region=self._settings.now.region)
+        answer = answer_when_stored(command, connection, header, _append_failure)
+        self._appender.append_message(
+            redirect.queue_log,
+            message,
+            self._schedule.waking(
+                redirect.queue_log, lambda error: answer(None if is_stored(error) else error)
+            ),
+            store_ms=redirect.store_ms,
+            prepared_transaction_offset=redirect.deliver_ms,
         )
 
-        def stored(error: OperatingError | None) -> None:
-            self._schedule.wake(queue_log)
-            if error is None or isinstance(error, FlushTimeoutError):
-                header = RecallMessageResponse(
-                    msg_id=handle.unique_key, region=self._settings.now.region
-                )
-                connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
-            else:
-                _, remark = store_failure(error)
-                connection.refuse(command, ResponseCode.SYSTEM_ERROR, f"recall failed, {remark}")
 
-        queue_log.append(record, deliver_ms, Waiter(stored, AS_CONFIGURED))
-        self._store.schedule_commit(queue_log)
+def _append_failure(error: OperatingError) -> tuple[int, str]:
+    return ResponseCode.SYSTEM_ERROR, f"recall failed, {store_failure(error)[1]}"
 
 
 def _illegal(remark: str) -> ResponseError:

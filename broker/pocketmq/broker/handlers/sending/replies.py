@@ -10,15 +10,15 @@ import logging
 
 import msgspec
 
-from pocketmq.broker.appending.stored_message import with_properties
+from pocketmq.broker.appending.appender import Appender
+from pocketmq.broker.appending.size_limits import check_body_size, check_properties_size
+from pocketmq.broker.appending.stored_message import encode_text, with_properties
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.clients import ProducerTable
-from pocketmq.broker.handlers.sending.send_checks import SendChecks
-from pocketmq.broker.handlers.sending.sent_record import sent_record
-from pocketmq.broker.store.log.queue_log import WRITTEN, Waiter
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.handlers.sending.send_targets import SendTargets
+from pocketmq.broker.store.log.queue_log import WRITTEN
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.errors import OperatingError, ResponseError
+from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.hosts import encode_host, split_address
 from pocketmq.protocol.messages.ids import offset_msg_id
@@ -75,23 +75,23 @@ class ReplyHandlers:
     change it.
 
     Args:
-        checks: of topics and queues.
+        targets: the logs that replies are stored in.
         producers: where requesters are.
-        store, clock: of the broker.
+        appender, clock: of the broker.
         address: the broker's, ``host:port``.
         settings: of replies.
     """
 
     def __init__(
         self,
-        checks: SendChecks,
+        targets: SendTargets,
         producers: ProducerTable,
-        store: MessageStore,
+        appender: Appender,
         clock: Clock,
         address: str,
         settings: Live[ReplySettings],
     ) -> None:
-        self._checks, self._producers, self._store = checks, producers, store
+        self._targets, self._producers, self._appender = targets, producers, appender
         self._clock, self._address, self._settings = clock, address, settings
         self._store_host = encode_host(*split_address(address))
 
@@ -113,7 +113,7 @@ class ReplyHandlers:
     async def _reply(
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> Command | None:
-        request.queue_id = self._checks.log_for(request, connection.remote_address).queue_id
+        request.queue_id = self._targets.log_for(request, connection.remote_address).queue_id
         # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
         settings = self._settings.now
         spoken = {
@@ -185,32 +185,25 @@ class ReplyHandlers:
         refusal: str | None,
     ) -> None:
         """Stores the reply; the answer is given when that is done."""
-        queue_log = self._checks.log_for(request, connection.remote_address)
+        queue_log = self._targets.log_for(request, connection.remote_address)
         text = request.properties or ""
-        properties = text.encode("utf-8", "surrogateescape")
-        limits = (props.PROPERTIES_SIZE_MAX, self._settings.now.body_size_max)
-        if len(properties) > limits[0] or len(command.body) > limits[1]:
-            raise ResponseError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"it has {len(properties)} bytes of properties and {len(command.body)} of body, "
-                f"the limits are {limits[0]} and {limits[1]}",
-            )
-        place, offset = queue_log.next_physical_offset, queue_log.next_offset
-        record = sent_record(
-            command, request, connection, queue_log, place, request.sys_flag, properties,
-            self._store.store_time(queue_log), self._store_host,
-        )  # fmt: skip
+        properties = encode_text(text)
+        check_properties_size(properties)
+        check_body_size(command.body, self._settings.now.body_size_max)
+        physical_offset, offset = queue_log.next_physical_offset, queue_log.next_offset
 
-        def stored(error: OperatingError | None) -> None:
-            msg_id = offset_msg_id(self._store_host, place)
+        def on_stored(error: OperatingError | None) -> None:
+            msg_id = offset_msg_id(self._store_host, physical_offset)
             if error is not None:
                 log.warning("a reply to topic %s is not stored: %s", request.topic, error)
                 msg_id = NOT_STORED_ID
             connection.respond(command, self._answer(refusal, msg_id, queue_log.queue_id, offset))
 
-        code = props.tags_code(props.value_of(text, props.TAGS))
-        queue_log.append(record, code, Waiter(stored, WRITTEN))
-        self._store.schedule_commit(queue_log)
+        self._appender.append_sent(
+            queue_log, physical_offset, request, command.body, connection.remote_host,
+            request.sys_flag, properties, props.tags_code(props.value_of(text, props.TAGS)),
+            self._store_host, on_stored, WRITTEN,
+        )  # fmt: skip
 
     def _answer(self, refusal: str | None, msg_id: str, queue_id: int, offset: int) -> Command:
         return Command(

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import random
-import struct
 
-from pocketmq.broker.appending.stored_message import StoredMessage, read_stored, with_properties
+from pocketmq.broker.appending.appender import Appender
+from pocketmq.broker.appending.retry_rules import (
+    dead_letter_topic,
+    is_exhausted,
+    retry_delay_level,
+)
+from pocketmq.broker.appending.size_limits import properties_too_large
+from pocketmq.broker.appending.stored_message import StoredMessage, encode_text, read_stored
 from pocketmq.broker.counters.traffic import TrafficTable
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.handlers.sending.answers import answer_when_stored
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import no_permission
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
-from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics.topics import DLQ_QUEUE_NUMS, TopicTable
+from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol import flags
-from pocketmq.protocol.bodies.clients import GroupConfig
-from pocketmq.protocol.codes import RequestCode, ResponseCode, Version
+from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.ids import offset_msg_id
@@ -28,9 +32,6 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
-FIRST_DELAY_LEVEL = 3
-"""Of the first repetition; each further one waits a level longer."""
-
 UNIT_SUBSCRIPTION = 2
 """Topic flag of a retry topic whose consumers work in units."""
 
@@ -39,7 +40,7 @@ class RetryHandlers:
     """Stores messages for another attempt, or among the dead letters.
 
     Args:
-        topics, groups, store, schedule: of the broker.
+        topics, groups, store, appender, schedule: of the broker.
         store_host: the broker's encoded address.
         settings: of sends.
         chance: picks the retry topic's queue.
@@ -51,6 +52,7 @@ class RetryHandlers:
         topics: TopicTable,
         groups: GroupTable,
         store: MessageStore,
+        appender: Appender,
         schedule: Schedule,
         store_host: bytes,
         settings: Live[SendSettings],
@@ -58,7 +60,7 @@ class RetryHandlers:
         sent_back: TrafficTable[tuple[str, str]],
     ) -> None:
         self._topics, self._groups = topics, groups
-        self._store, self._schedule = store, schedule
+        self._store, self._appender, self._schedule = store, appender, schedule
         self._store_host, self._settings, self._chance = store_host, settings, chance
         self._sent_back = sent_back
 
@@ -87,12 +89,13 @@ class RetryHandlers:
         if not data:
             raise _impossible(f"look message by offset failed, {request.offset}")
         message = read_stored(data)
-        level = _delay_level(command, request, group, message)
-        if level is None:
-            dlq_topic = names.dlq_topic(group.group_name)
-            self._topics.create_for_group(dlq_topic, DLQ_QUEUE_NUMS)
+        if request.delay_level < 0 or is_exhausted(
+            group, command.version, request.max_reconsume_times, message.reconsume_times + 1
+        ):
+            dlq_topic = dead_letter_topic(self._topics, group.group_name)
             self._append(command, connection, self._again(message, 0), dlq_topic, 0, 0)
         else:
+            level = retry_delay_level(request.delay_level, message.reconsume_times + 1)
             queue_nums = min(group.retry_queue_nums, topic.write_queue_nums)
             queue_id = self._chance.randrange(max(queue_nums, 1))
             again = self._again(message, level)
@@ -101,29 +104,26 @@ class RetryHandlers:
         return None
 
     def _count(self, group: str, message: StoredMessage) -> None:
-        text = message.properties.decode("utf-8", "surrogateescape")
-        topic = props.value_of(text, props.RETRY_TOPIC) or message.topic
+        topic = props.value_of(message.text, props.RETRY_TOPIC) or message.topic
         sent_back = self._sent_back[group, topic]
         sent_back.requests += 1
         sent_back.messages += 1
 
     def _again(self, message: StoredMessage, level: int) -> StoredMessage:
         """The message as it is handed out once more."""
-        text = message.properties.decode("utf-8", "surrogateescape")
-        origin_id = props.value_of(text, props.ORIGIN_MESSAGE_ID) or offset_msg_id(
-            message.store_host, message.physical_offset
-        )
+        text = message.text
         changes = {
             props.RETRY_TOPIC: props.value_of(text, props.RETRY_TOPIC) or message.topic,
             props.WAIT: "false",
             props.DELAY: str(level),
-            props.ORIGIN_MESSAGE_ID: origin_id,
+            props.ORIGIN_MESSAGE_ID: props.value_of(text, props.ORIGIN_MESSAGE_ID)
+            or offset_msg_id(message.store_host, message.physical_offset),
         }
-        return message._replace(
-            store_host=self._store_host,
-            reconsume_times=message.reconsume_times + 1,
-            properties=_encoded(with_properties(text, changes)),
+        again = message.with_changes(changes)._replace(
+            store_host=self._store_host, reconsume_times=message.reconsume_times + 1
         )
+        _check_properties(again.properties)
+        return again
 
     def _append(
         self,
@@ -136,57 +136,40 @@ class RetryHandlers:
     ) -> None:
         if self._store.refusal is not None:
             raise _impossible(self._store.refusal)
+        # WAIT=false is for the copies: the consumer that gets this answer forgets the message.
+        on_stored = answer_when_stored(command, connection, failure=_append_failure)
         store_ms = deliver_ms = 0
         try:
             queue_log = self._store.queue_log(topic, queue_id)
             if level > 0:
-                text = message.properties.decode("utf-8", "surrogateescape")
-                queue_log, store_ms, deliver_ms, text = self._schedule.divert(
-                    level, queue_log, text
+                queue_log, store_ms, deliver_ms, text = self._schedule.redirect_to_level(
+                    level, queue_log, message.text
                 )
-                message = message._replace(properties=_encoded(text))
-            store_ms = store_ms or self._store.store_time(queue_log)
-            record = message.record_for(queue_log, store_ms, deliver_ms)
-        except (StoreError, struct.error) as e:
+                message = message._replace(properties=encode_text(text))
+                _check_properties(message.properties)
+                on_stored = self._schedule.waking(queue_log, on_stored)
+            self._appender.append_message(
+                queue_log,
+                message,
+                on_stored,
+                store_ms=store_ms,
+                prepared_transaction_offset=deliver_ms,
+            )
+        except StoreError as e:
             raise _impossible(str(e)) from e
 
-        def stored(error: OperatingError | None) -> None:
-            if deliver_ms:
-                self._schedule.wake(queue_log)
-            if error is None:
-                connection.respond(command, Command(ResponseCode.SUCCESS))
-            else:
-                connection.refuse(command, ResponseCode.SYSTEM_ERROR, str(error))
 
-        # WAIT=false is for the copies: the consumer that gets this answer forgets the message.
-        code = deliver_ms or encoded_tags_code(message.properties)
-        queue_log.append(record, code, Waiter(stored, AS_CONFIGURED))
-        self._store.schedule_commit(queue_log)
+def _append_failure(error: OperatingError) -> tuple[int, str]:
+    return ResponseCode.SYSTEM_ERROR, str(error)
 
 
-def _delay_level(
-    command: Command,
-    request: ConsumerSendMsgBackRequest,
-    group: GroupConfig,
-    message: StoredMessage,
-) -> int | None:
-    """After which delay a message is handed out again; None if it was often enough."""
-    times_max = group.retry_max_times
-    if command.version >= Version.V3_4_9 and request.max_reconsume_times is not None:
-        times_max = request.max_reconsume_times
-    if message.reconsume_times >= times_max or request.delay_level < 0:
-        return None
-    return request.delay_level or FIRST_DELAY_LEVEL + message.reconsume_times
-
-
-def _encoded(text: str) -> bytes:
-    properties = text.encode("utf-8", "surrogateescape")
+def _check_properties(properties: bytes) -> None:
     if len(properties) > props.PROPERTIES_SIZE_MAX:
-        raise _impossible(
-            f"with what a retry adds the message's properties have {len(properties)} bytes, the "
-            f"limit is {props.PROPERTIES_SIZE_MAX}"
+        raise properties_too_large(
+            "with what a retry adds the message's properties",
+            len(properties),
+            code=ResponseCode.SYSTEM_ERROR,
         )
-    return properties
 
 
 def _impossible(remark: str) -> ResponseError:

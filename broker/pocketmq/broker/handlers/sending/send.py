@@ -5,23 +5,27 @@ from __future__ import annotations
 import struct
 from functools import partial
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.batches import stored_batch
+from pocketmq.broker.appending.size_limits import properties_too_large
+from pocketmq.broker.handlers.sending.answers import SendAnswers
+from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
+from pocketmq.broker.handlers.sending.half_sends import HalfSends
+from pocketmq.broker.handlers.sending.retried_sends import RetriedSends
 from pocketmq.broker.handlers.sending.send_checks import (
     SendChecks,
-    check_properties_size,
+    check_batch,
+    check_batch_kind,
     check_sys_flag,
-    does_not_fit,
     durability_of,
-    is_special,
 )
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
-from pocketmq.broker.handlers.sending.send_replies import SendAnswers
-from pocketmq.broker.handlers.sending.sent_record import sent_record
-from pocketmq.broker.handlers.sending.special_sends import SpecialSends
-from pocketmq.broker.store.log.queue_log import Waiter
+from pocketmq.broker.handlers.sending.send_targets import SendTargets
+from pocketmq.broker.handlers.sending.special_properties import is_special
+from pocketmq.broker.refusals import does_not_fit
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.errors import OperatingError, response_error
+from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.batch import decode_batch
 from pocketmq.protocol.messages.ids import offset_msg_ids
@@ -36,28 +40,34 @@ from pocketmq.transport.connection import Connection, Handler
 
 
 class SendHandlers:
-    """Checks messages, gives them their place and answers when they are stored.
+    """Checks messages, appends them and answers when they are stored.
 
     Args:
-        checks: what must hold before a message is stored.
-        properties: what is added to a message.
-        answers: what senders are told.
-        specials: stores messages that need more.
-        store: of the broker.
-        store_host: the broker's encoded address, which goes into records and message ids.
+        checks, targets: what must hold of a message, and the log that it goes to.
+        properties, answers: what is added to messages, and what their senders get.
+        delayed, half, retried: store the messages that need more, or readdress them.
+        appender, store: of the broker.
+        store_host: the broker's encoded address.
     """
 
     def __init__(
         self,
         checks: SendChecks,
+        targets: SendTargets,
         properties: SendProperties,
         answers: SendAnswers,
-        specials: SpecialSends,
+        delayed: DelayedSends,
+        half: HalfSends,
+        retried: RetriedSends,
+        appender: Appender,
         store: MessageStore,
         store_host: bytes,
     ) -> None:
-        self._checks, self._properties, self._answers = checks, properties, answers
-        self._specials, self._store, self._store_host = specials, store, store_host
+        self._checks, self._targets = checks, targets
+        self._complete, self._answers = properties.complete, answers
+        self._delayed, self._half, self._retried = delayed, half, retried
+        self._append_sent, self._append_records = appender.append_sent, appender.append_records
+        self._store_time, self._store_host = store.store_time, store_host
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -94,41 +104,39 @@ class SendHandlers:
     ) -> None:
         given = request.properties or ""
         if is_special(given) or request.topic.startswith(names.RETRY_PREFIX):
-            self._specials.store(command, request, connection)
+            self._store_special(command, request, connection)
             return
-        checks, store = self._checks, self._store
-        checks.check_body(command.body)
-        queue_log = checks.log_for(request, connection.remote_address)
+        body, answers = command.body, self._answers
+        self._checks.check_body(body)
+        queue_log = self._targets.log_for(request, connection.remote_address)
         check_sys_flag(request.sys_flag)
-        unique, text = self._properties.complete(given)
+        unique, text = self._complete(given)
         properties = text.encode()
-        check_properties_size(properties, props.PROPERTIES_SIZE_MAX)
-        place = queue_log.next_physical_offset
-        told = partial(
-            self._stored, command, connection, place, queue_log.queue_id, queue_log.next_offset,
-            unique,
-        )  # fmt: skip
-        record = sent_record(
-            command, request, connection, queue_log, place, request.sys_flag, properties,
-            store.store_time(queue_log), self._store_host,
+        if len(properties) > props.PROPERTIES_SIZE_MAX:
+            raise properties_too_large("the message properties", len(properties))
+        physical_offset = queue_log.next_physical_offset
+        on_stored = partial(
+            answers.answer, command, connection, answers.id_at(physical_offset),
+            queue_log.queue_id, queue_log.next_offset, unique, None,
         )  # fmt: skip
         code = props.tags_code(props.value_of(given, props.TAGS)) if "TAGS" in given else 0
-        queue_log.append(record, code, Waiter(told, durability_of(given)))
-        store.schedule_commit(queue_log)
+        self._append_sent(
+            queue_log, physical_offset, request, body, connection.remote_host, request.sys_flag,
+            properties, code, self._store_host, on_stored, durability_of(given),
+        )  # fmt: skip
 
-    def _stored(
-        self,
-        command: Command,
-        connection: Connection,
-        place: int,
-        queue_id: int,
-        offset: int,
-        unique: str,
-        error: OperatingError | None,
+    def _store_special(
+        self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> None:
-        self._answers.answer(
-            command, connection, error, self._answers.id_at(place), queue_id, offset, unique
-        )
+        """Stores a message that may be a retry, half or delayed."""
+        self._checks.check_body(command.body)
+        if request.topic.startswith(names.RETRY_PREFIX):
+            self._retried.readdress(command, request)
+        queue_log = self._targets.log_for(request, connection.remote_address)
+        if self._checks.is_half(request, request.properties or ""):
+            self._half.store(command, request, connection, queue_log.queue_id)
+        else:
+            self._delayed.store(command, request, connection, queue_log)
 
     def _store_batch(
         self, command: Command, request: SendMessageRequest, connection: Connection
@@ -139,45 +147,33 @@ class SendHandlers:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a batch can go neither to a retry topic nor to one named with over 127 characters",
             )
-        entries = decode_batch(command.body)
-        self._checks.check_entries(entries)
-        queue_log = self._checks.log_for(request, connection.remote_address)
+        messages = decode_batch(command.body)
+        check_batch(messages)
+        queue_log = self._targets.log_for(request, connection.remote_address)
         given = request.properties or ""
         if is_special(given):
-            self._checks.check_batch_kind(request.sys_flag, given)
+            check_batch_kind(request.sys_flag, given)
         else:
             check_sys_flag(request.sys_flag)
-        first_offset = queue_log.next_offset
         try:
             batch = stored_batch(
-                entries,
+                messages,
                 queue_log,
                 topic=request.topic.encode(),
                 sys_flag=request.sys_flag,
                 born_timestamp=request.born_timestamp,
                 born_host=connection.remote_host,
-                store_timestamp=self._store.store_time(queue_log),
+                store_timestamp=self._store_time(queue_log),
                 store_host=self._store_host,
                 reconsume_times=request.reconsume_times or 0,
             )
         except struct.error as e:
             raise does_not_fit(e) from e
-
-        told = partial(
-            self._batch_stored, command, connection, batch.places, queue_log.queue_id, first_offset
+        on_stored = partial(
+            self._answers.answer, command, connection,
+            offset_msg_ids(self._store_host, batch.physical_offsets), queue_log.queue_id,
+            queue_log.next_offset, None, None,
+        )  # fmt: skip
+        self._append_records(
+            queue_log, batch.records, batch.entries, len(messages), on_stored, durability_of(given)
         )
-        waiter = Waiter(told, durability_of(given))
-        queue_log.append_many(batch.records, batch.entries, len(entries), waiter)
-        self._store.schedule_commit(queue_log)
-
-    def _batch_stored(
-        self,
-        command: Command,
-        connection: Connection,
-        places: list[int],
-        queue_id: int,
-        offset: int,
-        error: OperatingError | None,
-    ) -> None:
-        msg_ids = offset_msg_ids(self._store_host, places)
-        self._answers.answer(command, connection, error, msg_ids, queue_id, offset)

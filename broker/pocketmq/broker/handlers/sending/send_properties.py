@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
+from pocketmq.broker.handlers.sending.special_properties import BROKER_PROPERTIES
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.ids import unique_key
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 
-_BROKER_PROPERTIES = (props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.POP_CK)
 _KEY_FIRST = f"{props.UNIQ_KEY}{props.NAME_END}"
 
 
@@ -64,7 +64,7 @@ class SendProperties:
         """The same of a message that came back (a retry, a copy): what is added is added anew."""
         known = props.decode(given)
         unique = props.value_of(given, props.UNIQ_KEY)
-        for name in _BROKER_PROPERTIES:
+        for name in BROKER_PROPERTIES:
             known.pop(name, None)
         given = "".join([f"{name}\x01{value}\x02" for name, value in known.items()])
         if unique is None:

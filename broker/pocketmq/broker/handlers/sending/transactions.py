@@ -6,10 +6,11 @@ import logging
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import StoredMessage, read_stored
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.handlers.sending.answers import answer_when_stored
 from pocketmq.broker.refusals import unavailable
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, Waiter
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.transactions.half import immunity_ms, with_check_times
 from pocketmq.broker.transactions.half_states import COMMITTED, ROLLED_BACK
@@ -57,14 +58,19 @@ class TransactionHandlers:
     """Takes the decisions of producers.
 
     Args:
-        transactions, store: of the broker.
+        transactions, store, appender: of the broker.
         settings: see there.
     """
 
     def __init__(
-        self, transactions: Transactions, store: MessageStore, settings: Live[TransactionSettings]
+        self,
+        transactions: Transactions,
+        store: MessageStore,
+        appender: Appender,
+        settings: Live[TransactionSettings],
     ) -> None:
-        self._transactions, self._store, self._settings = transactions, store, settings
+        self._transactions, self._store, self._appender = transactions, store, appender
+        self._settings = settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -95,17 +101,7 @@ class TransactionHandlers:
                 f"or {flags.TRANSACTION_NOT_TYPE} if that is not known",
             )
         half = self._half_message(request)
-
-        def ended(error: OperatingError | None) -> None:
-            if error is None:
-                connection.respond(command, Command(ResponseCode.SUCCESS))
-            elif isinstance(error, ResponseError):
-                connection.refuse(command, error.code, error.remark or "")
-            else:
-                refusal = unavailable(str(error))
-                connection.refuse(command, refusal.code, refusal.remark or "")
-
-        self._transactions.end(half, outcome, ended)
+        self._transactions.end(half, outcome, answer_when_stored(command, connection))
 
     def _half_message(self, request: EndTransactionRequest) -> StoredMessage:
         """The message that a decision names, having checked that it is its producer's."""
@@ -141,10 +137,10 @@ class TransactionHandlers:
         """323: producers are asked again about a message that was given up."""
         request = command.read(ResumeCheckHalfMessageRequest)
         try:
-            place = parse_offset_msg_id(request.msg_id or "").physical_offset
+            physical_offset = parse_offset_msg_id(request.msg_id or "").physical_offset
         except UsageError as e:
             raise _wrong(str(e)) from e
-        message = self._read(place, names.CHECK_MAX_TIME_TOPIC)
+        message = self._read(physical_offset, names.CHECK_MAX_TIME_TOPIC)
         if message is None:
             raise _wrong(
                 f"Put message back to {names.HALF_TOPIC} failed: {names.CHECK_MAX_TIME_TOPIC} "
@@ -154,20 +150,12 @@ class TransactionHandlers:
             raise unavailable(self._store.refusal)
         half_log = self._transactions.half_queue()
         half = with_check_times(message, 0)
-        record = half.record_for(half_log, self._store.store_time(half_log))
+        on_stored = answer_when_stored(command, connection, failure=_resume_failure)
+        self._appender.append_message(half_log, half, on_stored)
 
-        def stored(error: OperatingError | None) -> None:
-            if error is None:
-                connection.respond(command, Command(ResponseCode.SUCCESS))
-            else:
-                connection.refuse(
-                    command,
-                    ResponseCode.SYSTEM_ERROR,
-                    f"Put message back to {names.HALF_TOPIC} failed: {error}",
-                )
 
-        half_log.append(record, 0, Waiter(stored, AS_CONFIGURED))
-        self._store.schedule_commit(half_log)
+def _resume_failure(error: OperatingError) -> tuple[int, str]:
+    return ResponseCode.SYSTEM_ERROR, f"Put message back to {names.HALF_TOPIC} failed: {error}"
 
 
 def _wrong(remark: str) -> ResponseError:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.segment import HEADER_SIZE, Segment, physical_offset
 from pocketmq.broker.store.log.tags import (
-    FIELD_TOPICS,
+    WAITING_TOPICS,
     encoded_tags_code,
     prepared_transaction_offset,
 )
@@ -75,6 +75,6 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
 def record_tags_code(data: bytes, position: int) -> int:
     """The tags code of the record at a position."""
     topic, properties = topic_and_properties(data, position)
-    if topic in FIELD_TOPICS:
+    if topic in WAITING_TOPICS:
         return prepared_transaction_offset(data, position)
     return encoded_tags_code(properties)

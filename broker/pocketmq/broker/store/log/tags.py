@@ -13,10 +13,10 @@ TAGS_MARK = props.TAGS.encode() + b"\x01"
 
 _INT, _LONG = struct.Struct(">I"), struct.Struct(">q")
 
-FIELD_TOPICS = frozenset(
+WAITING_TOPICS = frozenset(
     name.encode() for name in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
 )
-"""Records of these topics have what `prepared_transaction_offset` reads as their tags code."""
+"""Topics in which messages wait: their tags code is the record's prepared transaction offset."""
 
 
 def encoded_tags_code(properties: bytes) -> int:

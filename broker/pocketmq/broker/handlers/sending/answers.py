@@ -1,16 +1,43 @@
-"""What senders are told when their messages are stored, or could not be."""
+"""Answers to requests that store messages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import store_failure
+from pocketmq.broker.store.log.queue_log import OnStored
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
+from pocketmq.protocol.wire.header import Header
 from pocketmq.protocol.wire.send_answer_frames import send_answers
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection
+
+
+def answer_when_stored(
+    command: Command,
+    connection: Connection,
+    header: Header | None = None,
+    failure: Callable[[OperatingError], tuple[int, str]] = store_failure,
+) -> OnStored:
+    """The callback of an append that answers the request which the append is for.
+
+    Args:
+        command, connection: the request, and where the answer goes.
+        header: of the answer when the message is stored.
+        failure: makes code and remark of an append's error.
+    """
+
+    def on_stored(error: OperatingError | None) -> None:
+        if error is None:
+            connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
+        else:
+            connection.refuse(command, *failure(error))
+
+    return on_stored
 
 
 class SendAnswers:
@@ -30,22 +57,22 @@ class SendAnswers:
         """Makes the frames of answers anew, which hold the region and whether traces are on."""
         self._frames = send_answers(settings.region, settings.trace_on)
 
-    def id_at(self, place: int) -> str:
-        """The offset message id of a message, from its physical offset."""
-        return f"{self._id_start}{place:016X}"
+    def id_at(self, physical_offset: int) -> str:
+        """The offset message id of the message at a physical offset."""
+        return f"{self._id_start}{physical_offset:016X}"
 
     def answer(
         self,
         command: Command,
         connection: Connection,
-        error: OperatingError | None,
         msg_id: str,
         queue_id: int,
         queue_offset: int,
-        transaction_id: str | None = None,
-        recall_handle: str | None = None,
+        transaction_id: str | None,
+        recall_handle: str | None,
+        error: OperatingError | None,
     ) -> None:
-        """Tells a sender where its message is, or why it is not stored."""
+        """Answers a send with where its message is, or why it is not stored."""
         if error is None and recall_handle is None and not connection.greeting_due:
             if not command.flag & FLAG_ONEWAY:
                 frame = self._frames[command.codec]
