@@ -45,7 +45,7 @@ from pocketmq.protocol.requests.sending import SendMessageResponse, SendMessageV
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import Codec, Command
 from pocketmq.protocol.wire.header import NoFields
-from pocketmq.protocol.wire.send_answer_frames import send_answers
+from pocketmq.protocol.wire.send_answer_frames import send_answer_frames
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.transport.connection import Connection, ConnectionOptions
 from pocketmq.transport.frame_share import FrameShare
@@ -131,7 +131,7 @@ def codec_stages() -> None:
         row(f"{codec.name}: command to typed send", partial(command.read, SendMessageV2Request))
         answer = Command(0, opaque=5, flag=1, header=response, codec=codec)
         row(f"{codec.name}: typed answer to frame", partial(frames.encode, answer))
-    answers = send_answers("DefaultRegion", True)
+    answers = send_answer_frames("DefaultRegion", True)
     for codec in Codec:
         row(f"{codec.name}: answer put together at once", partial(
             answers[codec], 5, "A" * 32, 3, 12345, "B" * 32

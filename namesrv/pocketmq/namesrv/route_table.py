@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pocketmq.namesrv.topic_table import TopicTable
+from pocketmq.namesrv.topic_queue_table import TopicQueueTable
 from pocketmq.protocol.bodies.routes import (
     BrokerData,
     ClusterInfo,
@@ -38,7 +38,7 @@ class BrokerKey(NamedTuple):
     address: str
 
 
-class Registration(msgspec.Struct, kw_only=True):
+class BrokerRegistration(msgspec.Struct, kw_only=True):
     """What one broker says of itself.
 
     Attributes:
@@ -91,7 +91,7 @@ class RouteTable:
     """Brokers by name, by cluster and by sign of life, and the topics that they hold."""
 
     def __init__(self) -> None:
-        self.topics = TopicTable()
+        self.topics = TopicQueueTable()
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # keys only: a set that keeps its order
         self._live: dict[BrokerKey, LiveBroker] = {}
@@ -105,7 +105,7 @@ class RouteTable:
     # -- brokers come -------------------------------------------------------------------------
 
     def register(
-        self, broker: Registration, now_ms: int, *, drops_other_topics: bool = False
+        self, broker: BrokerRegistration, now_ms: int, *, drops_other_topics: bool = False
     ) -> MasterAddresses:
         """Takes a registration.
 
@@ -153,11 +153,11 @@ class RouteTable:
         known = self._brokers.get(broker_name)
         return known.broker_addrs if known else {}
 
-    def _is_outdated(self, broker: Registration, other_address: str) -> bool:
+    def _is_outdated(self, broker: BrokerRegistration, other_address: str) -> bool:
         other = self._live.get(BrokerKey(broker.cluster, other_address))
         return other is not None and other.version.state_version > broker.version.state_version
 
-    def _check(self, broker: Registration, *, is_known: bool) -> None:
+    def _check(self, broker: BrokerRegistration, *, is_known: bool) -> None:
         if not is_known and (broker.is_partial or len(broker.topics) == 1):
             raise ResponseError(
                 ResponseCode.SYSTEM_ERROR,
@@ -173,7 +173,7 @@ class RouteTable:
         self.topics.check_room(broker.topics)
 
     def _take_topics(
-        self, broker: Registration, lowest_id: int, is_first: bool, drops_others: bool
+        self, broker: BrokerRegistration, lowest_id: int, is_first: bool, drops_others: bool
     ) -> None:
         """Takes over the topics of a master, or of the slave that may act as one."""
         is_prime_slave = broker.acting_master is not None and broker.broker_id == lowest_id
@@ -193,7 +193,7 @@ class RouteTable:
             for topic, mapping in broker.mappings.items():
                 self.topics.put_mapping(topic, mapping)
 
-    def _put_live(self, broker: Registration, now_ms: int) -> None:
+    def _put_live(self, broker: BrokerRegistration, now_ms: int) -> None:
         before = self._live.get(broker.key)
         if before is None or before.advertised != broker.advertised:
             self._changes += 1
@@ -207,7 +207,7 @@ class RouteTable:
             broker.channel,
         )
 
-    def _master_for(self, broker: Registration) -> MasterAddresses:
+    def _master_for(self, broker: BrokerRegistration) -> MasterAddresses:
         if broker.broker_id == MASTER_ID:
             return MasterAddresses()
         address = self._brokers[broker.broker_name].broker_addrs.get(MASTER_ID)
@@ -395,7 +395,7 @@ def _with_addresses(data: BrokerData, addresses: dict[int, str]) -> BrokerData:
     return msgspec.structs.replace(data, broker_addrs=addresses)
 
 
-def _queue_data(config: TopicConfig, broker: Registration, perm_mask: int) -> QueueData:
+def _queue_data(config: TopicConfig, broker: BrokerRegistration, perm_mask: int) -> QueueData:
     return QueueData(
         broker_name=broker.broker_name,
         read_queue_nums=config.read_queue_nums,

@@ -8,7 +8,7 @@ BUCKETS = 6
 """Parts of a window; what is older than the window by up to one part still counts."""
 
 
-class Window:
+class RateWindow:
     """What happened during the last so many seconds: events, of how many things, at what cost.
 
     Nothing runs in the background: a window moves on when it is written or read.

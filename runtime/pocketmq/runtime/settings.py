@@ -72,10 +72,10 @@ def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> Setting
     try:
         return msgspec.convert(values, type(settings), strict=False)
     except msgspec.ValidationError as e:
-        place, reason = explain(e)
-        if not place:  # what the settings check themselves names its key
+        key_path, reason = explain(e)
+        if not key_path:  # what the settings check themselves names its key
             raise ConfigError(str(e)) from e
-        raise ConfigError(f"the value of {key_text(place)} does not fit: {reason}") from e
+        raise ConfigError(f"the value of {key_text(key_path)} does not fit: {reason}") from e
 
 
 def properties_from_text(text: str) -> dict[str, str]:

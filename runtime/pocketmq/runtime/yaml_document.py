@@ -1,4 +1,4 @@
-"""A YAML file that knows its lines: whatever is wrong in it is told with its place.
+"""A YAML file that knows its lines: errors in it name the file, the line and the key.
 
 A key that does not exist, or that stands twice, is an error that names the nearest right one.
 """
@@ -23,7 +23,7 @@ SIZE_MAX = 1024 * 1024
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and indexes that lead to a value."""
 
 MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -93,18 +93,18 @@ class YamlDocument:
         try:
             return msgspec.convert(value, cls, strict=strict)
         except msgspec.ValidationError as e:
-            place, reason = explain(e, value, cls, strict=strict)
-            where = self.at(place)
-            if not place:
+            key_path, reason = explain(e, value, cls, strict=strict)
+            where = self.at(key_path)
+            if not key_path:
                 raise ConfigError(f"{where}: {reason}") from e
-            key = key_text(place)
+            key = key_text(key_path)
             raise ConfigError(f"{where}: the value of {key} does not fit: {reason}") from e
 
-    def at(self, place: Place = ()) -> str:
+    def at(self, key_path: KeyPath = ()) -> str:
         """File and line of a value, or of the nearest one around it, for an error's text."""
         node = self._root
-        found = node if not place else None
-        for step in place:
+        found = node if not key_path else None
+        for step in key_path:
             child: yaml.Node | None = None
             if isinstance(node, yaml.MappingNode):
                 child = next((v for k, v in node.value if k.value == str(step)), None)
@@ -134,7 +134,7 @@ class YamlDocument:
         return ConfigError(f"{where}: this is no YAML: {problem}")
 
     def _check_keys(self, node: yaml.Node, kind: inspect.Type) -> None:
-        """Refuses keys that the type at that place does not have, and keys that stand twice."""
+        """Refuses keys that the type there does not have, and keys that stand twice."""
         if isinstance(kind, inspect.UnionType):
             for member in kind.types:
                 self._check_keys(node, member)
@@ -199,8 +199,8 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 def explain(
     error: msgspec.ValidationError, value: object = None, cls: Any = None, *, strict: bool = True
-) -> tuple[Place, str]:
-    """The place that a validation error names, and its reason.
+) -> tuple[KeyPath, str]:
+    """Takes a validation error apart into the path of the wrong value and the reason.
 
     msgspec does not tell which value of a table is wrong: each is tried by itself.
 
@@ -230,35 +230,35 @@ def explain(
 
 
 def _culprit(
-    value: object, place: Sequence[str | int], cls: Any, strict: bool
+    value: object, key_path: Sequence[str | int], cls: Any, strict: bool
 ) -> tuple[str, object] | None:
     """The key of a table whose value does not fit, and the whole with that one alone in it."""
     table = value
-    for step in place:
+    for step in key_path:
         table = table[step] if isinstance(table, (dict, list)) else None  # type: ignore[index]
     if not isinstance(table, dict):
         return None
     for key, entry in table.items():
-        reduced = _replaced(value, place, {key: entry})
+        reduced = _replaced(value, key_path, {key: entry})
         try:
             msgspec.convert(reduced, cls, strict=strict)
         except msgspec.ValidationError:
-            return str(key), _replaced(value, place, {str(key): entry})
+            return str(key), _replaced(value, key_path, {str(key): entry})
     return None
 
 
-def _replaced(value: Any, place: Sequence[str | int], inner: object) -> Any:
-    """A value with another one in a place."""
-    if not place:
+def _replaced(value: Any, key_path: Sequence[str | int], inner: object) -> Any:
+    """Copies a value, with `inner` put at a path within it."""
+    if not key_path:
         return inner
-    step, rest = place[0], place[1:]
+    step, rest = key_path[0], key_path[1:]
     if isinstance(value, list):
         assert isinstance(step, int)
         return [*value[:step], _replaced(value[step], rest, inner), *value[step + 1 :]]
     return {**value, step: _replaced(value[step], rest, inner)}
 
 
-def key_text(place: Place) -> str:
-    """A place as people write it, such as ``advertise[0].addr``."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+def key_text(key_path: KeyPath) -> str:
+    """A path as people write it, such as ``advertise[0].addr``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in key_path)
     return text.removeprefix(".")

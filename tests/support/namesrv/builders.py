@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.namesrv.route_table import BrokerKey, Registration
+from pocketmq.namesrv.route_table import BrokerKey, BrokerRegistration
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from pocketmq.protocol.names.advertise import Advertised, parse_advertised
 
@@ -43,13 +43,13 @@ def registration(
     advertise: str | None = None,
     mappings: dict[str, TopicQueueMapping] | None = None,
     channel: object = None,
-) -> Registration:
+) -> BrokerRegistration:
     """A registration of the named topics; TopicA and TopicB if none is named."""
     configs = [t if isinstance(t, TopicConfig) else topic_config(t) for t in topics] or [
         topic_config("TopicA"),
         topic_config("TopicB"),
     ]
-    return Registration(
+    return BrokerRegistration(
         cluster=cluster,
         broker_name=name,
         broker_id=broker_id,

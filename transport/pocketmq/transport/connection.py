@@ -16,7 +16,7 @@ from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Co
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
-from pocketmq.transport.frame_stream import FrameStream, StreamOptions
+from pocketmq.transport.frame_stream import FrameStream, FrameStreamOptions
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 
@@ -44,8 +44,8 @@ Handlers = Mapping[int, Handler]
 BeforeRequest = Callable[[Command], object]
 
 
-class ConnectionOptions(StreamOptions, frozen=True, kw_only=True):
-    """What the connections of one server or pool have in common, besides `StreamOptions`.
+class ConnectionOptions(FrameStreamOptions, frozen=True, kw_only=True):
+    """What the connections of one server or pool have in common, besides `FrameStreamOptions`.
 
     The dialling side (`dials`) says in its first requests that it is PocketMQ.
 

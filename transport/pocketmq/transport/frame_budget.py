@@ -23,7 +23,7 @@ FRAME_PATIENCE_S = 30.0
 """How long a large frame may take while others wait for its room."""
 
 
-class Reader(Protocol):
+class ReadingConnection(Protocol):
     """A connection, as far as it reads."""
 
     @property
@@ -62,8 +62,8 @@ class FrameBudget:
     ) -> None:
         self._clock, self._size_max, self._patience_s = clock, size_max, patience_s
         self.size = 0
-        self._frames: dict[Reader, _Frame] = {}
-        self._waiting: dict[Reader, int] = {}
+        self._frames: dict[ReadingConnection, _Frame] = {}
+        self._waiting: dict[ReadingConnection, int] = {}
         self._timer: Timer | None = None
 
     @property
@@ -71,7 +71,7 @@ class FrameBudget:
         """How many connections are not read from at the moment."""
         return len(self._waiting)
 
-    def reserve(self, reader: Reader, size: int) -> None:
+    def reserve(self, reader: ReadingConnection, size: int) -> None:
         """Takes room for a frame that has begun, or has its connection wait for it."""
         if not self._waiting and self._has_room(size):
             self._grant(reader, size)
@@ -81,7 +81,7 @@ class FrameBudget:
         if self._timer is None:
             self._arm()
 
-    def give_back(self, reader: Reader) -> None:
+    def give_back(self, reader: ReadingConnection) -> None:
         """The frame is complete, or its connection is gone."""
         self._waiting.pop(reader, None)
         frame = self._frames.pop(reader, None)
@@ -101,7 +101,7 @@ class FrameBudget:
     def _has_room(self, size: int) -> bool:
         return self.size + size <= self._size_max or not self._frames
 
-    def _grant(self, reader: Reader, size: int) -> None:
+    def _grant(self, reader: ReadingConnection, size: int) -> None:
         self._frames[reader] = _Frame(size, self._clock.monotonic())
         self.size += size
 

@@ -14,7 +14,7 @@ FRAMES_PER_ITERATION_MAX = 256
 """Frames of all connections together: sends take 5 to 20 ms, and less the writes they ask for."""
 
 
-class Taker(Protocol):
+class WaitingConnection(Protocol):
     """A connection, as far as it takes frames."""
 
     def take_more(self) -> None:
@@ -36,7 +36,7 @@ class FrameShare:
 
     def __init__(self, frames_max: int = FRAMES_PER_ITERATION_MAX) -> None:
         self._frames_max = self.frames_left = frames_max
-        self._waiting: deque[Taker] = deque()
+        self._waiting: deque[WaitingConnection] = deque()
         self._is_counting = False
 
     def took(self, count: int) -> None:
@@ -46,9 +46,9 @@ class FrameShare:
             self._is_counting = True
             asyncio.get_running_loop().call_soon(self._end_turn)
 
-    def put_off(self, taker: Taker) -> None:
+    def put_off(self, connection: WaitingConnection) -> None:
         """Has a connection called in one of the next turns."""
-        self._waiting.append(taker)
+        self._waiting.append(connection)
 
     def _end_turn(self) -> None:
         if self._waiting:  # what was taken so far is to be written and answered first

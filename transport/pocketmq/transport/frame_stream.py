@@ -50,7 +50,7 @@ class ReadEvents(Protocol):
         """The answers that were ready have been written."""
 
 
-class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the streams of one owner have in common.
 
     Attributes:
@@ -111,7 +111,7 @@ class FrameStream(asyncio.Protocol, ABC):
         "remote_host",
     )
 
-    def __init__(self, clock: Clock, options: StreamOptions) -> None:
+    def __init__(self, clock: Clock, options: FrameStreamOptions) -> None:
         self.clock, self.limits = clock, options.limits
         self._monotonic = clock.monotonic
         self.remote_address = "unknown"

@@ -20,7 +20,7 @@ PAUSE_SIZE_MIN = 16 * 1024
 """With very many connections each may leave so much unread before its requests wait."""
 
 
-class Writer(Protocol):
+class WritingConnection(Protocol):
     """A connection, as far as it writes."""
 
     @property
@@ -72,7 +72,7 @@ class SlowReaders:
         self._clock, self._timeout_s = clock, timeout_s
         self._size_max = size_max // 2
         self.size = 0
-        self._slow: dict[Writer, _Slow] = {}
+        self._slow: dict[WritingConnection, _Slow] = {}
 
     @property
     def count(self) -> int:
@@ -88,14 +88,14 @@ class SlowReaders:
         """
         return max(min(most, self._size_max // max(connections, 1)), PAUSE_SIZE_MIN)
 
-    def begin(self, writer: Writer) -> None:
+    def begin(self, writer: WritingConnection) -> None:
         """A peer does not keep up."""
         if writer not in self._slow:
             timer = self._clock.call_later(self._timeout_s, self._look, writer)
             slow = self._slow[writer] = _Slow(writer.unsent_size, timer)
             self._grew(slow.size)
 
-    def wrote(self, writer: Writer, size: int) -> None:
+    def wrote(self, writer: WritingConnection, size: int) -> None:
         """More was written to a peer that does not keep up."""
         slow = self._slow.get(writer)
         if slow is not None:
@@ -103,7 +103,7 @@ class SlowReaders:
             before, slow.size = slow.size, writer.unsent_size
             self._grew(slow.size - before)
 
-    def end(self, writer: Writer) -> None:
+    def end(self, writer: WritingConnection) -> None:
         """It keeps up again, or is gone."""
         slow = self._slow.pop(writer, None)
         if slow is not None:
@@ -129,7 +129,7 @@ class SlowReaders:
             before, slow.size = slow.size, writer.unsent_size
             self.size += slow.size - before
 
-    def _look(self, writer: Writer) -> None:
+    def _look(self, writer: WritingConnection) -> None:
         slow = self._slow[writer]
         now = writer.unsent_size
         read = slow.at_look + slow.added - now
@@ -144,7 +144,7 @@ class SlowReaders:
         slow.added = 0
         slow.timer = self._clock.call_later(self._timeout_s, self._look, writer)
 
-    def _cut_off(self, writer: Writer, reason: str) -> None:
+    def _cut_off(self, writer: WritingConnection, reason: str) -> None:
         log.warning("closing the connection of %s: %s", writer.peer_name, reason)
         self.end(writer)
         writer.abort(reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.rates import Window
+from pocketmq.runtime.rates import RateWindow
 
 FAILED_SPAN_S = 3600.0
 """How far the count of failed messages looks back (`ConsumerStatsManager`)."""
@@ -19,10 +19,10 @@ class TopicStatistics:
     __slots__ = ("failed", "failed_in_hour", "handled")
 
     def __init__(self, now_s: float) -> None:
-        self.handled = Window(now_s)
+        self.handled = RateWindow(now_s)
         """Messages that the listener handled, and how many seconds it took for each batch."""
-        self.failed = Window(now_s)
-        self.failed_in_hour = Window(now_s, FAILED_SPAN_S)
+        self.failed = RateWindow(now_s)
+        self.failed_in_hour = RateWindow(now_s, FAILED_SPAN_S)
 
 
 class ConsumeStatistics:

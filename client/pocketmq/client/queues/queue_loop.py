@@ -18,7 +18,7 @@ from pocketmq.protocol.errors import PocketMQError, ResponseError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.rates import Window
+from pocketmq.runtime.rates import RateWindow
 
 log = logging.getLogger("pocketmq.client")
 
@@ -73,7 +73,7 @@ class QueueLoop:
         self._room: asyncio.Future[None] | None = None
         self._is_failing = False
         self.last_pull_s = 0.0
-        self.pulled = Window(clock.monotonic())
+        self.pulled = RateWindow(clock.monotonic())
         self.messages = process_queue(queue, offset)
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ import zlib
 
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
-from pocketmq.namesrv.route_table import BrokerKey, Registration, RouteTable
+from pocketmq.namesrv.route_table import BrokerKey, BrokerRegistration, RouteTable
 from pocketmq.protocol.bodies.registrations import read_registration
 from pocketmq.protocol.bodies.topics import DataVersion, KVTable, RegisterBrokerBody
 from pocketmq.protocol.codes import ResponseCode
@@ -84,10 +84,10 @@ class BrokerHandlers:
 
     def _registration(
         self, header: RegisterBrokerRequest, body: RegisterBrokerBody, connection: Connection
-    ) -> Registration:
+    ) -> BrokerRegistration:
         table = body.topic_config_serialize_wrapper
         timeout_ms = header.heartbeat_timeout_millis
-        return Registration(
+        return BrokerRegistration(
             cluster=header.cluster_name,
             broker_name=header.broker_name,
             broker_id=header.broker_id,

@@ -6,7 +6,7 @@ import logging
 
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.namesrv.topic_table import UNIT, UNIT_SUB
+from pocketmq.namesrv.topic_queue_table import UNIT, UNIT_SUB
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.codes import ResponseCode

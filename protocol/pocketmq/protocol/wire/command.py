@@ -10,7 +10,7 @@ import msgspec
 from pocketmq.protocol.codes import PROTOCOL_VERSION, LanguageCode
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.wire.header import Header, HeaderT, header_from_fields, text_fields
-from pocketmq.protocol.wire.layouts import LaidOut
+from pocketmq.protocol.wire.header_layout import LaidOutFields
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -61,7 +61,7 @@ class Command(msgspec.Struct, eq=False):
             ContentError: a required field is missing or has the wrong type.
         """
         raw = self.raw
-        if raw.__class__ is LaidOut:
+        if raw.__class__ is LaidOutFields:
             return raw.read(cls)
         if raw.__class__ is msgspec.Raw:
             return read_json_fields(raw, cls)
@@ -79,7 +79,7 @@ class Command(msgspec.Struct, eq=False):
             return out | self.extra if self.extra else out
         if self.raw.__class__ is msgspec.Raw:
             return loads_fields(self.raw)
-        if self.raw.__class__ is LaidOut:
+        if self.raw.__class__ is LaidOutFields:
             return self.raw.fields()
         fields: dict[str, Any] = self.raw
         return fields

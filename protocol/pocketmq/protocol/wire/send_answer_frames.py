@@ -33,7 +33,7 @@ Frame = Callable[[int, str, int, int, "str | None"], bytes]
 """(opaque, message id, queue id, queue offset, transaction id) → the frame."""
 
 
-def send_answers(region: str, trace_on: bool) -> dict[int, Frame]:
+def send_answer_frames(region: str, trace_on: bool) -> dict[int, Frame]:
     """What makes the answers to sends, by codec.
 
     Args:

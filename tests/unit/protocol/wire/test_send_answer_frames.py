@@ -7,7 +7,7 @@ from support.protocol.strategies import CODECS, INT32
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_RESPONSE, Codec, Command
-from pocketmq.protocol.wire.send_answer_frames import send_answers
+from pocketmq.protocol.wire.send_answer_frames import send_answer_frames
 
 IDS = st.text("0123456789ABCDEF", min_size=1, max_size=40)
 
@@ -41,9 +41,9 @@ def test_they_equal_the_frames_of_typed_answers(
         trace_on=trace_on,
     )
     typed = Command(0, opaque, FLAG_RESPONSE, header=header, codec=codec)
-    frame = send_answers(region, trace_on)[codec]
+    frame = send_answer_frames(region, trace_on)[codec]
     assert frame(opaque, msg_id, queue_id, queue_offset, transaction_id) == frames.encode(typed)
 
 
 def test_there_is_one_for_each_codec() -> None:
-    assert set(send_answers("r", True)) == set(Codec)
+    assert set(send_answer_frames("r", True)) == set(Codec)

@@ -12,7 +12,7 @@ from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.protocol.wire.header import Header
-from pocketmq.protocol.wire.send_answer_frames import send_answers
+from pocketmq.protocol.wire.send_answer_frames import send_answer_frames
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection
 
@@ -40,7 +40,7 @@ def answer_when_stored(
     return on_stored
 
 
-class SendAnswers:
+class SendReplies:
     """Answers sends.
 
     Args:
@@ -55,7 +55,7 @@ class SendAnswers:
 
     def _apply(self, settings: SendSettings) -> None:
         """Makes the frames of answers anew, which hold the region and whether traces are on."""
-        self._frames = send_answers(settings.region, settings.trace_on)
+        self._frames = send_answer_frames(settings.region, settings.trace_on)
 
     def id_at(self, physical_offset: int) -> str:
         """The offset message id of the message at a physical offset."""

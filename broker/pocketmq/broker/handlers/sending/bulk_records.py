@@ -55,7 +55,7 @@ _VALUE_END = VALUE_END.encode()
 _HIGH_BITS = np.uint64(0x8080808080808080)
 
 
-class Layout(NamedTuple):
+class RecordLayout(NamedTuple):
     """The records of a bulk body that were found sound.
 
     Attributes:
@@ -72,7 +72,7 @@ class Layout(NamedTuple):
 
 def check_bulk(
     body: bytes, request: BulkAppendRequest, body_size_max: int
-) -> Generator[None, None, Layout]:
+) -> Generator[None, None, RecordLayout]:
     """Checks each record of a bulk body: what is stored must be sound, whoever made it.
 
     The records of a portion are checked together, one property after the other. Between two
@@ -107,7 +107,7 @@ def check_bulk(
         if found is not None:
             codes[first:end], has_tags = found, True
         first = end
-    return Layout(records, bounds[:-1], np.diff(bounds), codes if has_tags else None)
+    return RecordLayout(records, bounds[:-1], np.diff(bounds), codes if has_tags else None)
 
 
 class _Portion(NamedTuple):
@@ -162,7 +162,7 @@ def _check(
 
 
 def placed(
-    layout: Layout, queue_log: QueueLog, store_timestamp: int, store_host: bytes
+    layout: RecordLayout, queue_log: QueueLog, store_timestamp: int, store_host: bytes
 ) -> tuple[memoryview, bytes]:
     """The records with what only the broker knows filled in, and their index entries.
 

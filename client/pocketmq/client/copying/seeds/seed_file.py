@@ -19,7 +19,7 @@ from pocketmq.protocol.names.names import (
     check_topic,
     is_system_topic,
 )
-from pocketmq.runtime.yaml_document import Place, YamlDocument
+from pocketmq.runtime.yaml_document import KeyPath, YamlDocument
 
 
 class Located(NamedTuple):
@@ -119,7 +119,7 @@ class Seed:
         if count:
             self._digests[topic] = digest.hexdigest()
 
-    def _error(self, place: Place, text: str) -> ConfigError:
+    def _error(self, place: KeyPath, text: str) -> ConfigError:
         return ConfigError(f"{self._document.at(place)}: {text}")
 
 

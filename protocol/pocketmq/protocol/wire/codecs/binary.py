@@ -14,7 +14,7 @@ from typing import Any
 from pocketmq.protocol.errors import FrameError, UsageError
 from pocketmq.protocol.wire.command import Codec, Command
 from pocketmq.protocol.wire.header import Header, text_values, wire_getter
-from pocketmq.protocol.wire.layouts import LaidOut, Layout
+from pocketmq.protocol.wire.header_layout import HeaderLayout, LaidOutFields
 
 _CODEC = int(Codec.BINARY)
 _BEFORE_REMARK = ">hbhii"
@@ -30,7 +30,7 @@ NAME_SIZE_MAX = 0x7FFF
 """Bytes of a field's name: RocketMQ counts them in 16 bits with a sign."""
 
 
-_LAYOUTS: dict[int, Layout] = {}
+_LAYOUTS: dict[int, HeaderLayout] = {}
 _LAYOUT_SIZE_MAX = 2048
 """Bytes of the longest header whose layout is kept: one of each size, so some megabytes at most."""
 
@@ -54,7 +54,7 @@ def decode(header: bytes, body: bytes) -> Command:
                 values = [value.decode() for value in parts[6::2]]
             except UnicodeDecodeError as e:
                 raise _unreadable(e) from e
-            fields = LaidOut(layout, values)
+            fields = LaidOutFields(layout, values)
             return Command(
                 code, opaque, flag, body, None, language, version, _CODEC, None, None, fields
             )
@@ -87,7 +87,7 @@ def _decode_any(header: bytes, body: bytes) -> Command:
 def _learn(header: bytes, fields: dict[str, str], spans: list[tuple[int, int]]) -> None:
     """Remembers the form of a header that no layout was known for."""
     known = _LAYOUTS.get(len(header))
-    layout = Layout(_BEFORE_REMARK, header, fields, spans, ()) if known is None else None
+    layout = HeaderLayout(_BEFORE_REMARK, header, fields, spans, ()) if known is None else None
     if known is not None:
         layout = known.widened(_BEFORE_REMARK, header, fields, spans)
         if layout is None:

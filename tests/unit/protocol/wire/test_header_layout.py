@@ -13,7 +13,7 @@ from pocketmq.protocol.requests.sending import SendMessageV2Request
 from pocketmq.protocol.wire.codecs import binary
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import header_from_fields
-from pocketmq.protocol.wire.layouts import LaidOut, Layout
+from pocketmq.protocol.wire.header_layout import HeaderLayout, LaidOutFields
 
 FIXED = ">h"
 
@@ -28,8 +28,8 @@ def form(**fields: str) -> tuple[bytes, dict[str, str], list[tuple[int, int]]]:
     return data, fields, spans
 
 
-def layout_of(*headers: dict[str, str]) -> Layout:
-    layout: Layout | None = Layout(FIXED, *form(**headers[0]), ())
+def layout_of(*headers: dict[str, str]) -> HeaderLayout:
+    layout: HeaderLayout | None = HeaderLayout(FIXED, *form(**headers[0]), ())
     for header in headers[1:]:
         assert layout is not None
         layout = layout.widened(FIXED, *form(**header))
@@ -37,11 +37,11 @@ def layout_of(*headers: dict[str, str]) -> Layout:
     return layout
 
 
-def read(layout: Layout, header: dict[str, str]) -> LaidOut | None:
+def read(layout: HeaderLayout, header: dict[str, str]) -> LaidOutFields | None:
     parts = layout.unpack(form(**header)[0])
     if parts[1::2] != layout.constant:
         return None
-    return LaidOut(layout, [value.decode() for value in parts[2::2]])
+    return LaidOutFields(layout, [value.decode() for value in parts[2::2]])
 
 
 def test_only_what_has_differed_is_cut_out() -> None:

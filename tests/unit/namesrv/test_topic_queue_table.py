@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.namesrv import topic_table
-from pocketmq.namesrv.topic_table import UNIT, UNIT_SUB, TopicTable
+from pocketmq.namesrv import topic_queue_table
+from pocketmq.namesrv.topic_queue_table import UNIT, UNIT_SUB, TopicQueueTable
 from pocketmq.protocol.bodies.routes import QueueData
 from pocketmq.protocol.bodies.topics import TopicQueueMapping
 from pocketmq.protocol.errors import ResponseError
@@ -20,8 +20,8 @@ def queue_data(broker: str, queues: int = 4, perm: int = 6, flag: int = 0) -> Qu
 
 
 @pytest.fixture
-def table() -> TopicTable:
-    table = TopicTable()
+def table() -> TopicQueueTable:
+    table = TopicQueueTable()
     table.put("T1", queue_data("b"))
     table.put("T1", queue_data("a", flag=UNIT))
     table.put("T2", queue_data("a", flag=UNIT | UNIT_SUB))
@@ -29,12 +29,12 @@ def table() -> TopicTable:
     return table
 
 
-def test_queues_are_sorted_by_broker(table: TopicTable) -> None:
+def test_queues_are_sorted_by_broker(table: TopicQueueTable) -> None:
     assert [q.broker_name for q in table.queues("T1")] == ["a", "b"]
     assert table.queues("unknown") == []
 
 
-def test_the_same_again_is_no_change(table: TopicTable) -> None:
+def test_the_same_again_is_no_change(table: TopicQueueTable) -> None:
     before = table.generation
     table.put("T1", queue_data("b"))
     assert table.generation == before
@@ -43,12 +43,12 @@ def test_the_same_again_is_no_change(table: TopicTable) -> None:
     assert table.queues("T1")[1].read_queue_nums == 8
 
 
-def test_topics_of_brokers_are_named_once(table: TopicTable) -> None:
+def test_topics_of_brokers_are_named_once(table: TopicQueueTable) -> None:
     assert sorted(table.topics_of(["a", "b", "unknown"])) == ["T1", "T2", "T3"]
     assert sorted(table.topics_of(["a"])) == ["T1", "T2"]
 
 
-def test_a_topic_without_queues_vanishes_with_its_mappings(table: TopicTable) -> None:
+def test_a_topic_without_queues_vanishes_with_its_mappings(table: TopicQueueTable) -> None:
     table.put_mapping("T2", TopicQueueMapping(topic="T2", bname="a"))
     table.remove_broker("a")
     assert table.topics() == ["T1", "T3"]
@@ -56,12 +56,12 @@ def test_a_topic_without_queues_vanishes_with_its_mappings(table: TopicTable) ->
     assert table.topics_of(["a"]) == []
 
 
-def test_a_mapping_of_an_unknown_topic_is_not_kept(table: TopicTable) -> None:
+def test_a_mapping_of_an_unknown_topic_is_not_kept(table: TopicQueueTable) -> None:
     table.put_mapping("unknown", TopicQueueMapping(topic="unknown", bname="a"))
     assert table.mappings("unknown") is None
 
 
-def test_removing_what_is_not_there_changes_nothing(table: TopicTable) -> None:
+def test_removing_what_is_not_there_changes_nothing(table: TopicQueueTable) -> None:
     before = table.generation
     table.remove_broker("unknown")
     table.remove_topic("unknown")
@@ -69,22 +69,22 @@ def test_removing_what_is_not_there_changes_nothing(table: TopicTable) -> None:
     assert table.generation == before
 
 
-def test_permissions_change_for_one_broker_only(table: TopicTable) -> None:
+def test_permissions_change_for_one_broker_only(table: TopicQueueTable) -> None:
     assert table.change_perm("a", lambda perm: perm & ~2) == 2
     assert [q.perm for q in table.queues("T1")] == [4, 6]
     assert table.change_perm("unknown", lambda perm: perm) == 0
 
 
-def test_flags_are_read_from_the_first_broker(table: TopicTable) -> None:
+def test_flags_are_read_from_the_first_broker(table: TopicQueueTable) -> None:
     assert table.topics_with_flags(UNIT) == ["T2"]
     assert table.topics_with_flags(UNIT_SUB) == ["T2", "T3"]
     assert table.topics_with_flags(UNIT_SUB, absent=UNIT) == ["T3"]
 
 
 def test_the_number_of_topics_is_bounded(
-    table: TopicTable, monkeypatch: pytest.MonkeyPatch
+    table: TopicQueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_table, "TOPICS_MAX", 4)
+    monkeypatch.setattr(topic_queue_table, "TOPICS_MAX", 4)
     table.check_room(["T1", "T2", "T4"])
     with pytest.raises(ResponseError, match="more than 4 topics"):
         table.check_room(["T1", "T4", "T5"])

@@ -29,7 +29,7 @@ class _Form(NamedTuple):
     steps: tuple[tuple[str, bool], ...]
 
 
-class Layout:
+class HeaderLayout:
     """One form of header.
 
     Args:
@@ -75,13 +75,13 @@ class Layout:
         data: bytes,
         fields: dict[str, str],
         spans: Sequence[tuple[int, int]],
-    ) -> Layout | None:
+    ) -> HeaderLayout | None:
         """The layout of this and another header; None if that has other fields or places."""
         if spans != self.spans or list(fields) != list(self.fields):
             return None
         known = self.fields
         varying = [n for n in fields if n in self.varying or fields[n] != known[n]]
-        return Layout(fixed, data, fields, spans, varying)
+        return HeaderLayout(fixed, data, fields, spans, varying)
 
     def read(self, cls: type[HeaderT], values: list[str]) -> HeaderT:
         """The typed header with these values of the fields that vary.
@@ -136,12 +136,12 @@ def _number(text: str) -> int | None:
     return number if str(number) == text else None
 
 
-class LaidOut:
+class LaidOutFields:
     """The fields of a received header that has a known layout (`Command.raw`)."""
 
     __slots__ = ("_layout", "_values")
 
-    def __init__(self, layout: Layout, values: list[str]) -> None:
+    def __init__(self, layout: HeaderLayout, values: list[str]) -> None:
         self._layout, self._values = layout, values
 
     def read(self, cls: type[HeaderT]) -> HeaderT:

@@ -17,7 +17,7 @@ UNIT_SUB = 2
 """Bits of `topicSysFlag` (`common/sysflag/TopicSysFlag`)."""
 
 
-class TopicTable:
+class TopicQueueTable:
     """Which broker names hold which queues of a topic.
 
     Each broker name knows its topics, so that what concerns one broker costs as much as that
