@@ -12,7 +12,7 @@ from support.store.keyed import expected, found, indexed, random_keyed, random_q
 from support.store.stores import assert_sound, open_store
 
 from pocketmq.broker.store.keys import key_index
-from pocketmq.broker.store.store import StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.testing.clock import START_MS, VirtualClock
 
 ROUNDS = 150

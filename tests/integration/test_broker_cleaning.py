@@ -72,7 +72,7 @@ async def test_only_topics_that_are_none_lose_their_messages(client: Client) -> 
     client.broker.topics.remove("Left")
     await client.ask(CleanUnusedTopicsRequest())
     assert store.queue_ids("Left") == []
-    assert not (store.queues_directory / "Left").exists()
+    assert not (store.logs.root / "Left").exists()
     assert (await client.pull()).bodies == [b"kept"]
     assert store.queue_ids(OP_HALF_TOPIC) == [0]
     await client.ask(CleanUnusedTopicsRequest())

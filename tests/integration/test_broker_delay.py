@@ -16,7 +16,8 @@ from support.store.stores import abandon, copy_of
 
 from pocketmq.broker.delay.delivery import LOOK_AGAIN_MS_MAX, RETRY_MS
 from pocketmq.broker.store.mending.check import check_directory
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
 from pocketmq.protocol.names import names

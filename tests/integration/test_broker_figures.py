@@ -187,11 +187,11 @@ async def test_queues_count_on_when_their_log_was_closed_for_being_idle(
     store = client.broker.store
     await store.checkpoint()
     await client.broker.parts.keys.run()  # it keeps logs that it has not looked at yet
-    known = store.known.get(TOPIC, 0)
+    known = store.logs.table.get(TOPIC, 0)
     assert known is not None
     for _ in range(3):
-        await store.close_idle_logs()
-    assert store.is_at_rest(known)
+        await store.logs.close_idle_logs()
+    assert store.logs.is_at_rest(known)
     await client.send()
     assert (await stats(client, "QUEUE_PUT_NUMS", f"{TOPIC}@0")).stats_day.sum == 2
 

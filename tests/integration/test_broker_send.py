@@ -20,8 +20,9 @@ from support.brokers.broker_parts import (
 )
 from support.peers.transport import until
 from support.store.disks import FailingFiles, SlowFiles
+from support.store.stores import measure_disk
 
-from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.disk.disk import DiskUse
 from pocketmq.protocol.flags import TRANSACTION_PREPARED
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
@@ -396,7 +397,7 @@ async def test_the_largest_properties_of_a_batch_entry(client: Client) -> None:
 async def test_sync_flush_answers_when_the_disk_has_it(stage: Stage, clock: VirtualClock) -> None:
     files = SlowFiles()
     client = await stage.started_with_topic(files=files, flush_disk_type="SYNC_FLUSH")
-    await until(lambda: not client.broker.store._flusher._running)
+    await until(lambda: not client.broker.store.flusher._running)
     files.gate.clear()
     try:
         batch = encode_batch([BatchEntry(0, b"1", b""), BatchEntry(0, b"2", b"")])
@@ -454,7 +455,7 @@ async def test_a_full_disk_refuses_sends_while_pulls_go_on(
     def measure(_: Path) -> DiskUse:
         return DiskUse(100 << 20, used << 20, (100 - used) << 20)
 
-    store.disk = DiskGuard(store.directory, 90, 85, 10 << 20, measure)
+    measure_disk(store, 90, 85, 10 << 20, measure)
     code, remark = await client.refusal(send_request(), b"x")
     assert code == 14
     assert remark.startswith("service not available now: ")

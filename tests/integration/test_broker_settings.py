@@ -217,7 +217,7 @@ async def test_changes_outlive_a_restart(
         client = await stage.start()
     settings = await shown(client)
     assert (settings["fileReservedTime"], settings["flushDiskType"]) == ("48", "SYNC_FLUSH")
-    assert client.broker.store.settings.flush_sync
+    assert client.broker.store.committer.flush_sync
     assert "fileReservedTime is 48, as it was changed to at run time" in caplog.text
     assert "brokerPermission" not in caplog.text, "it is as configured again"
 

@@ -395,10 +395,10 @@ async def test_a_full_disk_holds_timers_up_and_they_come_later(
 ) -> None:
     client = await stage.started_with_topic(**QUIET)
     await send_timer(client, b"x", START_MS + 1000)
-    client.broker.store.failed_reason = "full"
+    client.broker.store.disk.failed_reason = "full"
     await clock.advance(5)
     assert not bodies(client.broker)
-    client.broker.store.failed_reason = None
+    client.broker.store.disk.failed_reason = None
     await clock.advance(RETRY_MS / 1000)
     assert bodies(client.broker) == [b"x"]
     due_ms = clock.now_ms() + 100

@@ -259,7 +259,7 @@ async def test_the_figures_of_a_topic(client: Client, clock: VirtualClock) -> No
 
 
 async def test_files_are_only_made_for_queues_that_were_written_to(client: Client) -> None:
-    queues = client.broker.store.queues_directory
+    queues = client.broker.store.logs.root
     await client.create_topic(read=100, write=100)
     for queue_id in range(100):
         assert (await client.pull(queue_id=queue_id)).code == 19
@@ -298,7 +298,7 @@ async def test_a_deleted_topic_leaves_nothing(client: Client) -> None:
     assert [(await task).code for task in held] == [19, 19], "held pulls are answered"
     assert not other.done()
     assert TOPIC not in (await all_topics(client)).topic_config_table
-    assert not (client.broker.store.queues_directory / TOPIC).exists()
+    assert not (client.broker.store.logs.root / TOPIC).exists()
     await client.create_topic()
     assert await client.max_offset(1) == 0
     assert (await client.pull(queue_id=1)).found == (19, 0)
@@ -321,7 +321,7 @@ async def test_a_deleted_topic_is_gone_though_not_all_of_it_can_be_written(clien
     assert TOPIC not in client.broker.topics
     assert len(store.damaged) == 0
     await store.deleted_files_gone()
-    assert not (store.queues_directory / TOPIC).exists()
+    assert not (store.logs.root / TOPIC).exists()
     assert (await held).code == 19
     await client.ask(DeleteTopicRequest(topic=TOPIC))
 

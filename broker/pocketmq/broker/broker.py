@@ -19,7 +19,8 @@ from pocketmq.broker.registration.registration import Registration
 from pocketmq.broker.registration.vip_channel import listen_for_vips
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.restoring import restore_topics
 from pocketmq.broker.topics.system_topics import create_system_topics
 from pocketmq.protocol.messages.hosts import encode_host, join_address

@@ -86,7 +86,7 @@ def start_rounds(
             "transactions", lambda c: c.flush_delay_offset_interval / 1000, parts.transactions.save
         ),
         _Round("keys", lambda _: KEY_INDEX_PERIOD_S, parts.keys.run),
-        _Round("idle logs", lambda _: IDLE_LOG_PERIOD_S, data.store.close_idle_logs),
+        _Round("idle logs", lambda _: IDLE_LOG_PERIOD_S, data.store.logs.close_idle_logs),
         _Round("statistics", lambda _: SAMPLE_PERIOD_S, parts.statistics.sample),
         _Round("clients", lambda _: CLIENT_SCAN_PERIOD_S, parts.members.expire),
         _Round("order locks", lambda _: LOCK_SCAN_PERIOD_S, data.order_locks.expire),

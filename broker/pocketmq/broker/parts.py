@@ -26,7 +26,8 @@ from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.metadata.owner import Owner, claim
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.runtime.clock import Clock

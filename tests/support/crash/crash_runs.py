@@ -184,7 +184,7 @@ class Explorer:
         with process:
             first = process.disk.points
             refused = self._work(process, book, chance, steps, "a")
-            reason = process.broker.store.failed_reason
+            reason = process.broker.store.disk.failed_reason
         return Recording(process.disk, book, first, reason, refused)
 
     def go_on(
@@ -219,7 +219,7 @@ class Explorer:
                 book.go_on(logs, crash, unserved_queues(process.broker, logs))
                 book.note_places(process.broker.offsets)
                 refused = self._work(process, book, chance, steps, f"b{self.states}")
-                reason = process.broker.store.failed_reason
+                reason = process.broker.store.disk.failed_reason
             except (OSError, StoreError):
                 # It does not start on a disk that fails: it may do so when the disk is well.
                 if not process.disk.hit or process.is_started:

@@ -67,7 +67,7 @@ def _is_open(broker: Broker, queue: Queue) -> bool:
 
 def queues_of(broker: Broker) -> list[Queue]:
     """The queues that were ever written to."""
-    return sorted((known.topic, known.queue_id) for known in broker.store.known)
+    return sorted((known.topic, known.queue_id) for known in broker.store.logs.table)
 
 
 def unserved_queues(broker: Broker, logs: Logs) -> set[Queue]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 
+from pocketmq.broker.store.disk.disk import DiskUse
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, Durability, QueueLog, Waiter
 from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.mending.check import check_directory
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.properties import tags_code
@@ -137,12 +139,21 @@ def bodies(store: MessageStore, topic: str = TOPIC, queue_id: int = 0) -> list[b
     return [m.body for m in messages(store.find_log(topic, queue_id))]
 
 
+def measure_disk(
+    store: MessageStore,
+    warning_percent: float,
+    clean_percent: float,
+    free_min: int,
+    measure: Callable[[Path], DiskUse],
+) -> None:
+    """Has a store judge its disk by other limits and by what a function says of it."""
+    store.disk._measure = measure
+    store.disk.set_limits(warning_percent, clean_percent, free_min)
+
+
 def abandon(store: MessageStore) -> None:
     """Ends a store as a killed process does: nothing is written, only the system's locks go."""
-    store._flusher.close()
-    store.metadata.close()
-    store.files.close()
-    store._lock.release()
+    store._opened.close()
 
 
 def copy_of(directory: Path, name: str) -> Path:

@@ -76,7 +76,7 @@ class QueueStatistics:
         self._put_times[window].take(now_s, self._put_time())
         puts = self._store.puts.topics
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
-        for queue_log in self._store.open_logs() if moved else ():
+        for queue_log in self._store.logs.open_logs() if moved else ():
             if queue_log.topic in moved:
                 self._puts.take(now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log))
         for (group, topic), pulled in self._progress.pulled.items():
@@ -94,7 +94,7 @@ class QueueStatistics:
 
     def _forget(self) -> None:
         """Lets go of queues and topics that are gone."""
-        self._puts.keep({(known.topic, known.queue_id) for known in self._store.known})
+        self._puts.keep({(known.topic, known.queue_id) for known in self._store.logs.table})
         self._pulls.keep(set(self._pulled_queues()))
         there = {*self._progress.pulled, *((topic,) for topic in self._store.puts.topics)}
         self._seen = {key: n for key, n in self._seen.items() if key[1:] in there}

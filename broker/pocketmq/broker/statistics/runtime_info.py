@@ -129,7 +129,7 @@ class RuntimeInfo:
         first, last = self.physical_range()
         return {
             "commitLogDiskRatio": ratio,
-            f"commitLogDiskRatio_{store.queues_directory}": ratio,
+            f"commitLogDiskRatio_{store.logs.root}": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": f"Total : {_readable(disk.total)}, "
             f"Free : {_readable(disk.free)}.",
@@ -141,8 +141,8 @@ class RuntimeInfo:
             "dispatchBehindBytes": 0,
             "dispatchMaxBuffer": 0,
             "pageCacheLockTimeMills": 0,
-            "queueLogs": len(store.known),
-            "openQueueLogs": len(store.open_logs()),
+            "queueLogs": len(store.logs.table),
+            "openQueueLogs": len(store.logs.open_logs()),
             "openFiles": store.files.open_count,
             "damagedQueues": len(store.damaged),
             **{f"damagedQueue_{e.topic}_{e.queue_id}": str(e) for e in store.damaged},
@@ -152,7 +152,7 @@ class RuntimeInfo:
         """The lowest and the highest physical offset in use; logs come by their numbers."""
         store = self._store
         low = high = 0
-        numbers = sorted(known.number for known in store.known)
+        numbers = sorted(known.number for known in store.logs.table)
         for number in numbers[:LOOKS_MAX]:
             if (queue_log := self._log(number)) is not None and queue_log.size:
                 low = physical_offset(number, queue_log.end_position - queue_log.size)
@@ -164,8 +164,8 @@ class RuntimeInfo:
         return low, high
 
     def _log(self, number: int) -> QueueLog | None:
-        known = self._store.known.by_number(number)
-        return None if known is None else self._store.readable_log(known)
+        known = self._store.logs.table.by_number(number)
+        return None if known is None else self._store.logs.readable_log(known)
 
     def _earliest_ms(self) -> int:
         """When the oldest message of all was stored; -1 without any.
@@ -174,11 +174,11 @@ class RuntimeInfo:
         when their last message was stored.
         """
         store = self._store
-        at_rest = [known for known in store.known if store.is_at_rest(known)]
+        at_rest = [known for known in store.logs.table if store.logs.is_at_rest(known)]
         for known in at_rest[:LOOKS_MAX]:
-            store.readable_log(known)
+            store.logs.readable_log(known)
         times = [known.checkpoint.timestamp for known in at_rest[LOOKS_MAX:] if known.checkpoint]
-        times += [q.segments[0].created_ms for q in store.open_logs() if q.size]
+        times += [q.segments[0].created_ms for q in store.logs.open_logs() if q.size]
         return min(times, default=-1)
 
     def _queues(self) -> dict[str, object]:

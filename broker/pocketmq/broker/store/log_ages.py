@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import has_one_segment
 from pocketmq.broker.store.metadata.log_table import KnownLog
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.queue_logs import QueueLogs
+from pocketmq.runtime.clock import Clock
 
 
 class LogAges:
@@ -18,30 +19,31 @@ class LogAges:
     looked at once more, and nothing has to be noted when messages are stored.
 
     Args:
-        store: whose logs.
+        logs: those of the store.
+        clock: for logs without records.
     """
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    def __init__(self, logs: QueueLogs, clock: Clock) -> None:
+        self._logs, self._clock = logs, clock
         self._heap: list[tuple[int, int]] = []
         self._unseen: list[int] = []
 
     def look(self) -> bool:
         """Finds out how old one of the logs is that came since the last time; False without any."""
-        self._unseen += self._store.known.take_new()
+        self._unseen += self._logs.table.take_new()
         if not self._unseen:
             return False
-        known = self._store.known.by_number(self._unseen.pop())
+        known = self._logs.table.by_number(self._unseen.pop())
         if known is None:
             return True
         checkpoint = known.checkpoint
         if (
             checkpoint is not None
-            and self._store.is_at_rest(known)
-            and has_one_segment(self._store.directory_of(known))
+            and self._logs.is_at_rest(known)
+            and has_one_segment(self._logs.directory_of(known))
         ):
             heapq.heappush(self._heap, (checkpoint.timestamp, known.number))
-        elif (queue_log := self._store.readable_log(known)) is not None:
+        elif (queue_log := self._logs.readable_log(known)) is not None:
             self.put(queue_log)
         else:
             heapq.heappush(self._heap, (0, known.number))
@@ -50,7 +52,7 @@ class LogAges:
     def take_due(self, limit_ms: int) -> Iterator[KnownLog]:
         """The logs whose time is before a limit, the oldest first; `put` them back afterwards."""
         while self._heap and self._heap[0][0] < limit_ms:
-            known = self._store.known.by_number(heapq.heappop(self._heap)[1])
+            known = self._logs.table.by_number(heapq.heappop(self._heap)[1])
             if known is not None:
                 yield known
 
@@ -59,7 +61,7 @@ class LogAges:
         if queue_log.min_offset < queue_log.max_offset:
             oldest_ms = queue_log.segment_last_timestamp(0)
         else:
-            oldest_ms = self._store.clock.now_ms()
+            oldest_ms = self._clock.now_ms()
         heapq.heappush(self._heap, (oldest_ms, queue_log.number))
 
     def put_unreadable(self, known: KnownLog) -> None:

@@ -43,15 +43,16 @@ class Retention:
         reserved_ms: Live[int],
         still_needs: Callable[[QueueLog], bool] = lambda _: False,
     ) -> None:
-        self._store, self.reserved_ms = store, reserved_ms
-        self._still_needs = still_needs
-        self._ages = LogAges(store)
+        self._logs, self._committer, self._clock = store.logs, store.committer, store.clock
+        self._disk, self._freeing = store.disk, store.files.freeing
+        self.reserved_ms, self._still_needs = reserved_ms, still_needs
+        self._ages = LogAges(store.logs, store.clock)
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
         """One round; returns how many segments were removed."""
         async with self._running:
-            self._store.disk.check()
+            self._disk.check()
             return await self._remove_expired() + await self._remove_for_room()
 
     async def _look(self, looks_max: int | None = None) -> None:
@@ -60,16 +61,16 @@ class Retention:
         while looks != looks_max and self._ages.look():
             looks += 1
             if looks % LOGS_PER_TURN == 0:
-                await self._store.clock.sleep(0)
+                await self._clock.sleep(0)
 
     async def _remove_expired(self) -> int:
         await self._look(LOOKS_PER_ROUND_MAX)
-        limit = self._store.clock.now_ms() - self.reserved_ms.now
+        limit = self._clock.now_ms() - self.reserved_ms.now
         removed = 0
         looked_at: list[QueueLog] = []
         try:
             for looks, known in enumerate(self._ages.take_due(limit), 1):
-                queue_log = self._store.readable_log(known)
+                queue_log = self._logs.readable_log(known)
                 if queue_log is None:
                     self._ages.put_unreadable(known)
                     continue
@@ -78,7 +79,7 @@ class Retention:
                 if removed >= SEGMENTS_PER_ROUND_MAX:
                     break
                 if looks % LOGS_PER_TURN == 0:
-                    await self._store.clock.sleep(0)
+                    await self._clock.sleep(0)
         finally:
             for queue_log in looked_at:
                 self._ages.put(queue_log)
@@ -93,7 +94,8 @@ class Retention:
             and before + removed < SEGMENTS_PER_ROUND_MAX
         ):
             if len(queue_log.segments) == 1:
-                self._store.begin_segment(queue_log)
+                queue_log.begin_segment(self._clock.now_ms())
+                self._committer.unsynced[queue_log] = None
             if not queue_log.has_spare_segment:
                 break
             await self._drop(queue_log, "it is older than fileReservedTime")
@@ -101,25 +103,25 @@ class Retention:
         return removed
 
     async def _remove_for_room(self) -> int:
-        if not self._store.disk.wants_cleaning:
+        if not self._disk.wants_cleaning:
             return 0
         await self._look()
         # Only finished segments: what is being written is kept whatever the disk says. Logs that
         # have some were opened when their age was found out.
         oldest = [
             (queue_log.segment_last_timestamp(0), queue_log.number, queue_log)
-            for queue_log in self._store.open_logs()
+            for queue_log in self._logs.open_logs()
             if queue_log.has_spare_segment and not self._still_needs(queue_log)
         ]
         heapq.heapify(oldest)
         removed = 0
-        while oldest and removed < SEGMENTS_PER_ROUND_MAX and self._store.disk.wants_cleaning:
+        while oldest and removed < SEGMENTS_PER_ROUND_MAX and self._disk.wants_cleaning:
             _, number, queue_log = heapq.heappop(oldest)
             if not queue_log.has_spare_segment:
                 continue  # meanwhile its topic was deleted
             await self._drop(queue_log, "the disk is over diskSpaceCleanForciblyRatio")
             removed += 1
-            self._store.disk.check()
+            self._disk.check()
             if queue_log.has_spare_segment and not self._still_needs(queue_log):
                 entry = (queue_log.segment_last_timestamp(0), number, queue_log)
                 heapq.heappush(oldest, entry)
@@ -136,4 +138,4 @@ class Retention:
             queue_log.min_offset,
             reason,
         )
-        await self._store.files.freeing.wait()
+        await self._freeing.wait()

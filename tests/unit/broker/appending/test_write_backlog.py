@@ -11,7 +11,8 @@ from support.store.disks import SlowFiles
 from support.store.stores import TOPIC, open_store
 
 from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.wire.command import Command

@@ -10,7 +10,8 @@ from pocketmq.broker.delay.delivery import DELIVERIES_PER_TURN_MAX, RETRY_MS
 from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.names.names import SCHEDULE_TOPIC
 from pocketmq.testing.clock import VirtualClock, settle
 

@@ -8,7 +8,8 @@ from support.store.stores import open_store, record_of
 from pocketmq.broker.config.delay_levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names.names import SCHEDULE_TOPIC

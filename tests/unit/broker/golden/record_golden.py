@@ -15,7 +15,8 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.store.log.queue_log import WRITTEN, Waiter
 from pocketmq.broker.store.log.tags import encoded_tags_code
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig

@@ -67,7 +67,7 @@ async def test_files_that_come_back_after_a_deletion_are_removed(
     put(store, b"old", bytes(900), b"older")
     put(store, b"other", topic="Other")
     await store.checkpoint()
-    (number,) = store.known.numbers(TOPIC)
+    (number,) = store.logs.table.numbers(TOPIC)
     store.metadata.delete_topic(TOPIC, [number])
     left = copy_of(data, "left")
     abandon(store)
@@ -240,7 +240,7 @@ async def test_when_nobody_knows_whether_the_disk_has_the_deletion_its_files_sta
             store.queue_log(TOPIC, 0)
     with pytest.raises(WriteFailedError, match=r"flushing .*meta\.db-wal failed"):
         await deletion
-    assert store.failed_reason is not None
+    assert store.disk.failed_reason is not None
     assert segment_files(data) != []
     await store.close()
     store = open_store(data, clock)

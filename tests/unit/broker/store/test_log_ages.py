@@ -34,7 +34,7 @@ async def test_logs_are_due_when_their_last_record_is_old_the_oldest_first(
     await clock.advance(1)
     put(store, b"3", topic="Second")
     now_ms = clock.now_ms()
-    ages = LogAges(store)
+    ages = LogAges(store.logs, store.clock)
     look_at_all(ages)
     assert due(ages, now_ms - 1000) == []
     assert due(ages, now_ms + 1) == ["First", "Second"]
@@ -53,9 +53,9 @@ async def test_logs_of_before_the_start_are_not_opened_unless_they_have_old_segm
     times = {name: store.queue_log(name, 0).last_timestamp for name in ("Small", "Large")}
     await store.close()
     store = open_store(data, clock)
-    ages = LogAges(store)
+    ages = LogAges(store.logs, store.clock)
     look_at_all(ages)
-    assert [queue_log.topic for queue_log in store.open_logs()] == ["Large"]
+    assert [queue_log.topic for queue_log in store.logs.open_logs()] == ["Large"]
     assert due(ages, max(times.values()) + 1) == ["Small", "Large"]
     await store.close()
 
@@ -63,7 +63,7 @@ async def test_logs_of_before_the_start_are_not_opened_unless_they_have_old_segm
 async def test_deleted_logs_are_never_due(store: MessageStore, clock: VirtualClock) -> None:
     for topic in ("Seen", "Unseen"):
         put(store, b"1", topic=topic)
-    ages = LogAges(store)
+    ages = LogAges(store.logs, store.clock)
     ages.look()
     for topic in ("Seen", "Unseen"):
         await store.delete_topic(topic)

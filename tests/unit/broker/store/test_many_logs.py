@@ -36,7 +36,7 @@ def fill(store: MessageStore) -> None:
 
 
 def opened(store: MessageStore) -> list[int]:
-    return [queue_log.queue_id for queue_log in store.open_logs()]
+    return [queue_log.queue_id for queue_log in store.logs.open_logs()]
 
 
 async def test_after_a_clean_stop_no_log_is_opened_by_itself(
@@ -124,12 +124,12 @@ async def test_logs_that_nobody_asks_for_are_closed_and_go_on_where_they_were(
     put(store, *[b"x" * 500] * 2, queue_id=5)  # a second segment
     held = store.queue_log(TOPIC, 4)
     for _ in range(2):
-        await store.close_idle_logs()
+        await store.logs.close_idle_logs()
     assert sorted(opened(store)) == [3, 5]
     assert store.queue_log(TOPIC, 4) is held
     await store.checkpoint()
-    await store.close_idle_logs()
-    await store.close_idle_logs()
+    await store.logs.close_idle_logs()
+    await store.logs.close_idle_logs()
     assert opened(store) == [5]
     for queue_id in range(QUEUES):
         put(store, b"again", queue_id=queue_id)
@@ -144,7 +144,7 @@ async def test_a_closed_log_s_topic_may_be_deleted(data: Path, clock: VirtualClo
     fill(store)
     await store.checkpoint()
     for _ in range(2):
-        await store.close_idle_logs()
+        await store.logs.close_idle_logs()
     assert opened(store) == []
     await store.delete_topic(TOPIC)
     assert store.find_log(TOPIC, 0) is None

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from support.store.stores import (
+    SMALL,
     TOPIC,
     abandon,
     append,
     bodies,
+    measure_disk,
     messages,
     open_store,
     put,
@@ -18,7 +20,7 @@ from support.store.stores import (
 )
 
 from pocketmq.broker.store import retention as retention_module
-from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.disk.disk import DiskUse
 from pocketmq.broker.store.disk.freeing import Freeing
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
@@ -75,7 +77,7 @@ async def test_a_queue_that_was_emptied_goes_on_at_its_offset(
     assert await run(retention, store) == 0
     assert len(segment_files(data)) == 1
     await store.close()
-    store.__init__(data, store.settings, clock)  # type: ignore[misc]
+    store.__init__(data, SMALL, clock)  # type: ignore[misc]
     queue_log = store.queue_log(TOPIC, 0)
     assert (queue_log.min_offset, queue_log.max_offset) == (5, 5)
     assert queue_log.offset_at_time(0) == 5
@@ -136,14 +138,14 @@ async def test_a_full_disk_takes_the_oldest_finished_segments_of_all_queues(
     await store.checkpoint()
 
     def measure(_: Path) -> DiskUse:
-        used = sum(q.size for q in store.open_logs()) // 100
+        used = sum(q.size for q in store.logs.open_logs()) // 100
         return DiskUse(100, used, 100 - used)
 
-    store.disk = DiskGuard(data, 100.0, 35.0, 1000, measure)
+    measure_disk(store, 100.0, 35.0, 1000, measure)
     retention = Retention(store, Live(1000 * HOUR_MS))
     assert await retention.run() == 3
     assert [store.queue_log(TOPIC, q).min_offset for q in (0, 1)] == [2, 1]
-    store.disk = DiskGuard(data, 100.0, 1.0, 1000, measure)
+    measure_disk(store, 100.0, 1.0, 1000, measure)
     assert await retention.run() == 1
     assert [len(bodies(store, queue_id=q)) for q in (0, 1)] == [1, 1]
 
@@ -190,7 +192,7 @@ async def test_a_topic_may_be_deleted_while_its_segments_are_freed(
     put(store, *[bytes(900)] * 4)
     await store.checkpoint()
     gate = store.files.freeing = Gate()
-    store.disk = DiskGuard(data, 100.0, 1.0, 1000, lambda _: DiskUse(100, 99, 1))
+    measure_disk(store, 100.0, 1.0, 1000, lambda _: DiskUse(100, 99, 1))
     running = asyncio.ensure_future(Retention(store, Live(HOUR_MS)).run())
     await gate.waiting.wait()
     await store.delete_topic(TOPIC)
@@ -206,7 +208,7 @@ async def test_the_space_of_a_segment_is_free_before_the_disk_is_judged_again(
     await store.checkpoint()
     gate = store.files.freeing = Gate()
     used = 99
-    store.disk = DiskGuard(data, 100.0, 50.0, 1000, lambda _: DiskUse(100, used, 100 - used))
+    measure_disk(store, 100.0, 50.0, 1000, lambda _: DiskUse(100, used, 100 - used))
     running = asyncio.ensure_future(Retention(store, Live(HOUR_MS)).run())
     await gate.waiting.wait()
     used = 10

@@ -22,6 +22,7 @@ from support.store.stores import (
     copy_of,
     cut_file,
     damage,
+    measure_disk,
     messages,
     open_store,
     put,
@@ -29,7 +30,7 @@ from support.store.stores import (
     segment_files,
 )
 
-from pocketmq.broker.store.disk.disk import DiskGuard, DiskUse
+from pocketmq.broker.store.disk.disk import DiskUse
 from pocketmq.broker.store.disk.errors import (
     DamagedQueueError,
     DirectoryInUseError,
@@ -106,8 +107,8 @@ async def test_after_a_clean_stop_logs_are_opened_when_they_are_wanted(
     store = open_store(data, clock)
     put(store, b"x")
     store = await reopened(store)
-    assert not store.open_logs()
-    assert len(store.known) == 1
+    assert not store.logs.open_logs()
+    assert len(store.logs.table) == 1
     await store.close()
 
 
@@ -157,7 +158,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     assert grown == [0, 1]
     assert (store.puts.total.messages, store.puts.total.size) == (
         6,
-        sum(q.size for q in store.open_logs()),
+        sum(q.size for q in store.logs.open_logs()),
     )
 
 
@@ -206,7 +207,7 @@ async def test_a_first_message_does_nothing_to_the_disk_before_its_commit(
     assert len(list((data / "queues" / TOPIC).iterdir())) == NEW_LOGS_PER_COMMIT_MAX
     await store.drain()
     assert all(outcome.is_stored for outcome in outcomes)
-    assert store.new_logs.numbers == set()
+    assert store._new_logs.numbers == set()
 
 
 async def test_queues_that_were_put_off_when_their_topic_was_deleted_leave_no_number(
@@ -335,7 +336,7 @@ async def test_a_full_disk_refuses_by_measure_and_reads_go_on(
 ) -> None:
     put(store, b"x")
     uses = [DiskUse(1000, 990, 10), DiskUse(1000, 100, 900)]
-    store.disk = DiskGuard(data, 90.0, 85.0, 5000, lambda _: uses[0])
+    measure_disk(store, 90.0, 85.0, 5000, lambda _: uses[0])
     assert store.refusal is not None
     assert "diskSpaceWarningLevelRatio=90" in store.refusal
     assert bodies(store) == [b"x"]
@@ -349,7 +350,7 @@ async def test_a_full_disk_at_a_checkpoint_is_no_failure(store: MessageStore) ->
     put(store, b"x")
     files_of(store).fail_after(0)
     await store.checkpoint()
-    assert store.failed_reason is None
+    assert store.disk.failed_reason is None
     assert store.refusal is not None
     store.disk.check()
     await store.checkpoint()
@@ -482,7 +483,7 @@ async def test_a_crash_in_the_middle_of_a_crash_recovery_is_another_crash(
 def log_numbers(store: MessageStore) -> dict[tuple[str, int], int]:
     return {
         (known.topic, known.queue_id): store.queue_log(known.topic, known.queue_id).number
-        for known in store.known
+        for known in store.logs.table
     }
 
 
@@ -541,7 +542,7 @@ async def test_directories_that_are_no_queues_are_left_alone(
     for name in ("notes", "²", "empty/3"):
         (data / "queues" / TOPIC / name).mkdir(parents=True)
     store = open_store(data, clock)
-    assert [(known.topic, known.queue_id) for known in store.known] == [(TOPIC, 0)]
+    assert [(known.topic, known.queue_id) for known in store.logs.table] == [(TOPIC, 0)]
     await store.close()
     shutil.rmtree(data / "queues" / TOPIC / "empty")
 

@@ -191,7 +191,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def checkpoint(self) -> None:
         self.loop.run_until_complete(self.store.checkpoint())
-        assert self.store.failed_reason is None
+        assert self.store.disk.failed_reason is None
         self.on_disk = {queue: len(sent) for queue, sent in self.model.items()}
 
     @rule()

@@ -11,7 +11,8 @@ from pocketmq.broker.store import verification
 from pocketmq.broker.store.disk.errors import DamagedQueueError
 from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.segment import HEADER_SIZE
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.messages.records import check_record, decode_records
 from pocketmq.testing.clock import VirtualClock
 

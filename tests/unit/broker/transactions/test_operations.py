@@ -7,7 +7,7 @@ import pytest
 from support.store.disks import FailingFiles
 from support.store.stores import damage, open_store, record_of
 
-from pocketmq.broker.store.store import StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.transactions.half_states import COMMITTED, ROLLED_BACK
 from pocketmq.broker.transactions.operations import (
     CUT,

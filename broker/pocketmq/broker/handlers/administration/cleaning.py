@@ -56,7 +56,7 @@ class CleaningHandlers:
 
     async def remove_unused_topics(self, _: Command, connection: Connection) -> Command:
         """316: the logs of topics that the broker does not know."""
-        unused = {topic for topic in self._store.known.topics() if topic not in self._topics}
+        unused = {topic for topic in self._store.logs.table.topics() if topic not in self._topics}
         left = sorted(unused - self._system_names)
         async for topic in by_turns(self._store.clock, left, DELETED_PER_TURN):
             if topic in self._topics:  # meanwhile

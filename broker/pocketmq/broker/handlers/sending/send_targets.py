@@ -60,7 +60,8 @@ class SendTargets:
         topic = self._topics.get(name)
         if topic is None or name in names.SEND_FORBIDDEN_TOPICS:
             topic = self._first_topic(request)
-        if store.failed_reason or store.disk.full_reason:
+        disk = store.disk
+        if disk.failed_reason or disk.full_reason:
             raise unavailable(store.refusal or "")
         if queue_id < 0:
             if not topic.write_queue_nums:

@@ -49,6 +49,11 @@ class DiskGuard:
             (diskSpaceCleanForciblyRatio).
         free_min: bytes of free space with which no percentage matters (diskSpaceFreeMin).
         measure: how the disk is asked.
+
+    Attributes:
+        use: how full the disk was when it was last asked.
+        full_reason: why sends are refused until the disk has room; None if it has.
+        failed_reason: why everything is refused until a restart; None while no flush has failed.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class DiskGuard:
         self._measure = measure
         self.use = measure(path)
         self.full_reason: str | None = None
+        self.failed_reason: str | None = None
         self.check()
 
     def set_limits(self, warning_percent: float, clean_percent: float, free_min: int) -> None:
@@ -89,6 +95,14 @@ class DiskGuard:
     def refuse(self, reason: str) -> None:
         """Notes that a write found no room; sends are refused until the next check."""
         self.full_reason = f"no room left on the disk of {self._path}: {reason}"
+
+    def fail(self, reason: str) -> None:
+        """Notes that a flush failed: everything is refused until a restart.
+
+        The kernel may have dropped the pages, so nobody knows what the disk holds.
+        """
+        self.failed_reason = f"{reason}; the broker must be restarted after the disk is repaired"
+        log.critical("%s", self.failed_reason)
 
     def failed_write(self, directory: Path, error: OSError) -> StoreError:
         """Logs that a write to a directory failed; returns what its senders are to be told."""

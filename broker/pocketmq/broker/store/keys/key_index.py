@@ -71,7 +71,8 @@ class KeyIndex:
     """
 
     def __init__(self, store: MessageStore) -> None:
-        self._store, self._files, self._clock = store, store.files, store.clock.machine
+        self._store, self._puts, self._logs = store, store.puts, store.logs
+        self._files, self._clock = store.files, store.clock.machine
         self._wanted: dict[QueueLog, None] = {}
         self._unseen: list[tuple[str, int]] | None = None
         self._complete: dict[int, int] = {}
@@ -114,7 +115,7 @@ class KeyIndex:
         if self._unseen is None:
             self._unseen = [
                 (known.topic, known.queue_id)
-                for known in self._store.known
+                for known in self._logs.table
                 if self._may_be_worth_a_run(known)
             ]
         for _ in range(min(len(self._unseen), UNSEEN_PER_ROUND_MAX)):
@@ -124,7 +125,7 @@ class KeyIndex:
         for queue_log in wanted:
             await self._try(queue_log.topic, queue_log.queue_id)
         if not self._wanted:
-            self._caught_up_size = self._store.puts.total.size
+            self._caught_up_size = self._puts.total.size
 
     def _may_be_worth_a_run(self, known: KnownLog) -> bool:
         """Whether a log can hold enough, from what is known of it without opening it.
@@ -135,7 +136,7 @@ class KeyIndex:
         return (
             checkpoint is None
             or checkpoint.offset >= RUN_RECORDS
-            or checkpoint.position >= min(RUN_SIZE, self._store.settings.segment_size)
+            or checkpoint.position >= min(RUN_SIZE, self._logs.segment_size)
         )
 
     async def _try(self, topic: str, queue_id: int) -> None:
@@ -143,7 +144,7 @@ class KeyIndex:
         place = (topic, queue_id)
         queue_log: QueueLog | None = None
         try:
-            queue_log = self._store.find_log(topic, queue_id)
+            queue_log = self._logs.find_log(topic, queue_id)
             if queue_log is not None:
                 await self._index(queue_log)
             self._failing.discard(place)
@@ -228,20 +229,19 @@ class KeyIndex:
     def _is_there(self, queue_log: QueueLog, segment: Segment) -> bool:
         """Whether a segment still is: meanwhile the topic may be deleted, or the segment old."""
         return (
-            self._store.find_log(queue_log.topic, queue_log.queue_id) is queue_log
+            self._logs.find_log(queue_log.topic, queue_log.queue_id) is queue_log
             and segment in queue_log.segments
         )
 
     async def _pause(self, started: float) -> None:
         """Lets the others have their turn, after a slice that began at a time."""
-        store = self._store
         pauses = 0
         now_s = self._clock.monotonic()
-        work_count = store.puts.total.messages + store.bulk_reads
+        work_count = self._puts.total.messages + self._store.bulk_reads
         if work_count != self._work_count:
             self._work_count, self._busy_until_s = work_count, now_s + BUSY_S
         if now_s < self._busy_until_s:
-            is_behind = store.puts.total.size - self._caught_up_size > BEHIND_SIZE_MAX
+            is_behind = self._puts.total.size - self._caught_up_size > BEHIND_SIZE_MAX
             pauses = BEHIND_PAUSES if is_behind else BUSY_PAUSES
         await self._clock.sleep((now_s - started) * pauses)
 

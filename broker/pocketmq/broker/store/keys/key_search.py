@@ -72,7 +72,7 @@ class KeySearch:
     """
 
     def __init__(self, store: MessageStore, index: KeyIndex) -> None:
-        self._store, self._index = store, index
+        self._logs, self._clock, self._index = store.logs, store.clock, index
 
     async def find(self, query: Query) -> list[tuple[QueueLog, Match]]:
         """What matches, in the order in which it was stored: at most the newest `count_max`.
@@ -84,8 +84,8 @@ class KeySearch:
             return []
         found: list[tuple[Match, QueueLog]] = []
         scan = _Scan()
-        for queue_id in self._store.queue_ids(query.topic):
-            queue_log = self._store.find_log(query.topic, queue_id)
+        for queue_id in self._logs.queue_ids(query.topic):
+            queue_log = self._logs.find_log(query.topic, queue_id)
             if queue_log is not None:
                 matches = await self._find_in(queue_log, query, scan)
                 found += [(match, queue_log) for match in matches]
@@ -97,7 +97,7 @@ class KeySearch:
         ]
 
     def _is_there(self, queue_log: QueueLog) -> bool:
-        return self._store.find_log(queue_log.topic, queue_log.queue_id) is queue_log
+        return self._logs.find_log(queue_log.topic, queue_log.queue_id) is queue_log
 
     async def _find_in(self, queue_log: QueueLog, query: Query, scan: _Scan) -> list[Match]:
         """The newest matches in one queue."""
@@ -105,7 +105,7 @@ class KeySearch:
         low, high = _offsets_between(queue_log, query)
         for number, segment in enumerate(reversed(list(queue_log.segments)), 1):
             if number % SEGMENTS_PER_TURN == 0:
-                await self._store.clock.sleep(0)
+                await self._clock.sleep(0)
             if len(found) >= query.count_max or not self._is_there(queue_log):
                 break
             if segment not in queue_log.segments:
@@ -127,7 +127,7 @@ class KeySearch:
                 begin = max(middle, end - SCAN_RECORDS)
                 found += scan.run(queue_log, query, begin, end)
                 end = begin
-                await self._store.clock.sleep(0)
+                await self._clock.sleep(0)
         return found
 
 

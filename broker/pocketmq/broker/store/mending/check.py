@@ -9,6 +9,7 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
 from pocketmq.broker.store.mending.survey import OnProgress, SegmentSurvey, survey_queue
+from pocketmq.broker.store.metadata.metadata import CLEAN_STATE
 
 OPEN_FILES_MAX = 16
 
@@ -177,7 +178,7 @@ def _check_metadata(
         elif extent.end.position < position:
             problem = f"it ends at position {extent.end.position}, and {position} was on the disk"
             out.append(Finding(queue, problem, f"restore its files, or {repair}"))
-    if metadata.state("clean_stop") == "yes":
+    if metadata.state(CLEAN_STATE) == "yes":
         held = {key for key, extent in extents.items() if extent is not None}
         for topic, queue_id in sorted(held - known):
             queue = directory / "queues" / topic / str(queue_id)

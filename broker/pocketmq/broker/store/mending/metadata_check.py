@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from pocketmq.broker.store.metadata.metadata import SCHEMA_VERSION
+from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, SCHEMA_VERSION
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 
@@ -29,8 +29,6 @@ TABLES = {
 }
 """The columns of each table that a copy needs."""
 
-CLEAN_STATE = "clean_stop"
-"""The one value of the broker's own that is no JSON."""
 
 _TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state": Any}
 """What the second column of these tables holds as JSON."""

@@ -14,9 +14,9 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import QueueKey
-from pocketmq.broker.store.mending.metadata_check import CLEAN_STATE, TABLES, MetadataSurvey
+from pocketmq.broker.store.mending.metadata_check import TABLES, MetadataSurvey
 from pocketmq.broker.store.mending.repair_queue import QueueRepairPlan, Step
-from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, Metadata
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.names import names

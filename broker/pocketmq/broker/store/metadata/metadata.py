@@ -18,6 +18,10 @@ from pocketmq.broker.store.log.checkpoint import Checkpoint
 
 SCHEMA_VERSION = 1
 
+CLEAN_STATE = "clean_stop"
+"""The key of the state that says whether the last stop was clean: yes or no, the one that is no
+JSON."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS queue_logs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -53,11 +53,11 @@ class Committer:
         flusher: brings what is written to the disk, if `flush_sync` asks for that.
         puts: counts what is stored.
         disk: told when there is no room.
-        unsynced: logs that the next checkpoint is to bring to the disk; those that grew are added.
         flush_sync: whether senders are answered only when the disk has it (SYNC_FLUSH).
         senders: the open connections; with few of them nothing waits for the turn's end.
 
     Attributes:
+        unsynced: logs that the next checkpoint is to bring to the disk; each that grows enters it.
         waiting_since_s: when the turn began whose commit is still to come; None without one.
         in_chunk: whether the requests of a chunk are being handled.
         appended: called with each log that grew, once its senders are answered.
@@ -70,13 +70,13 @@ class Committer:
         flusher: Flusher,
         puts: Puts,
         disk: DiskGuard,
-        unsynced: dict[QueueLog, None],
         flush_sync: bool,
         senders: Sized = (),
     ) -> None:
         self._machine = clock.machine
         self._new_logs, self._flusher, self._puts, self._disk = new_logs, flusher, puts, disk
-        self._unsynced, self.flush_sync = unsynced, flush_sync
+        self.flush_sync = flush_sync
+        self.unsynced: dict[QueueLog, None] = {}
         self.waiting_since_s: float | None = None
         self._senders = senders
         self.appended = Listeners[[QueueLog]]()
@@ -98,6 +98,7 @@ class Committer:
 
     def forget(self, queue_log: QueueLog, error: StoreError) -> None:
         """Drops what waits for a log that is no more, and tells its senders why."""
+        self.unsynced.pop(queue_log, None)
         self._dirty.pop(queue_log, None)
         self._notify(queue_log.forget(), error)
 
@@ -165,9 +166,9 @@ class Committer:
                 waiters = queue_log.commit(queue_log.last_timestamp)
             except OSError as e:
                 self._notify(queue_log.roll_back(), self._disk.failed_write(queue_log.directory, e))
-                self._unsynced[queue_log] = None  # the next checkpoint tidies it
+                self.unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
-            self._unsynced[queue_log] = None
+            self.unsynced[queue_log] = None
             size = queue_log.end_position - start_position
             if self.flush_sync:
                 later = [w.on_stored for w in waiters if w.durability is not WRITTEN]

@@ -22,7 +22,8 @@ from support.store.stores import TOPIC, abandon, damage, open_store, queue_direc
 
 from pocketmq.broker.store.keys import key_index
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import START_MS, VirtualClock
 

@@ -17,7 +17,7 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.mending import survey as survey_module
 from pocketmq.broker.store.mending.survey import sound_records, survey_queue
-from pocketmq.broker.store.store import StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.testing.clock import VirtualClock
 
 SIZE = RECORD_OVERHEAD + 400

@@ -26,7 +26,8 @@ from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import WRITTEN
 from pocketmq.broker.store.retention import Retention
-from pocketmq.broker.store.store import MessageStore, StoreSettings
+from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.runtime.live import Live
 from pocketmq.testing.clock import VirtualClock, settle
@@ -224,7 +225,7 @@ async def test_a_topic_may_be_deleted_while_it_is_flushed(
     await store.drain()
     await deletion
     assert outcome.is_stored
-    assert store.failed_reason is None
+    assert store.disk.failed_reason is None
     (again,) = commit(store, b"again")
     await store.drain()
     assert again.is_stored
@@ -238,7 +239,7 @@ async def test_a_file_that_vanished_is_a_failure(store: MessageStore, data: Path
     (outcome,) = commit(store, b"y")
     await store.drain()
     assert isinstance(outcome.error, WriteFailedError)
-    assert "No such file" in str(store.failed_reason)
+    assert "No such file" in str(store.disk.failed_reason)
     path.write_bytes(content)
     path.with_suffix(".idx").unlink()
     await store.close()
@@ -279,7 +280,7 @@ async def test_a_failure_is_known_even_if_its_checkpoint_is_cancelled(
     files.gate.set()
     with pytest.raises(asyncio.CancelledError):
         await checkpoint
-    assert store.failed_reason is not None
+    assert store.disk.failed_reason is not None
 
 
 async def test_what_a_killed_process_left_in_memory_is_brought_to_the_disk(

@@ -1,0 +1,215 @@
+"""The queue logs of a data directory: which there are, which are open, and the way to each."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pocketmq.broker.store.data_directory import DataDirectory
+from pocketmq.broker.store.deletions import Deletions
+from pocketmq.broker.store.disk.disk import NO_ROOM
+from pocketmq.broker.store.disk.errors import DamagedQueueError, StoreError, WriteFailedError
+from pocketmq.broker.store.log.checkpoint import Checkpoint
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.recovery import open_queue_log
+from pocketmq.broker.store.log.segment import log_number_of
+from pocketmq.broker.store.metadata.damaged import DamagedQueues
+from pocketmq.broker.store.metadata.log_table import KnownLog, LogTable
+from pocketmq.broker.store.metadata.new_logs import NewLogs
+from pocketmq.broker.store.metadata.open_logs import OpenLogs
+from pocketmq.broker.store.writing.committer import Committer
+from pocketmq.runtime.clock import Clock
+
+log = logging.getLogger("pocketmq.store")
+
+
+class QueueLogs:
+    """Queue logs by topic and queue: opens those that are asked for, closes idle ones.
+
+    Args:
+        directory: where the logs are.
+        segment_size: bytes of records in one file before the next is created.
+        new_logs: gives numbers to logs that are written to for the first time.
+        damaged: learns which logs cannot be opened.
+        deletions: makes room for a log in the place of a deleted one.
+        committer: knows which logs have something that is not on the disk.
+        clock: for giving others their turn.
+
+    Attributes:
+        table: all logs, whether they are open or not.
+        root: the directory of all logs: `<topic>/<queue id>/` below it.
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        segment_size: int,
+        new_logs: NewLogs,
+        damaged: DamagedQueues,
+        deletions: Deletions,
+        committer: Committer,
+        clock: Clock,
+    ) -> None:
+        self._directory, self.root, self.segment_size = directory, directory.queues, segment_size
+        self._new_logs, self._damaged = new_logs, damaged
+        self._deletions, self._committer, self._clock = deletions, committer, clock
+        self.table = LogTable()
+        self._open_logs = OpenLogs()
+        self._unreadable: set[tuple[str, int]] = set()
+
+    # -- finding and opening ------------------------------------------------------------------
+
+    def find_log(self, topic: str, queue_id: int) -> QueueLog | None:
+        """Returns the log of a queue; None while nothing was ever written to the queue."""
+        key = (topic, queue_id)
+        queue_log = self._open_logs.recent.get(key)
+        if queue_log is None and (known := self.table.get(topic, queue_id)) is not None:
+            queue_log = self._open_logs.find(key) or self.open(known)
+        return queue_log
+
+    def queue_log(self, topic: str, queue_id: int) -> QueueLog:
+        """Returns the log of a queue, which is made if this is the first write to the queue.
+
+        Raises:
+            StoreError: it cannot be made or opened.
+        """
+        key = (topic, queue_id)
+        queue_log = self._open_logs.recent.get(key) or self._open_logs.find(key)
+        if queue_log is not None:
+            return queue_log
+        try:
+            known = self.table.get(topic, queue_id)
+            return self._new_log(topic, queue_id) if known is None else self.open(known)
+        except OSError as e:
+            remedy = (
+                "free some space on its disk"
+                if e.errno in NO_ROOM
+                else "look whether its disk is sound and its files may be changed by this user"
+            )
+            raise WriteFailedError(
+                f"the log of {topic} queue {queue_id} cannot be opened: {e}; {remedy}"
+            ) from e
+
+    def _new_log(self, topic: str, queue_id: int) -> QueueLog:
+        directory = self.root.joinpath(topic, str(queue_id))
+        self._deletions.make_room(directory)  # an earlier topic of that name may have left files
+        known = self.table.enter(topic, queue_id, self._new_logs.give_number(), Checkpoint())
+        if directory.exists():
+            return self.open(known)
+        files, number = self._directory.files, known.number
+        queue_log = QueueLog(files, directory, known.topic, queue_id, number, self.segment_size)
+        self._open_logs.put((topic, queue_id), queue_log)
+        return queue_log
+
+    def open(self, known: KnownLog) -> QueueLog:
+        """Opens a log that is closed.
+
+        Raises:
+            DamagedQueueError: its files are damaged, which is recorded.
+            OSError: its files cannot be read at the moment.
+        """
+        topic, queue_id, number, checkpoint = known
+        with self._damaged.recording_damage(topic, queue_id):
+            queue_log = open_queue_log(
+                self._directory.files,
+                self.directory_of(known),
+                topic,
+                queue_id,
+                number,
+                self.segment_size,
+                checkpoint,
+            ).queue_log
+        self._open_logs.put((topic, queue_id), queue_log)
+        synced = checkpoint.position if checkpoint else 0
+        may_lack_sync = not self._directory.was_clean and queue_log.ends_empty
+        if queue_log.end_position != synced or may_lack_sync:
+            queue_log.forget_syncs_behind(synced)
+            self._committer.unsynced[queue_log] = None
+        return queue_log
+
+    def directory_of(self, known: KnownLog) -> Path:
+        """Returns the directory of a log's segments."""
+        return self.root / known.topic / str(known.queue_id)
+
+    def log_if_sound(self, topic: str, queue_id: int) -> QueueLog | None:
+        """Returns the log of a queue, for listings; None also while the log is damaged."""
+        try:
+            return self.find_log(topic, queue_id)
+        except DamagedQueueError:
+            return None
+
+    def readable_log(self, known: KnownLog) -> QueueLog | None:
+        """Returns a log; None if it was deleted or cannot be read, which is logged once."""
+        key = (known.topic, known.queue_id)
+        try:
+            return self.log_if_sound(*key)
+        except (OSError, StoreError) as e:
+            if key not in self._unreadable:
+                self._unreadable.add(key)
+                log.error("%s queue %d cannot be read: %s", *key, e)
+            return None
+
+    # -- what the logs hold -------------------------------------------------------------------
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Returns the queues of a topic that were written to."""
+        return self.table.queue_ids(topic)
+
+    def read_physical(self, offset: int) -> bytes:
+        """Reads the record at a physical offset; empty if there is none."""
+        known = self.table.by_number(log_number_of(offset))
+        if known is None:
+            return b""
+        queue_log = self.find_log(known.topic, known.queue_id)
+        return b"" if queue_log is None else queue_log.read_record(offset)
+
+    def end_offset(self, topic: str, queue_id: int) -> int | None:
+        """Returns the offset behind the last message of a queue, without opening its log.
+
+        0 if the queue never had a message; None if it is damaged.
+        """
+        known = self.table.get(topic, queue_id)
+        if known is None:
+            return 0
+        queue_log = self._open_logs.find((topic, queue_id))
+        if queue_log is not None:
+            return queue_log.end_offset
+        if self._damaged.get(topic, queue_id) is not None or known.checkpoint is None:
+            return None
+        return known.checkpoint.offset  # else it would have been opened at the start
+
+    # -- open logs ----------------------------------------------------------------------------
+
+    def open_logs(self) -> list[QueueLog]:
+        """Returns the logs that were asked for lately, and all with more than one segment."""
+        return list(self._open_logs)
+
+    def is_at_rest(self, known: KnownLog) -> bool:
+        """Whether a log is closed, so that its last checkpoint says how far the log reaches."""
+        return (known.topic, known.queue_id) not in self._open_logs
+
+    async def close_idle_logs(self) -> None:
+        """Closes the logs that nobody has asked for since the last call but one."""
+        for _ in self._open_logs.grow_older(self._may_close):
+            await self._clock.sleep(0)
+
+    def _may_close(self, queue_log: QueueLog) -> bool:
+        """Whether the last checkpoint says all there is to say of a log."""
+        known = self.table.by_number(queue_log.number)
+        return (
+            known is not None
+            and known.checkpoint is not None
+            and known.checkpoint[:2] == (queue_log.end_position, queue_log.end_offset)
+            and len(queue_log.segments) <= 1
+            and not queue_log.has_pending
+            and not queue_log.index_tail_size
+            and queue_log not in self._committer.unsynced
+            and not self._committer.holds(queue_log)
+        )
+
+    def remove_topic(self, topic: str) -> None:
+        """Forgets the logs of a deleted topic, and fails the appends that wait in them."""
+        for known in self.table.remove_topic(topic):
+            queue_log = self._open_logs.pop((topic, known.queue_id))
+            if queue_log is not None:
+                self._committer.forget(queue_log, StoreError(f"topic {topic} was deleted"))
