@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 SLOW := (spark or interop or crash or process) and not round_trip
 
 .PHONY: help demo test slow ci check style types imports process interop spark crash churn bench \
-	growth spark-zip docs reference clean
+	growth spark-zip docs reference pictures clean
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -84,6 +84,9 @@ docs: $(STAMP) reference ## the site of docs/, into build/site
 
 reference: $(STAMP) ## the pages, and the blocking client, that are made from the sources
 	$(BIN)/python docs/scripts/reference.py
+
+pictures: $(STAMP) ## the pictures of the README and the site; needs the ports of `pocketmq up`
+	$(BIN)/python docs/scripts/pictures.py
 
 clean: ## removes what all these made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -50,6 +50,14 @@ def test_the_reference_says_what_the_sources_say(
     assert main("--check") == 0, capsys.readouterr().err
 
 
+def test_the_pictures_show_what_their_sources_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(DOCS / "scripts")
+    main = runpy.run_path(str(DOCS / "scripts" / "pictures.py"))["main"]
+    assert main("--check") == 0, capsys.readouterr().err
+
+
 @pytest.mark.process
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs mkdocs-material")
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.testing.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -23,9 +24,9 @@ def python_of(document: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", document.read_text("utf-8"), re.M | re.S)
 
 
-def block_with(word: str) -> str:
-    """The block of the README that has a word in it."""
-    (block,) = [block for block in python_of(ROOT / "README.md") if word in block]
+def block_with(word: str, document: Path = ROOT / "README.md") -> str:
+    """The one block of a document that has a word in it."""
+    (block,) = [block for block in python_of(document) if word in block]
     return block
 
 
@@ -73,7 +74,13 @@ async def test_a_message_is_sent_and_handled(tmp_path: Path) -> None:
     assert handled == (("4711",), b"...")
 
 
-async def test_a_cluster_inside_a_test(tmp_path: Path) -> None:
+def test_two_hours_pass_inside_a_test(pocketmq: Cluster) -> None:
     scope: dict[str, Any] = {}
-    exec(block_with("test_orders"), scope)
+    exec(block_with("test_a_reminder"), scope)
+    scope["test_a_reminder_comes_after_two_hours"](pocketmq)
+
+
+async def test_the_servers_inside_a_test(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {}
+    exec(block_with("async def test_orders", ROOT / "docs" / "testing.md"), scope)
     await scope["test_orders"](tmp_path)

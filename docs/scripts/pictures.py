@@ -1,0 +1,56 @@
+"""Makes the pictures of the documentation: `make pictures`.
+
+``python docs/scripts/pictures.py`` makes them all; those of terminals need the ports of
+`pocketmq up`. With ``--check`` it says by its exit code whether the drawn ones are what it would
+draw, and whether those of terminals show the commands that it would run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import cluster_picture
+import speed_picture
+import terminal_pictures
+
+IMAGES = Path(__file__).parents[1] / "images"
+
+
+def drawn() -> dict[str, str]:
+    """Names of the files that are drawn, and their contents."""
+    return {"cluster.svg": cluster_picture.picture(), "speed.svg": speed_picture.picture()}
+
+
+def stale() -> list[str]:
+    """Names of the files that are not what the scripts would make."""
+
+    def content(name: str) -> str:
+        path = IMAGES / name
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    return [
+        *(name for name, picture in drawn().items() if content(name) != picture),
+        *(
+            f"{session.name}.svg"
+            for session in terminal_pictures.SESSIONS
+            if not terminal_pictures.shows(session, content(f"{session.name}.svg"))
+        ),
+    ]
+
+
+def main(*words: str) -> int:
+    """Makes or checks the pictures; the exit code."""
+    if "--check" in words:
+        old = stale()
+        if old:
+            sys.stderr.write(f"stale: {', '.join(old)}; run `make pictures`\n")
+        return 1 if old else 0
+    IMAGES.mkdir(exist_ok=True)
+    for name, picture in {**drawn(), **terminal_pictures.pictures()}.items():
+        (IMAGES / name).write_text(picture, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
