@@ -280,8 +280,7 @@ def class_source(cls: type, imports: Imports, made: set[type]) -> list[str]:
         imports.add("pocketmq.client.blocking.base", "Blocking")
         lines += [f"    _twin: {twin}", ""]
     lines += constructor(cls, methods["__init__"], imports, is_derived=bool(inherited))
-    leave = methods["__aexit__"].node.args
-    if leave.args[1:] and "__aexit__" not in inherited:  # it goes by how the block ended
+    if methods["__aexit__"].module == cls.__module__:  # it does more than to close
         imports.add("typing", "Any")
         lines += ["", "    def __exit__(self, *exc_info: Any) -> None:"]
         lines += ["        self._run(self._twin.__aexit__(*exc_info))"]

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
+from typing_extensions import Self
+
 Step = Callable[[], Awaitable[None]]
+
+
+class Startable(ABC):
+    """An object that is used in an ``async with`` block, or between `start` and `close`."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Makes the object usable. Idempotent."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finishes what is under way and closes the object. Idempotent."""
 
 
 class Lifecycle:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.errors import BrokerDownError, UnknownTopicError
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.namesrv_link import NamesrvLink
 from pocketmq.client.instance.queue_offsets import QueueOffsets
+from pocketmq.client.lifecycle import Startable
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey
 from pocketmq.protocol.errors import ConfigError, TopicMissingError, UsageError
@@ -23,7 +22,7 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.transport.pool import ConnectionPool
 
 
-class AdminCalls:
+class AdminCalls(Startable):
     """Starts and closes an `Admin`, and calls name servers and brokers for it."""
 
     def __init__(
@@ -41,13 +40,6 @@ class AdminCalls:
                 "an admin is in no namespace: it takes names as they are on the wire, such as "
                 f"{self._lease.instance.namespace.wrap('Orders')}; give it an instance of its own"
             )
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
     async def start(self) -> None:
         """Makes the admin client usable. Idempotent."""

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
+from pocketmq.client.consumers.group_member import GroupMember
+from pocketmq.client.lifecycle import Startable
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.runtime.loop_thread import LoopThread
 
 T = TypeVar("T")
 
 
-class Twin(Protocol):
-    """The asynchronous side of a blocking object."""
-
-    async def start(self) -> None:
-        """Makes the object usable."""
-
-    async def close(self) -> None:
-        """Closes the object."""
-
-
-class IteratedTwin(Twin, Protocol):
-    """The asynchronous side of a blocking object that gives messages one by one."""
-
-    async def __anext__(self) -> ReceivedMessage: ...
-
-
-TwinT = TypeVar("TwinT", bound=Twin)
-IteratedTwinT = TypeVar("IteratedTwinT", bound=IteratedTwin)
+TwinT = TypeVar("TwinT", bound=Startable)
+IteratedTwinT = TypeVar("IteratedTwinT", bound=GroupMember[Any])
 
 
 class Blocking(Generic[TwinT]):

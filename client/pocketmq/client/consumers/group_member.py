@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from typing_extensions import Self
@@ -11,12 +11,13 @@ from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.member_queues import MemberQueues
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease
-from pocketmq.client.lifecycle import Lifecycle
+from pocketmq.client.lifecycle import Lifecycle, Startable
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_offsets
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy
 from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Subscription
+from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.names import check_group, check_topic
 
 
@@ -31,7 +32,7 @@ class Membership(Protocol):
 MembershipT = TypeVar("MembershipT", bound=Membership)
 
 
-class GroupMember(ABC, Generic[MembershipT]):
+class GroupMember(Startable, Generic[MembershipT]):
     """A consumer whose group divides the queues of topics among its members.
 
     Args:
@@ -69,9 +70,11 @@ class GroupMember(ABC, Generic[MembershipT]):
         self._lifecycle = Lifecycle()
         self._is_running = False
 
-    async def __aenter__(self) -> Self:
-        await self.start()
+    def __aiter__(self) -> Self:
         return self
+
+    @abstractmethod
+    async def __anext__(self) -> ReceivedMessage: ...
 
     @property
     def instance(self) -> ClientInstance:

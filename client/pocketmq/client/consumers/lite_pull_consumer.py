@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.consumers.group_member import GroupMember
 from pocketmq.client.consumers.lite_pull_membership import LitePullMembership
 from pocketmq.client.errors import ClosedError, SeekError
@@ -86,8 +84,8 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         self._assigned: tuple[MessageQueue, ...] | None = None
         self._is_polled_handled = True
 
-    async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        self._is_polled_handled = kind is None
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._is_polled_handled = exc_info[0] is None
         await self.close()
 
     # -- what is wanted -----------------------------------------------------------------------
@@ -226,9 +224,6 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
             self._running()
         membership.call_hooks(messages)
         return messages
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> ReceivedMessage:
         if not self._is_running:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.queue_offsets import QueueOffsets
-from pocketmq.client.lifecycle import Lifecycle
+from pocketmq.client.lifecycle import Lifecycle, Startable
 from pocketmq.client.listening.hooked_listener import call_hooks_for_pulled
 from pocketmq.client.listening.send_back import SendBack
 from pocketmq.client.message_selector import Expression, subscription_of
@@ -36,7 +34,7 @@ from pocketmq.runtime.clock import Clock
 DEFAULT_CONSUMER_GROUP = "pocketmq_pull_consumer"
 
 
-class PullConsumer:
+class PullConsumer(Startable):
     """Pulls messages queue by queue (`client/consumer/DefaultMQPullConsumer`)::
 
         async with PullConsumer("reports", "127.0.0.1:9876") as consumer:
@@ -79,13 +77,6 @@ class PullConsumer:
         self._hooks = hooks or ConsumeHooks()
         self._topics: set[str] = set()
         self._is_running = False
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
     @property
     def instance(self) -> ClientInstance:

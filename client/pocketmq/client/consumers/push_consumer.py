@@ -6,8 +6,6 @@ import logging
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.consumers.group_member import GroupMember
 from pocketmq.client.consumers.push_membership import PushMembership
 from pocketmq.client.errors import ClosedError
@@ -113,9 +111,6 @@ class PushConsumer(GroupMember[PushMembership]):
             self._subscriptions[topic] = Subscription.of_tags(topic, SUBSCRIBE_ALL, now_ms)
         self._is_paused = False
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
-
     # -- subscriptions ------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
@@ -203,9 +198,6 @@ class PushConsumer(GroupMember[PushMembership]):
         self._concurrency = concurrency
         if self._membership is not None:
             self._membership.resize(concurrency)
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> ReceivedMessage:
         return await self._iterated().next()

@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.addresses import namesrv_addresses
 from pocketmq.client.instance.broker_requests import BrokerRequests
@@ -20,6 +18,7 @@ from pocketmq.client.instance.namespacing import namespacing, take_out
 from pocketmq.client.instance.namesrv_link import NamesrvLink
 from pocketmq.client.instance.requests import RequestTable
 from pocketmq.client.instance.routes import RouteCache
+from pocketmq.client.lifecycle import Startable
 from pocketmq.client.settings import InstanceSettings, take_settings
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
@@ -39,7 +38,7 @@ log = logging.getLogger("pocketmq.client")
 NamesrvList = str | Iterable[str] | None
 
 
-class ClientInstance:
+class ClientInstance(Startable):
     """One client as brokers see it (`client/impl/factory/MQClientInstance`).
 
     A producer or consumer makes one for itself unless it is given one. Sharing one saves
@@ -86,13 +85,6 @@ class ClientInstance:
         }
         self._version_ms = 0
         self._stack: AsyncExitStack | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
     @property
     def is_running(self) -> bool:

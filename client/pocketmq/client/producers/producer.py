@@ -7,24 +7,21 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from typing_extensions import Self
-
 from pocketmq.client.errors import (
     BatchContentError,
     BatchFailedError,
     ClosedError,
     QueueChoiceError,
 )
-from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.hooks import CommunicationMode, SendHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.requests import Announcement
-from pocketmq.client.lifecycle import Lifecycle
+from pocketmq.client.lifecycle import Lifecycle, Startable
 from pocketmq.client.producers.recalling import recall_message
 from pocketmq.client.producers.selectors import QueueSelector
 from pocketmq.client.results import SendResult
 from pocketmq.client.sending.hooked_sending import HookedSender
-from pocketmq.client.sending.outgoing import Outgoing, Packer
+from pocketmq.client.sending.outgoing import Packer
 from pocketmq.client.sending.sending import Sender
 from pocketmq.client.settings import InstanceSettings, ProducerSettings, take_settings
 from pocketmq.client.tracing.trace_dispatcher import PRODUCE, TraceDispatcher
@@ -41,7 +38,7 @@ OnSent = Callable[[SendResult | PocketMQError], object]
 """Gets the result of a send, or the error that ended it."""
 
 
-class Producer:
+class Producer(Startable):
     """Sends messages (`client/producer/DefaultMQProducer`)::
 
         async with Producer("orders", "127.0.0.1:9876") as producer:
@@ -81,13 +78,6 @@ class Producer:
         self._async_permits = Permits("async send", self.settings.async_sends_max)
         self._sender: Sender | None = None
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
-
     @property
     def instance(self) -> ClientInstance:
         """The instance that the producer owns or shares."""
@@ -105,16 +95,7 @@ class Producer:
         instance = self.instance
         instance.groups.add_producer(self.group)
         self._packer = Packer(
-            self.group,
-            instance.clock,
-            instance.unique_keys,
-            self.settings,
-            instance.settings,
-        )
-        self._strategy = FaultStrategy(
-            LatencyFaultTolerance(instance.clock.monotonic),
-            self.settings.fault_table,
-            enabled=self.settings.send_latency_fault_enable,
+            self.group, instance.clock, instance.unique_keys, self.settings, instance.settings
         )
         self._announcement = Announcement(instance.pool, instance.routes, instance.heartbeats)
         self._async_sends: set[asyncio.Task[None]] = set()
@@ -125,17 +106,9 @@ class Producer:
         if self.settings.enable_trace:
             self._trace = TraceDispatcher(instance, self.group, PRODUCE, self.settings.trace_topic)
             hooks += ProducerTrace(self._trace, instance.clock).hooks
-        parts = (instance.pool, instance.routes, self._strategy, instance.clock)
-        close_on_timeout = instance.settings.close_connection_on_timeout
         if not hooks:
-            return Sender(*parts, close_on_timeout=close_on_timeout)
-        return HookedSender(
-            *parts,
-            close_on_timeout=close_on_timeout,
-            hooks=hooks,
-            group=self.group,
-            namespace=instance.namespace.name,
-        )
+            return Sender(instance, self.settings)
+        return HookedSender(instance, self.settings, hooks, self.group)
 
     async def close(self) -> None:
         """Waits for sends with callbacks, unregisters the producer and closes it. Idempotent."""
@@ -184,13 +157,8 @@ class Producer:
         outgoing = self._packer.pack(message)
         if selector is not None or queue is not None:
             queue = await self._choose(sender, message, timeout_ms, queue, selector, arg)
-        return await sender.send(
-            outgoing,
-            timeout_ms,
-            settings.retry_times_when_send_failed,
-            queue=queue,
-            retry_not_ok=settings.retry_another_broker_when_not_store_ok,
-        )
+        retries = settings.retry_times_when_send_failed
+        return await sender.send(outgoing, timeout_ms, retries, queue)
 
     def send_async(
         self,
@@ -224,13 +192,8 @@ class Producer:
                 chosen = queue
                 if selector is not None or queue is not None:
                     chosen = await self._choose(sender, message, timeout, queue, selector, arg)
-                outcome = await sender.send(
-                    outgoing,
-                    timeout,
-                    settings.retry_times_when_send_async_failed,
-                    queue=chosen,
-                    retry_not_ok=settings.retry_another_broker_when_not_store_ok,
-                )
+                retries = settings.retry_times_when_send_async_failed
+                outcome = await sender.send(outgoing, timeout, retries, chosen)
             except PocketMQError as e:
                 outcome = e
             finally:
@@ -300,7 +263,8 @@ class Producer:
         results: list[SendResult] = []
         for part in parts:
             try:
-                result = await self._send_part(sender, part, timeout, queue)
+                retries = settings.retry_times_when_send_failed
+                result = await sender.send(part, timeout, retries, queue)
             except PocketMQError as e:
                 if not results:
                     raise
@@ -308,17 +272,6 @@ class Producer:
                 raise BatchFailedError(results, unsent, e) from e
             results.append(result)
         return results
-
-    async def _send_part(
-        self, sender: Sender, part: Outgoing, timeout_ms: float, queue: MessageQueue | None
-    ) -> SendResult:
-        return await sender.send(
-            part,
-            timeout_ms,
-            self.settings.retry_times_when_send_failed,
-            queue=queue,
-            retry_not_ok=self.settings.retry_another_broker_when_not_store_ok,
-        )
 
     async def request(
         self,

@@ -204,12 +204,8 @@ class TransactionProducer(Producer):
         try:
             outgoing = self._packer.pack(message)
             outgoing.header.sys_flag |= flags.TRANSACTION_PREPARED
-            return await sender.send(
-                outgoing,
-                settings.send_timeout_ms if timeout_ms is None else timeout_ms,
-                settings.retry_times_when_send_failed,
-                retry_not_ok=settings.retry_another_broker_when_not_store_ok,
-            )
+            timeout = settings.send_timeout_ms if timeout_ms is None else timeout_ms
+            return await sender.send(outgoing, timeout, settings.retry_times_when_send_failed)
         finally:  # so that the message can be sent again as an ordinary one
             for name in _OF_HALF_MESSAGES:
                 message.properties.pop(name, None)

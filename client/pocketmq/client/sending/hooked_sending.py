@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import asyncio
 
-from pocketmq.client.fault_strategy import FaultStrategy
 from pocketmq.client.hooks import CheckForbiddenContext, SendHooks, SendMessageContext, run
-from pocketmq.client.instance.routes import RouteCache
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.results import SendResult
 from pocketmq.client.sending.outgoing import Outgoing
 from pocketmq.client.sending.sending import Sender
+from pocketmq.client.settings import ProducerSettings
 from pocketmq.protocol.errors import PocketMQError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.protocol.messages.trace import MessageType
-from pocketmq.runtime.clock import Clock
-from pocketmq.transport.pool import ConnectionPool
 
 
 class HookedSender(Sender):
     """Calls hooks at each attempt to send, as `DefaultMQProducerImpl#sendKernelImpl` does.
 
     Args:
-        pool, routes, strategy, clock, close_on_timeout: as of `Sender`.
+        instance, settings: as of `Sender`.
         hooks: what to call.
         group: the producer group.
-        namespace: of the producer.
     """
 
     def __init__(
-        self,
-        pool: ConnectionPool,
-        routes: RouteCache,
-        strategy: FaultStrategy,
-        clock: Clock,
-        *,
-        close_on_timeout: bool,
-        hooks: SendHooks,
-        group: str,
-        namespace: str,
+        self, instance: ClientInstance, settings: ProducerSettings, hooks: SendHooks, group: str
     ) -> None:
-        super().__init__(pool, routes, strategy, clock, close_on_timeout=close_on_timeout)
-        self._hooks, self._group, self._namespace = hooks, group, namespace
+        super().__init__(instance, settings)
+        self._hooks, self._group, self._namespace = hooks, group, instance.namespace.name
 
     async def _attempt(
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float

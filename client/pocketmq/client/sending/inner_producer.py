@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.results import SendResult
 from pocketmq.client.sending.outgoing import Outgoing, Packer
@@ -25,18 +24,7 @@ class InnerProducer:
         self._packer = Packer(
             group, instance.clock, instance.unique_keys, settings, instance.settings
         )
-        strategy = FaultStrategy(
-            LatencyFaultTolerance(instance.clock.monotonic),
-            settings.fault_table,
-            enabled=settings.send_latency_fault_enable,
-        )
-        self._sender = Sender(
-            instance.pool,
-            instance.routes,
-            strategy,
-            instance.clock,
-            close_on_timeout=instance.settings.close_connection_on_timeout,
-        )
+        self._sender = Sender(instance, settings)
 
     def pack(self, message: Message) -> Outgoing:
         """Makes the request for a message; see `Packer.pack`."""

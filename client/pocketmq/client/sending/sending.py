@@ -11,19 +11,20 @@ from pocketmq.client.errors import (
     SendTimeoutError,
     UnknownTopicError,
 )
-from pocketmq.client.fault_strategy import FaultStrategy
-from pocketmq.client.instance.routes import PublishRoute, RouteCache
+from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.routes import PublishRoute
 from pocketmq.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
 from pocketmq.client.sending.outgoing import Outgoing
+from pocketmq.client.settings import ProducerSettings
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.requests.sending import SendMessageResponse
 from pocketmq.protocol.wire.command import Command
-from pocketmq.runtime.clock import Clock, within
+from pocketmq.runtime.clock import within
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CallTimeoutError, ConnectError, TooMuchRequestError
-from pocketmq.transport.pool import ConnectionPool
 
 RETRY_CODES = frozenset(
     {
@@ -55,24 +56,19 @@ class Sender:
     """Sends requests to brokers, with retries.
 
     Args:
-        pool: the connections.
-        routes: where topics are.
-        strategy: chooses queues.
-        clock: for deadlines.
-        close_on_timeout: drop a connection on which an answer did not come in time.
+        instance: the connections, the routes and the clock; it must be running.
+        settings: of the producer.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        routes: RouteCache,
-        strategy: FaultStrategy,
-        clock: Clock,
-        *,
-        close_on_timeout: bool,
-    ) -> None:
-        self._pool, self._routes, self._strategy, self._clock = pool, routes, strategy, clock
-        self._close_on_timeout = close_on_timeout
+    def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
+        self._pool, self._routes, self._clock = instance.pool, instance.routes, instance.clock
+        self._close_on_timeout = instance.settings.close_connection_on_timeout
+        self._retry_not_ok = settings.retry_another_broker_when_not_store_ok
+        self._strategy = FaultStrategy(
+            LatencyFaultTolerance(instance.clock.monotonic),
+            settings.fault_table,
+            enabled=settings.send_latency_fault_enable,
+        )
 
     async def route(self, topic: str, timeout_ms: float) -> PublishRoute:
         """Returns the route for sending to a topic; asks a name server if need be.
@@ -94,9 +90,7 @@ class Sender:
         outgoing: Outgoing,
         timeout_ms: float,
         retries: int,
-        *,
         queue: MessageQueue | None = None,
-        retry_not_ok: bool = False,
     ) -> SendResult:
         """Sends a request until a broker has stored the message.
 
@@ -105,7 +99,6 @@ class Sender:
             timeout_ms: for all attempts together.
             retries: further attempts after the first.
             queue: where to send; then there are no further attempts.
-            retry_not_ok: try again when the status is not `SEND_OK`.
 
         Raises:
             SendFailedError, SendTimeoutError: no attempt succeeded.
@@ -141,7 +134,7 @@ class Sender:
             else:
                 ended = monotonic()
                 self._strategy.observe(chosen.broker_name, (ended - begun) * 1000)
-                if result.status is SendStatus.SEND_OK or not retry_not_ok:
+                if result.status is SendStatus.SEND_OK or not self._retry_not_ok:
                     return result
                 not_ok = result
             failed_broker = chosen.broker_name
