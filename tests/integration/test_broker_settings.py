@@ -161,22 +161,6 @@ async def test_sizes_and_filters(client: Client) -> None:
     assert (await client.pull(expression_type="SQL92", subscription="a = 1")).code == 1
 
 
-@pytest.mark.usefixtures("rare_rounds")
-async def test_old_messages_go_when_they_are_kept_no_longer(
-    stage: Stage, clock: VirtualClock
-) -> None:
-    client = await stage.started_with_topic(
-        flush_interval_commit_log=600_000, flush_delay_offset_interval=600_000
-    )
-    await client.send(b"old")
-    await clock.advance(2 * 3600)
-    queue_log = client.broker.store.find_log(TOPIC, 0)
-    assert queue_log is not None
-    assert queue_log.min_offset == 0
-    await change(client, fileReservedTime=1)
-    await advance_until(clock, lambda: queue_log.min_offset == 1, step_s=10)
-
-
 async def test_delays_are_for_messages_sent_from_then_on(
     client: Client, clock: VirtualClock
 ) -> None:
@@ -192,16 +176,6 @@ async def test_disk_limits_hold_at_once(client: Client) -> None:
     assert (await client.refusal(send_request(), b"x")).code == 14
     await change(client, diskSpaceFreeMin=0)
     await client.send()
-
-
-async def test_periods_change_with_the_next_round(client: Client, clock: VirtualClock) -> None:
-    await change(client, flushConsumerOffsetInterval=100_000)
-    await clock.advance(5)
-    client.broker.offsets.commit("g", TOPIC, 0, 3)
-    await clock.advance(99)
-    assert client.broker.store.metadata.consumer_offsets() == []
-    await clock.advance(2)
-    assert client.broker.store.metadata.consumer_offsets() == [("g", TOPIC, 0, 3)]
 
 
 # -- they are kept ------------------------------------------------------------------------------
