@@ -134,6 +134,18 @@ def test_documents_name_what_exists(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_the_architecture_names_files_and_classes_that_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    files = re.findall(rf"`((?:{'|'.join(COMPONENTS)})/[\w/]+\.py)`", text)
+    assert len(set(files)) >= 80
+    for file in files:
+        component = file.partition("/")[0]
+        assert (ROOT / component / "pocketmq" / file).exists(), file
+    code = "\n".join((ROOT / path).read_text(encoding="utf-8") for path in sources(*COMPONENTS))
+    words = set(re.findall(r"`([A-Z]\w+[a-z]\w*)`", text))
+    assert {word for word in words if not re.search(rf"\b{word}\b", code)} == set()
+
+
 def test_the_command_is_installed_from_what_exists() -> None:
     for target in PROJECT["project"]["scripts"].values():
         module, _, function = target.partition(":")
