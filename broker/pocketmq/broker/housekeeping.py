@@ -48,7 +48,7 @@ def start_rounds(
     data = parts.data
     settings = data.settings
     checks = CheckBack(
-        parts.transactions, parts.members.producers, data.store, data.topics,
+        parts.transactions, parts.members.producers, data.store, parts.clock, data.topics,
         settings.view(CheckSettings.of), store_host,
     )  # fmt: skip
 

@@ -140,9 +140,11 @@ async def build_parts(
     store, settings, topics, groups = data.store, data.settings, data.topics, data.groups
     config, machine = settings.now, clock.machine
     levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
-    schedule = Schedule(levels, store, topics, groups, settings.view(TimerSettings.of), chance)
+    schedule = Schedule(
+        levels, store, clock, topics, groups, settings.view(TimerSettings.of), chance
+    )
     stack.push_async_callback(schedule.close)
-    transactions = Transactions(store, RealTargets(store, topics, groups))
+    transactions = Transactions(store, clock, RealTargets(store, topics, groups))
     await transactions.open()
     stack.push_async_callback(transactions.close)
 
@@ -163,7 +165,8 @@ async def build_parts(
         keys=KeyIndex(store),
         statistics=Statistics(
             config.broker_cluster_name,
-            store,
+            store.puts,
+            store.logs,
             progress,
             schedule.timers.delivery.delivered,
             clock,
@@ -172,7 +175,7 @@ async def build_parts(
             LoopWatch(machine),
             FrameBudget(machine, config.unread_size_max),
             SlowReaders(machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
-            WriteBacklog(store, settings.view(BacklogSettings.of)),
+            WriteBacklog(store.committer, store.flusher, settings.view(BacklogSettings.of)),
         ),
     )
     stack.callback(parts.back_pressure.watch.close)

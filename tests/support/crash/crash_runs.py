@@ -145,7 +145,7 @@ class Process:
         store = getattr(self.broker, "store", None)
         if store is not None:
             store.metadata.close()
-            store._lock.release()
+            store._directory.lock.release()
         self.disk.close()
 
     def stop(self) -> None:

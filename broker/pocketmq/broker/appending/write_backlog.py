@@ -11,7 +11,8 @@ from functools import wraps
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.writing.committer import Committer
+from pocketmq.broker.store.writing.flusher import Flusher
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.wire.command import Command
@@ -64,15 +65,17 @@ class WriteBacklog:
     the same turn of its loop, and under SYNC_FLUSH for the disk.
 
     Args:
-        store: whose backlog it is.
+        committer, flusher: of the store, in which requests wait.
         settings: from when on the broker is busy.
 
     Attributes:
         refused_count: requests that were refused since the start.
     """
 
-    def __init__(self, store: MessageStore, settings: Live[BacklogSettings]) -> None:
-        self._store, self._flusher, self._settings = store, store.flusher, settings
+    def __init__(
+        self, committer: Committer, flusher: Flusher, settings: Live[BacklogSettings]
+    ) -> None:
+        self._committer, self._flusher, self._settings = committer, flusher, settings
         self._flusher.answered.add(self._eased)
         self.refused_count = 0
         self._held: dict[Connection, None] = {}
@@ -89,11 +92,11 @@ class WriteBacklog:
         """
         if code not in WRITE_CODES:
             return handler
-        turn, flusher = self._store.committer, self._flusher
+        committer, flusher = self._committer, self._flusher
 
         @wraps(handler)
         def guarded_handler(command: Command, connection: Connection) -> Reply:
-            if turn.waiting_since_s is not None or flusher.waiting_size:
+            if committer.waiting_since_s is not None or flusher.waiting_size:
                 self._check(connection)
             return handler(command, connection)
 
@@ -102,7 +105,7 @@ class WriteBacklog:
     def _check(self, connection: Connection) -> None:
         flusher, settings = self._flusher, self._settings.now
         if settings.is_enabled:
-            waiting_since_s = self._store.committer.waiting_since_s
+            waiting_since_s = self._committer.waiting_since_s
             if waiting_since_s is not None:
                 waited_ms = (connection.received_s - waiting_since_s) * 1000
                 if waited_ms > settings.turn_wait_ms:

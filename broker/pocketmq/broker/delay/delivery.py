@@ -16,7 +16,7 @@ from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.runtime.clock import Timer
+from pocketmq.runtime.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -49,9 +49,15 @@ class Delivery(ABC):
     """
 
     def __init__(
-        self, store: MessageStore, topic: str, queue_id: int, name: str, find_target: FindTarget
+        self,
+        store: MessageStore,
+        clock: Clock,
+        topic: str,
+        queue_id: int,
+        name: str,
+        find_target: FindTarget,
     ) -> None:
-        self._store, self._clock = store, store.clock
+        self._store, self._clock = store, clock
         self._topic, self._queue_id, self._name = topic, queue_id, name
         self._find_target = find_target
         self._timer: Timer | None = None

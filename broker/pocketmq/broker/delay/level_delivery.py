@@ -16,6 +16,7 @@ from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -43,13 +44,14 @@ class LevelDelivery(Delivery):
     def __init__(
         self,
         store: MessageStore,
+        clock: Clock,
         queue_id: int,
         delay_ms: int,
         offset: int,
         find_target: FindTarget,
     ) -> None:
         name = f"delay level {queue_id + 1}"
-        super().__init__(store, names.SCHEDULE_TOPIC, queue_id, name, find_target)
+        super().__init__(store, clock, names.SCHEDULE_TOPIC, queue_id, name, find_target)
         self.delay_ms = delay_ms
         self.offset = offset
         self.progress = Progress(offset)

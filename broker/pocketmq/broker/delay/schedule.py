@@ -22,6 +22,7 @@ from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 
 log = logging.getLogger("pocketmq.broker")
@@ -52,19 +53,24 @@ class Schedule:
         self,
         levels: Live[DelayLevels],
         store: MessageStore,
+        clock: Clock,
         topics: TopicTable,
         groups: GroupTable,
         timer_settings: Live[TimerSettings] | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        self._levels, self._store = levels, store
+        self._levels, self._store, self._clock = levels, store, clock
         levels.follow(self._apply)
         self._targets = RealTargets(store, topics, groups)
         text = store.metadata.state(_OFFSETS)
         self._saved = {} if text is None else msgspec.json.decode(text, type=dict[int, int])
         self._deliveries: dict[int, LevelDelivery] = {}
         self.timers = Timers(
-            timer_settings or Live(TimerSettings()), store, self._target, chance or random.Random()
+            timer_settings or Live(TimerSettings()),
+            store,
+            clock,
+            self._target,
+            chance or random.Random(),
         )
 
     def start(self) -> None:
@@ -98,6 +104,7 @@ class Schedule:
         if delivery is None:
             delivery = self._deliveries[queue_id] = LevelDelivery(
                 self._store,
+                self._clock,
                 queue_id,
                 self._levels.now.delay_ms(queue_id + 1),
                 self._saved.get(queue_id, 0),

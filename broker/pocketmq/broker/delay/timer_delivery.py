@@ -23,6 +23,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.records import check_record
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 
 INDEXED_PER_TURN_MAX = 4096
 """New messages that one turn enters into the index."""
@@ -52,12 +53,17 @@ class TimerDelivery(Delivery):
     """
 
     def __init__(
-        self, store: MessageStore, find_target: FindTarget, precision_ms: int, counts_slots: bool
+        self,
+        store: MessageStore,
+        clock: Clock,
+        find_target: FindTarget,
+        precision_ms: int,
+        counts_slots: bool,
     ) -> None:
-        super().__init__(store, names.TIMER_TOPIC, 0, "timer messages", find_target)
+        super().__init__(store, clock, names.TIMER_TOPIC, 0, "timer messages", find_target)
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
-        self.delivered = Traffic(store.clock.monotonic())
+        self.delivered = Traffic(clock.monotonic())
         self._delivered = DeliveredSet(store.metadata)
         self._steps: Steps[list[int]] = Steps()
         self._next_offset = self._opened_end = 0

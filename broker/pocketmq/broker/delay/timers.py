@@ -17,6 +17,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -64,12 +65,15 @@ class Timers:
         self,
         settings: Live[TimerSettings],
         store: MessageStore,
+        clock: Clock,
         find_target: FindTarget,
         chance: random.Random,
     ) -> None:
-        self._settings, self._store, self._chance = settings, store, chance
+        self._settings, self._store, self._clock, self._chance = settings, store, clock, chance
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
-        self.delivery = TimerDelivery(store, find_target, settings.now.precision_ms, counts_slots)
+        self.delivery = TimerDelivery(
+            store, clock, find_target, settings.now.precision_ms, counts_slots
+        )
 
     def redirect(self, topic: str, queue_id: int, properties: str) -> Redirect | None:
         """Where a message waits that asks for a time (`HookUtils#handleScheduleMessage`).
@@ -101,7 +105,7 @@ class Timers:
             )
         queue_log = self._store.queue_log(names.TIMER_TOPIC, 0)
         store_ms = self._store.store_time(queue_log)
-        now = self._store.clock.now_ms()
+        now = self._clock.now_ms()
         deliver_ms = _deliver_ms(asked, now)
         if deliver_ms - now > settings.delay_max_ms:
             raise self._too_late(deliver_ms - now)

@@ -90,7 +90,7 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
             RetriedSends(groups, topics, data.order_locks), appender, store, store_host,
         ),
         PullHandlers(
-            topics, groups, data.offsets, members.consumers, store, parts.progress,
+            topics, groups, data.offsets, members.consumers, store, parts.clock, parts.progress,
             parts.polling, settings.view(PullSettings.of),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
@@ -100,10 +100,11 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
             parts.statistics.sent_back,
         ),
         TransactionHandlers(
-            parts.transactions, store, appender, settings.view(TransactionSettings.of)
+            parts.transactions, store, parts.clock, appender, settings.view(TransactionSettings.of)
         ),
         RecallHandlers(
-            topics, store, appender, parts.schedule, store_host, settings.view(RecallSettings.of)
+            topics, store, parts.clock, appender, parts.schedule, store_host,
+            settings.view(RecallSettings.of),
         ),
         ReplyHandlers(
             targets, members.producers, appender, parts.clock, address,
@@ -135,7 +136,9 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
         store, parts.schedule, parts.polling, parts.statistics, parts.back_pressure, parts.clock
     )
     return (
-        TopicHandlers(name, system_names, topics, offsets, store, progress, parts.polling),
+        TopicHandlers(
+            name, system_names, topics, offsets, store, parts.clock, progress, parts.polling
+        ),
         GroupHandlers(topics, groups, offsets, progress, parts.clock),
         ConsumptionHandlers(
             name, address, topics, groups, offsets, consumers, store, progress,
@@ -148,5 +151,5 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
         RelayHandlers(name, topics, groups, store, calls),
         FigureHandlers(runtime_info, parts.statistics, parts.schedule),
         SettingHandlers(data.settings),
-        CleaningHandlers(topics, store, parts.retention, system_names),
+        CleaningHandlers(topics, store, parts.clock, parts.retention, system_names),
     )  # fmt: skip

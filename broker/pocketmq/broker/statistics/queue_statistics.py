@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.counters.history import History
+from pocketmq.broker.counters.puts import Puts
 from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
 from pocketmq.broker.reading.pull_progress import PullProgress, QueuePulls
 from pocketmq.broker.statistics.queue_windows import QueueWindows
 from pocketmq.broker.store.log.queue_log import QueueLog
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.runtime.clock import Clock
 
 QUEUE_PUT_NUMS = "QUEUE_PUT_NUMS"
@@ -55,9 +56,9 @@ class QueueStatistics:
         clock: for the windows.
     """
 
-    def __init__(self, store: MessageStore, progress: PullProgress, clock: Clock) -> None:
-        self._store, self._progress, self._clock = store, progress, clock
-        self._puts: QueueWindows[tuple[str, int]] = QueueWindows()
+    def __init__(self, puts: Puts, logs: QueueLogs, progress: PullProgress, clock: Clock) -> None:
+        self._puts, self._logs, self._progress, self._clock = puts, logs, progress, clock
+        self._put_windows: QueueWindows[tuple[str, int]] = QueueWindows()
         self._pulls: QueueWindows[tuple[str, str, int]] = QueueWindows()
         self._seen: dict[tuple[object, ...], int] = {}
         now_s = clock.monotonic()
@@ -66,7 +67,7 @@ class QueueStatistics:
         }
 
     def _put_time(self) -> tuple[int, int]:
-        times = self._store.puts.times
+        times = self._puts.times
         return times.count, int(times.total_s * 1000)
 
     # -- sampling -----------------------------------------------------------------------------
@@ -74,11 +75,13 @@ class QueueStatistics:
     def sample(self, now_s: float, window: Window) -> None:
         """Takes the samples of one window, of topics that moved since the last ones."""
         self._put_times[window].take(now_s, self._put_time())
-        puts = self._store.puts.topics
+        puts = self._puts.topics
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
-        for queue_log in self._store.logs.open_logs() if moved else ():
+        for queue_log in self._logs.open_logs() if moved else ():
             if queue_log.topic in moved:
-                self._puts.take(now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log))
+                self._put_windows.take(
+                    now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log)
+                )
         for (group, topic), pulled in self._progress.pulled.items():
             if self._moved(window, pulled.messages, group, topic):
                 for queue_id, queue in pulled.queues.items():
@@ -94,9 +97,9 @@ class QueueStatistics:
 
     def _forget(self) -> None:
         """Lets go of queues and topics that are gone."""
-        self._puts.keep({(known.topic, known.queue_id) for known in self._store.logs.table})
+        self._put_windows.keep({(known.topic, known.queue_id) for known in self._logs.table})
         self._pulls.keep(set(self._pulled_queues()))
-        there = {*self._progress.pulled, *((topic,) for topic in self._store.puts.topics)}
+        there = {*self._progress.pulled, *((topic,) for topic in self._puts.topics)}
         self._seen = {key: n for key, n in self._seen.items() if key[1:] in there}
 
     def _pulled_queues(self) -> Iterator[tuple[str, str, int]]:
@@ -126,10 +129,10 @@ class QueueStatistics:
             if queue is None or not queue.requests:
                 return None
             return self._view_pulls(name, (parts[2], topic, queue_id), queue, window)
-        queue_log = self._store.find_log(topic, queue_id)
+        queue_log = self._logs.find_log(topic, queue_id)
         if queue_log is None:
             return None
-        if _key(queue_log) not in self._puts and _end(queue_log) == _begin(queue_log):
+        if _key(queue_log) not in self._put_windows and _end(queue_log) == _begin(queue_log):
             return None
         return self._view_puts(name, queue_log, window)
 
@@ -146,7 +149,7 @@ class QueueStatistics:
 
     def _view_puts(self, name: str, queue_log: QueueLog, window: Window) -> View | None:
         now_s = self._clock.monotonic()
-        growth = self._puts.growth(
+        growth = self._put_windows.growth(
             now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log)
         )
         if growth is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.counters.history import Growth, History
+from pocketmq.broker.counters.puts import Puts
 from pocketmq.broker.counters.traffic import (
     DAY,
     HOUR,
@@ -20,7 +21,7 @@ from pocketmq.broker.counters.traffic import (
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.statistics.day_totals import DayTotals
 from pocketmq.broker.statistics.queue_statistics import QUEUE_STATS_NAMES, QueueStatistics, View
-from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.protocol.names.names import is_system_topic
 from pocketmq.runtime.clock import Clock
 
@@ -59,7 +60,8 @@ class Statistics:
 
     Args:
         cluster: the key of the broker's own statistics.
-        store, progress: who count.
+        puts, progress: counters of what is stored and what is pulled.
+        logs: of the store.
         timers: timer messages that were delivered.
         clock: for the windows, and for midnight.
 
@@ -72,14 +74,15 @@ class Statistics:
     def __init__(
         self,
         cluster: str,
-        store: MessageStore,
+        puts: Puts,
+        logs: QueueLogs,
         progress: PullProgress,
         timers: Traffic,
         clock: Clock,
     ) -> None:
-        self._cluster, self._store, self._progress = cluster, store, progress
+        self._cluster, self._puts, self._progress = cluster, puts, progress
         self._timers, self._clock = timers, clock
-        self._queues = QueueStatistics(store, progress, clock)
+        self._queues = QueueStatistics(puts, logs, progress, clock)
         self.sent_back: TrafficTable[tuple[str, str]] = TrafficTable(clock)
         self.started_ms = clock.now_ms()
         self.days = DayTotals(self.started_ms)
@@ -90,7 +93,7 @@ class Statistics:
         """What was counted since the broker's start."""
         pulls = self._progress
         return Totals(
-            self._store.puts.total.messages,
+            self._puts.total.messages,
             pulls.total.requests,
             pulls.missed,
             pulls.total.messages,
@@ -118,11 +121,11 @@ class Statistics:
                     traffic.sample(now_s, window)
                 self._queues.sample(now_s, window)
         if self._rounds % MINUTE.span_s == 0:
-            self._store.puts.times.turn_minute()
+            self._puts.times.turn_minute()
 
     def _all(self) -> Iterator[Traffic]:
-        yield from (self._store.puts.total, self._progress.total, self._timers)
-        yield from self._store.puts.topics.values()
+        yield from (self._puts.total, self._progress.total, self._timers)
+        yield from self._puts.topics.values()
         yield from self._progress.pulled.values()
         yield from self.sent_back.values()
 
@@ -154,20 +157,20 @@ class Statistics:
     def _find(self, name: str, key: str) -> list[Traffic]:
         """The counters behind a statistic."""
         if name.endswith(OF_USERS) and key == self._cluster:
-            puts, pulled = self._store.puts.topics, self._progress.pulled
+            puts, pulled = self._puts.topics, self._progress.pulled
             if name.startswith(BROKER_PUT_NUMS):
                 return [t for topic, t in puts.items() if not is_system_topic(topic)]
             return [t for (_, topic), t in pulled.items() if not is_system_topic(topic)]
         topic, _, group = key.partition("@")
         traffic: Traffic | None = None
         if name in (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE):
-            traffic = self._store.puts.topics.get(key)
+            traffic = self._puts.topics.get(key)
         elif name in (GROUP_GET_NUMS, GROUP_GET_SIZE):
             traffic = self._progress.pulled.get((group, topic))
         elif name == SNDBCK_PUT_NUMS:
             traffic = self.sent_back.get((group, topic))
         elif key == self._cluster and name == BROKER_PUT_NUMS:
-            traffic = self._store.puts.total
+            traffic = self._puts.total
         elif key == self._cluster and name == BROKER_GET_NUMS:
             traffic = self._progress.total
         return [] if traffic is None else [traffic]

@@ -23,6 +23,7 @@ class DataDirectory:
 
     Attributes:
         queues: the directory of the logs: `<topic>/<queue id>/` below it.
+        lock: keeps other processes out.
         disk: how full the disk is.
         metadata: what is kept beside the logs.
         lost_metadata: whether there are logs, but no metadata that knows of them.
@@ -40,7 +41,8 @@ class DataDirectory:
         except OSError as e:
             raise DirectoryError(path, e.strerror or str(e)) from e
         with ExitStack() as opened:
-            opened.callback(DirectoryLock(path).release)
+            self.lock = DirectoryLock(path)
+            opened.callback(self.lock.release)
             self.disk = DiskGuard(
                 path,
                 settings.disk_warning_percent,

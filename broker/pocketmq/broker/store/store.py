@@ -99,6 +99,7 @@ class MessageStore:
             logs.queue_log,
             logs.queue_ids,
         )
+        self.topics = logs.table.topics
         self.log_if_sound, self.read_physical, self.end_offset = (
             logs.log_if_sound,
             logs.read_physical,

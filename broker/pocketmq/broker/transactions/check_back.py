@@ -24,6 +24,7 @@ from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 
 log = logging.getLogger("pocketmq.broker")
@@ -98,12 +99,13 @@ class CheckBack:
         transactions: Transactions,
         producers: ProducerTable,
         store: MessageStore,
+        clock: Clock,
         topics: TopicTable,
         settings: Live[CheckSettings],
         store_host: bytes,
     ) -> None:
         self._transactions, self._producers = transactions, producers
-        self._store, self._clock, self._topics = store, store.clock, topics
+        self._store, self._clock, self._topics = store, clock, topics
         self._settings, self._store_host = settings, store_host
         self._room = 0
         self._damaged: set[int] = set()

@@ -19,7 +19,7 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
 from pocketmq.protocol.messages.records import encode_record
 from pocketmq.protocol.names import names
-from pocketmq.runtime.clock import Timer
+from pocketmq.runtime.clock import Clock, Timer
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -58,8 +58,8 @@ class Operations:
         store: where they are.
     """
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
         self._waiting: list[Ended] = []
         self._is_due = False
         self._repetition: Timer | None = None
@@ -111,7 +111,7 @@ class Operations:
             queue_offset=queue_log.next_offset,
             physical_offset=queue_log.next_physical_offset,
             sys_flag=0,
-            born_timestamp=self._store.clock.now_ms(),
+            born_timestamp=self._clock.now_ms(),
             born_host=_NOBODY,
             store_timestamp=self._store.store_time(queue_log),
             store_host=_NOBODY,
@@ -138,7 +138,7 @@ class Operations:
             self._waiting += again
             # What ends meanwhile does not wait for that: a client does.
             if not self._is_due and self._repetition is None:
-                self._repetition = self._store.clock.call_later(RETRY_MS / 1000, self.write)
+                self._repetition = self._clock.call_later(RETRY_MS / 1000, self.write)
 
     def close(self) -> None:
         """Writes no more: the store is about to be closed, and may be another broker's soon."""

@@ -33,6 +33,7 @@ from pocketmq.broker.transactions.operations import CUT, Operations
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -73,9 +74,9 @@ class Transactions:
             offset of the original.
     """
 
-    def __init__(self, store: MessageStore, targets: RealTargets) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, targets: RealTargets) -> None:
         self._store, self._targets = store, targets
-        self._operations = Operations(store)
+        self._operations = Operations(store, clock)
         text = store.metadata.state(_PROGRESS)
         self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
         self.half_states = HalfMessageStates(0, 0)

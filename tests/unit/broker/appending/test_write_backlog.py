@@ -75,7 +75,7 @@ def append(store: MessageStore, backlog: WriteBacklog, sender: Sender, size: int
 async def test_what_waited_too_long_for_its_turn_is_refused(
     store: MessageStore, clock: VirtualClock
 ) -> None:
-    backlog = WriteBacklog(store, Live(SETTINGS))
+    backlog = WriteBacklog(store.committer, store.flusher, Live(SETTINGS))
     append(store, backlog, Sender(clock).receive())
     clock.block(0.2)
     append(store, backlog, Sender(clock).receive())
@@ -93,7 +93,7 @@ async def test_nothing_is_refused_when_that_is_off(
     store: MessageStore, clock: VirtualClock, files: SlowFiles
 ) -> None:
     files.gate.clear()
-    backlog = WriteBacklog(store, Live(BacklogSettings(is_enabled=False)))
+    backlog = WriteBacklog(store.committer, store.flusher, Live(BacklogSettings(is_enabled=False)))
     append(store, backlog, Sender(clock).receive())
     clock.block(3)
     append(store, backlog, Sender(clock).receive())
@@ -106,7 +106,7 @@ async def test_while_the_disk_stalls_others_are_refused(
     store: MessageStore, clock: VirtualClock, files: SlowFiles
 ) -> None:
     files.gate.clear()
-    backlog = WriteBacklog(store, Live(SETTINGS))
+    backlog = WriteBacklog(store.committer, store.flusher, Live(SETTINGS))
     append(store, backlog, Sender(clock).receive())
     await settle()
     await clock.advance(1)
@@ -126,7 +126,7 @@ async def test_senders_are_held_while_too_much_waits_for_the_disk(
     store: MessageStore, clock: VirtualClock, files: SlowFiles
 ) -> None:
     files.gate.clear()
-    backlog = WriteBacklog(store, Live(SETTINGS))
+    backlog = WriteBacklog(store.committer, store.flusher, Live(SETTINGS))
     first, second = Sender(clock).receive(), Sender(clock).receive()
     append(store, backlog, first, 2000)
     await settle()
@@ -143,7 +143,7 @@ async def test_a_flush_that_ran_out_of_time_frees_what_waited(
     store: MessageStore, clock: VirtualClock, files: SlowFiles
 ) -> None:
     files.gate.clear()
-    backlog = WriteBacklog(store, Live(SETTINGS))
+    backlog = WriteBacklog(store.committer, store.flusher, Live(SETTINGS))
     sender = Sender(clock).receive()
     append(store, backlog, sender, 2000)
     await settle()
@@ -158,7 +158,10 @@ async def test_many_chunks_are_written_before_the_turn_ends(
     store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pocketmq.broker.store.writing.committer.COMMIT_CHUNKS_MAX", 3)
-    backlog, queue_log = WriteBacklog(store, Live(SETTINGS)), store.queue_log(TOPIC, 0)
+    backlog, queue_log = (
+        WriteBacklog(store.committer, store.flusher, Live(SETTINGS)),
+        store.queue_log(TOPIC, 0),
+    )
     ends = []
     for _ in range(8):
         append(store, backlog, Sender(clock).receive())

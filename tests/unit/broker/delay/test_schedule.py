@@ -30,7 +30,7 @@ class TickingClock(VirtualClock):
 def schedule_of(store: MessageStore) -> Schedule:
     topics = TopicTable(store.metadata, store.clock)
     groups = GroupTable(store.metadata, store.clock, Live(True))
-    return Schedule(Live(parse_delay_levels("1s 5s")), store, topics, groups)
+    return Schedule(Live(parse_delay_levels("1s 5s")), store, store.clock, topics, groups)
 
 
 async def test_the_delay_counts_from_the_store_time(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ LARGE = StoreSettings(disk_free_min=0)
 
 async def test_what_is_written_is_read_again(tmp_path: Path, clock: VirtualClock) -> None:
     store = open_store(tmp_path / "data", clock, LARGE)
-    operations = Operations(store)
+    operations = Operations(store, store.clock)
     assert operations.log is None
     assert list(operations.replay(0)) == []
     count = OFFSETS_PER_RECORD_MAX + 1
@@ -47,7 +47,7 @@ async def test_damaged_records_are_left_out(
     tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(tmp_path / "data", clock, LARGE)
-    operations = Operations(store)
+    operations = Operations(store, store.clock)
     queue_log = store.queue_log(names.OP_HALF_TOPIC, 0)
     for body in (b"1,2", b"1,x,", b",,3,", b"5555,", b"4", b"5555,"):
         queue_log.append(record_of(queue_log, body), 0, None)
@@ -67,7 +67,7 @@ async def test_a_failed_write_is_repeated_unless_somebody_is_told(
 ) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store)
+    operations = Operations(store, store.clock)
     told: list[OperatingError | None] = []
     operations.add(1, COMMITTED)
     await settle()
@@ -90,7 +90,7 @@ async def test_who_wants_to_know_does_not_wait_for_a_repetition(
 ) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store)
+    operations = Operations(store, store.clock)
     told: list[OperatingError | None] = []
     files.fail_after(0, errno.EIO, failures=None)
     operations.add(1, COMMITTED)
@@ -108,7 +108,7 @@ async def test_who_wants_to_know_does_not_wait_for_a_repetition(
 async def test_nothing_is_written_behind_the_end(tmp_path: Path, clock: VirtualClock) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store)
+    operations = Operations(store, store.clock)
     files.fail_after(0, errno.EIO, failures=None)
     operations.add(1, COMMITTED)
     await settle()

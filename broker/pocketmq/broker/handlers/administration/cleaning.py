@@ -11,6 +11,7 @@ from pocketmq.broker.turns import by_turns
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.requests.brokers import ResetMasterFlushOffsetRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")
@@ -32,10 +33,11 @@ class CleaningHandlers:
         self,
         topics: TopicTable,
         store: MessageStore,
+        clock: Clock,
         retention: Retention,
         system_names: frozenset[str],
     ) -> None:
-        self._topics, self._store = topics, store
+        self._topics, self._store, self._clock = topics, store, clock
         self._retention, self._system_names = retention, system_names
 
     def table(self) -> dict[int, Handler]:
@@ -56,9 +58,9 @@ class CleaningHandlers:
 
     async def remove_unused_topics(self, _: Command, connection: Connection) -> Command:
         """316: the logs of topics that the broker does not know."""
-        unused = {topic for topic in self._store.logs.table.topics() if topic not in self._topics}
+        unused = {topic for topic in self._store.topics() if topic not in self._topics}
         left = sorted(unused - self._system_names)
-        async for topic in by_turns(self._store.clock, left, DELETED_PER_TURN):
+        async for topic in by_turns(self._clock, left, DELETED_PER_TURN):
             if topic in self._topics:  # meanwhile
                 continue
             log.warning("%s had the messages of %s removed, which is no topic any more",

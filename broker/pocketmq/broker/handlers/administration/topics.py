@@ -34,6 +34,7 @@ from pocketmq.protocol.requests.topics import (
     TopicStatsRequest,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 log = logging.getLogger("pocketmq.broker")
@@ -59,11 +60,12 @@ class TopicHandlers:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         store: MessageStore,
+        clock: Clock,
         progress: PullProgress,
         polling: LongPolling,
     ) -> None:
         self._broker_name, self._system_names = broker_name, system_names
-        self._topics, self._offsets = topics, offsets
+        self._topics, self._offsets, self._clock = topics, offsets, clock
         self._store, self._progress, self._polling = store, progress, polling
 
     def table(self) -> dict[int, Handler]:
@@ -163,7 +165,7 @@ class TopicHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=AllTopicConfigResponse(total_topic_num=len(table.topic_config_table)),
-            body=await encoded_by_turns(self._store.clock, table),
+            body=await encoded_by_turns(self._clock, table),
         )
 
     def system_topics(self, _: Command, __: Connection) -> Command:
@@ -194,7 +196,7 @@ class TopicHandlers:
             raise topic_missing(request.topic)
         queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
         table = {}
-        async for queue_id in by_turns(self._store.clock, sorted(queue_ids), QUEUES_PER_TURN):
+        async for queue_id in by_turns(self._clock, sorted(queue_ids), QUEUES_PER_TURN):
             queue_log = self._store.log_if_sound(request.topic, queue_id)
             low = high = timestamp = 0
             if queue_log is not None:
@@ -207,7 +209,7 @@ class TopicHandlers:
             offset_table=table, topic_put_tps=self._store.puts.topics.per_second(request.topic)
         )
         damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
-        encoded = await encoded_by_turns(self._store.clock, body)
+        encoded = await encoded_by_turns(self._clock, body)
         return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 
     def delete(self, command: Command, _: Connection) -> Reply:

@@ -35,6 +35,7 @@ from pocketmq.protocol.requests.pulling import (
     PullMessageResponse,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
@@ -149,13 +150,14 @@ class PullHandlers:
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         store: MessageStore,
+        clock: Clock,
         progress: PullProgress,
         polling: LongPolling,
         settings: Live[PullSettings],
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self._progress, self._settings = progress, settings
+        self._progress, self._settings, self._clock = progress, settings, clock
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -319,7 +321,7 @@ class PullHandlers:
             return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
         if offset > high:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
-        progress, monotonic = self._progress, self._store.clock.monotonic
+        progress, monotonic = self._progress, self._clock.monotonic
         begin_s = monotonic()
         part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
         if offset < queue_log.unverified_end:

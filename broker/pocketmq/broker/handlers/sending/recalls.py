@@ -20,6 +20,7 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.recall_handle import RecallHandle, parse_recall_handle
 from pocketmq.protocol.requests.sending import RecallMessageRequest, RecallMessageResponse
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
@@ -72,12 +73,13 @@ class RecallHandlers:
         self,
         topics: TopicTable,
         store: MessageStore,
+        clock: Clock,
         appender: Appender,
         schedule: Schedule,
         store_host: bytes,
         settings: Live[RecallSettings],
     ) -> None:
-        self._topics, self._store = topics, store
+        self._topics, self._store, self._clock = topics, store, clock
         self._appender, self._schedule = appender, schedule
         self._store_host, self._settings = store_host, settings
 
@@ -121,7 +123,7 @@ class RecallHandlers:
                 f"recall failed, broker service not available: {handle.broker_name} has the "
                 f"message, this is {settings.broker_name}"
             )
-        left_ms = handle.timestamp_ms - self._store.clock.now_ms()
+        left_ms = handle.timestamp_ms - self._clock.now_ms()
         if not 0 < left_ms < settings.delay_max_ms:
             raise _illegal(
                 "recall failed, timestamp invalid: the message is delivered already or about to be"
@@ -137,7 +139,7 @@ class RecallHandlers:
         request: RecallMessageRequest,
         handle: RecallHandle,
     ) -> None:
-        now = self._store.clock.now_ms()
+        now = self._clock.now_ms()
         given = {
             props.TIMER_DELETE_KEY: handle.unique_key,
             props.UNIQ_KEY: handle.unique_key,

@@ -26,6 +26,7 @@ from pocketmq.protocol.requests.transactions import (
     ResumeCheckHalfMessageRequest,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
@@ -66,11 +67,12 @@ class TransactionHandlers:
         self,
         transactions: Transactions,
         store: MessageStore,
+        clock: Clock,
         appender: Appender,
         settings: Live[TransactionSettings],
     ) -> None:
         self._transactions, self._store, self._appender = transactions, store, appender
-        self._settings = settings
+        self._settings, self._clock = settings, clock
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -126,7 +128,7 @@ class TransactionHandlers:
         if props.value_of(text, props.CHECK_IMMUNITY_TIME_IN_SECONDS) is None:
             return False
         limit_ms = max(immunity_ms(text) or 0, self._settings.now.timeout_ms)
-        return self._store.clock.now_ms() - half.born_timestamp > limit_ms
+        return self._clock.now_ms() - half.born_timestamp > limit_ms
 
     def _read(self, offset: int, topic: str) -> StoredMessage | None:
         data = self._store.read_physical(offset) if offset >= 0 else b""
