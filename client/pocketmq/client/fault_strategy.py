@@ -19,8 +19,8 @@ class FaultTable(msgspec.Struct, frozen=True):
     """How long a broker is avoided after a send of a certain latency.
 
     Args:
-        latency_ms: levels, ascending: a send that took at least so long …
-        unavailable_s: … keeps the broker out for so many seconds.
+        latency_ms: levels, ascending: a send that took at least that long …
+        unavailable_s: … excludes the broker for that many seconds.
     """
 
     latency_ms: tuple[int, ...]
@@ -136,7 +136,7 @@ class FaultStrategy:
         """Stores the latency of an attempt.
 
         Args:
-            broker_name: who was sent to.
+            broker_name: the broker of the attempt.
             latency_ms: how long it took.
             isolate: the attempt failed, which counts as a latency of 30 s.
         """

@@ -38,7 +38,7 @@ class CheckForbiddenContext(msgspec.Struct, eq=False):
 
     Attributes:
         group: the producer group.
-        messages: one, or those of a batch.
+        messages: one, or all of a batch.
         queue: where they are to go.
         broker_addr: that queue's broker, ``host:port``.
         mode: how the answer is waited for.

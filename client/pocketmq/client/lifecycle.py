@@ -33,7 +33,7 @@ class Startable(ABC):
 class Lifecycle:
     """Runs the starts and closes of one object one after the other.
 
-    Those who close it together wait for the same close. One who is cancelled meanwhile only stops
+    Simultaneous callers of `close` wait for the same close. A caller that is cancelled only stops
     waiting: what was handled is still stored, and nothing is left running.
     """
 

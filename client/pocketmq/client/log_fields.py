@@ -19,7 +19,7 @@ LOG_FIELDS = (
     "msg_id",
     "reconsume_times",
 )
-"""All that there are; a record has those that it is about."""
+"""All fields; a record has those of its subject."""
 
 
 def log_fields(

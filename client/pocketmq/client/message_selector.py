@@ -21,7 +21,7 @@ class MessageSelector(msgspec.Struct, frozen=True):
         expression_type: TAG or SQL92.
 
     Raises:
-        FilterSyntaxError: `expression` is no SQL92; tells where it goes wrong.
+        FilterSyntaxError: `expression` is no SQL92; the text names the wrong position.
         UsageError: `expression_type` is neither of the two.
     """
 
@@ -43,8 +43,8 @@ class MessageSelector(msgspec.Struct, frozen=True):
         The broker evaluates it; RocketMQ's needs ``enablePropertyFilter=true`` for that.
 
         Raises:
-            FilterSyntaxError: it is no such condition; tells where it goes wrong. So does an
-                expression whose end RocketMQ would ignore, such as ``"a LIKE 'x'"``.
+            FilterSyntaxError: it is no such condition, or an expression whose end RocketMQ would
+                ignore, such as ``"a LIKE 'x'"``; the text names the wrong position.
         """
         return cls(expression, SQL92)
 

@@ -108,7 +108,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
             the dead-letter topic ``%DLQ%<group>``; -1 for the group's retryMaxTimes, 16 by
             default.
         rebalance_interval_ms: how often `queues_in_balance` are shared out without an occasion.
-        register: tell brokers of the group by heartbeats.
+        register: announce the group to brokers by heartbeats.
     """
 
     pull_timeout_ms: Positive = 10_000
@@ -119,7 +119,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the consumers have in common whose queues are shared out and pulled for them.
+    """Settings of the consumers whose queues are allocated and pulled for them.
 
     Attributes:
         message_model: CLUSTERING shares the messages among the group's members; with BROADCASTING
@@ -229,7 +229,7 @@ class LitePullSettings(MemberSettings, frozen=True, kw_only=True):
     Attributes:
         auto_commit: a poll says that what the polls before it gave was handled; that is stored
             every `persist_interval_ms` (autoCommitIntervalMillis).
-        poll_timeout_ms: how long a poll waits unless it is told otherwise.
+        poll_timeout_ms: how long a poll waits that names no timeout itself.
         pull_threshold_for_all: messages of all queues together that may wait to be polled.
         topic_metadata_check_interval_ms: how often it is looked whether the queues have changed of
             topics that somebody listens to.

@@ -49,7 +49,7 @@ class AdminCalls(Startable):
         """Closes the admin client's connections, unless it shares an instance. Idempotent."""
         await self._lease.release()
 
-    # -- where things are ---------------------------------------------------------------------
+    # -- clusters and routes ------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
         """Returns all clusters and their brokers."""
@@ -68,7 +68,7 @@ class AdminCalls(Startable):
             raise UnknownTopicError(topic, self._link.current or "") from e
         return TopicRoute.decode(answer.body)
 
-    # -- who to ask ---------------------------------------------------------------------------
+    # -- name servers and brokers -------------------------------------------------------------
 
     @property
     def _instance(self) -> ClientInstance:

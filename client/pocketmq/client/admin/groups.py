@@ -102,7 +102,7 @@ class GroupAdmin(AdminCalls):
             consume_message_orderly: it consumes in order (a note for people and proxies).
             retry_queue_nums: queues of its retry topic; 0 for no retries.
             retry_max_times: retries before a message goes to the dead letters.
-            notify_consumer_ids_changed_enable: tell its members when one comes or goes.
+            notify_consumer_ids_changed_enable: notify its members when one comes or goes.
             attributes: ``+name`` sets and ``-name`` removes.
             cluster, broker_addr: where; by default in the only cluster that there is.
 
@@ -209,7 +209,7 @@ class GroupAdmin(AdminCalls):
         answer = await self._ask(address, AllGroupConfigRequest())
         return GroupConfigTable.decode(answer.body).subscription_group_table
 
-    # -- who consumes what --------------------------------------------------------------------
+    # -- members ------------------------------------------------------------------------------
 
     async def topic_groups(self, topic: str) -> list[str]:
         """Returns the groups that consume a topic or have done so, sorted.
@@ -254,7 +254,7 @@ class GroupAdmin(AdminCalls):
         request = ProducerConnectionsRequest(producer_group=group)
         return ProducerConnection.decode((await self._ask(broker_addr, request)).body)
 
-    # -- what consumers tell ------------------------------------------------------------------
+    # -- reports of consumers -----------------------------------------------------------------
 
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
@@ -263,7 +263,7 @@ class GroupAdmin(AdminCalls):
 
         Args:
             group: its group.
-            client_id: who.
+            client_id: of the consumer.
             stacks: what its threads (and tasks) are doing, too.
 
         Raises:
@@ -321,7 +321,7 @@ class GroupAdmin(AdminCalls):
             except ResponseError as e:
                 if e.code != ResponseCode.SYSTEM_ERROR:
                     raise
-                continue  # nobody of the group is there
+                continue  # no member of the group is connected
             for name, offsets in ConsumerStatus.decode(answer.body).consumer_table.items():
                 out.setdefault(name, {}).update(offsets)
         return out

@@ -60,7 +60,7 @@ class MessageAdmin(AdminCalls):
             topic: its name.
             key: one of the keys, the id that the sending client gave, or the tags as a whole.
             index: which of these; by tags only brokers from RocketMQ 5.5 on find messages.
-            count_max: the newest so many, of each broker at most 64.
+            count_max: how many messages, the newest; of each broker at most 64.
             begin_ms, end_ms: stored between these times, both included; milliseconds since the
                 epoch.
 

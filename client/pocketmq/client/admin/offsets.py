@@ -88,7 +88,7 @@ class OffsetAdmin(AdminCalls):
             offset: this offset, in each of the queues.
             timestamp_ms: the first message stored at that time or later.
             queues: only these of the topic.
-            dry_run: only tell what would be done.
+            dry_run: return what would be done, without doing it.
 
         Returns:
             Each queue with where the group stood and where it goes on, sorted.
@@ -181,7 +181,7 @@ class OffsetAdmin(AdminCalls):
         except ResponseError as e:
             if e.code != ResponseCode.CONSUMER_NOT_ONLINE:
                 raise
-            # A broker that does not keep resets, and nobody runs: it is an ordinary commit.
+            # The broker keeps no resets, and no consumer runs: an ordinary commit does it.
             await self._offsets.commit(group, queue, row.after)
             return row
         table = ResetOffsets.decode(answer.body).offset_table

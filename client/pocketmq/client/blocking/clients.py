@@ -415,7 +415,7 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         self._call(self._twin.assign, queues, expression)
 
     def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Sets who is called when a topic's queues change, whosever they are."""
+        """Sets the listener to all queues of a topic, not only this member's."""
         self._run(self._twin.listen_to_topic(topic, listener))
 
     def poll(self, timeout_ms: float | None = None) -> list[ReceivedMessage]:

@@ -59,7 +59,7 @@ class MemberInspection:
         self._queues, self._clock = queues, clock
         self._started_ms = clock.now_ms()
 
-    # -- how it fares -------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------
 
     def running_info(self) -> RunningInfo:
         """Returns the consumer's settings, subscriptions, queues and rates."""
@@ -127,7 +127,7 @@ class MemberInspection:
             if queue.topic == topic
         }
 
-    # -- what it is told ----------------------------------------------------------------------
+    # -- commands -----------------------------------------------------------------------------
 
     async def handle_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
         """Refuses a message, since the consumer has no listener.

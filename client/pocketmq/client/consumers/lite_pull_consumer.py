@@ -49,9 +49,9 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     RocketMQ. One task should poll: with several, one speaks for the others.
 
     Args:
-        group: the consumer group, whose members share the queues.
+        group: the consumer group, which divides the queues among its members.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
-        allocate: how queues are shared; all members must use the same.
+        allocate: how queues are divided; all members must use the same.
         hooks: functions to call for the messages of each poll, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
@@ -88,7 +88,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         self._is_polled_handled = exc_info[0] is None
         await self.close()
 
-    # -- what is wanted -----------------------------------------------------------------------
+    # -- subscriptions ------------------------------------------------------------------------
 
     def subscribe(
         self,
@@ -102,7 +102,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
             topic: its name; it need not exist yet.
             expression: tags, such as ``"TagA || TagB"``, or a `MessageSelector`. What brokers
                 say of SQL92 comes from `start`, or from `check_subscriptions` after it.
-            listener: who is told when this member's queues of the topic change.
+            listener: called when this member's queues of the topic change.
 
         Raises:
             IllegalNameError: the name is illegal.
@@ -151,7 +151,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
             self._subscription_changed(topic)
 
     async def listen_to_topic(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Sets who is called when a topic's queues change, whosever they are.
+        """Sets the listener to all queues of a topic, not only this member's.
 
         That is looked at every `topic_metadata_check_interval_ms`
         (`registerTopicMessageQueueChangeListener`).
@@ -238,7 +238,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Pauses queues: neither pulls nor hands out their messages until `resume`.
 
-        Those that are not this member's are left out; one that comes back is not paused.
+        Queues of other members are left out; one that comes back is not paused.
         """
         self._running().queues.pause_some(queues)
 
@@ -254,7 +254,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
         Args:
             offsets: for each queue the first offset that was not handled; without them, all that
                 was polled was handled. A queue that is not this member's any more is left out:
-                its messages come again to whom it belongs now.
+                its messages come again to the member that has it now.
 
         Raises:
             UsageError: an offset is negative.

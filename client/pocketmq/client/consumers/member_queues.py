@@ -138,7 +138,7 @@ class MemberQueues:
             loop.messages.concurrency = concurrency
             self._offer(loop.messages)
 
-    # -- what others tell ---------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------
 
     def group_changed(self) -> None:
         """Allocates the queues anew, because members came or went."""

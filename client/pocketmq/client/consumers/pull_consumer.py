@@ -44,7 +44,7 @@ class PullConsumer(Startable):
     Args:
         group: the consumer group.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
-        allocate: how `queues_in_balance` shares queues; all members must use the same.
+        allocate: how `queues_in_balance` divides queues; all members must use the same.
         hooks: functions to call for the messages of each pull, which count as handled.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
@@ -146,8 +146,8 @@ class PullConsumer(Startable):
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
         """Returns the queues of a topic that are allocated to this member, sorted.
 
-        The first call tells the brokers that this member wants a share of the topic. From then on
-        the share follows the members that come and go (`fetchMessageQueuesInBalance`).
+        The first call announces to the brokers that this member consumes the topic. From then on
+        the queues follow the members that come and go (`fetchMessageQueuesInBalance`).
 
         Raises:
             UsageError: the consumer does not register, so no other member knows of it.
@@ -242,7 +242,7 @@ class PullConsumer(Startable):
                 choose, a negative one means the dead-letter topic at once.
 
         Raises:
-            ResponseError, SendFailedError, RouteError, NoNameServerError: nobody took it.
+            ResponseError, SendFailedError, RouteError, NoNameServerError: no broker took it.
         """
         self._check_running()
         await self._send_back.send(message, delay_level)

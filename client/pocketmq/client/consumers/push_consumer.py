@@ -69,11 +69,11 @@ class PushConsumer(GroupMember[PushMembership]):
     broker takes them they are handed out again by this member, and their offset is not passed.
 
     Args:
-        group: the consumer group, whose members share the queues.
+        group: the consumer group, which divides the queues among its members.
         namesrv: the name servers, as ``"a:9876;b:9876"`` or a list; by default NAMESRV_ADDR.
         listener: gets a list of messages; see `dispatch.Listener`. Without one the consumer is
             iterated over.
-        allocate: how queues are shared; all members must use the same.
+        allocate: how queues are divided; all members must use the same.
         hooks: functions to call for the messages.
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.

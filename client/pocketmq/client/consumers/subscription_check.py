@@ -28,7 +28,7 @@ async def check_subscriptions(
     Args:
         group: the consumer group.
         instance: the connections and routes; it must be running.
-        subscriptions: what is wanted.
+        subscriptions: to check.
 
     Raises:
         ResponseError: a broker does not serve it: the expression is wrong (23), or SQL92 is

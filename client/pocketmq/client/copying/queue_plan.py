@@ -18,7 +18,7 @@ class QueuePlan:
     else the queues take turns. The same messages in the same order go to the same queues.
 
     Args:
-        queues: those that can be written to, in order.
+        queues: the writable ones, in order.
         is_strict: refuse a message whose queue does not exist.
         named: queues that only messages may go to which name them.
     """

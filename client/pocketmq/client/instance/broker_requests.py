@@ -45,7 +45,7 @@ class BrokerRequests:
     Args:
         groups: the consumers.
         namesrv: the name servers' addresses, which the running info shows.
-        namespace: taken out of the names that brokers use, and put into those that they are told.
+        namespace: taken out of the names that brokers use, and put into those of the answers.
     """
 
     def __init__(

@@ -74,9 +74,9 @@ class Groups:
     """The producer and consumer groups of one instance; each may be there once.
 
     Attributes:
-        producers, consumers: those that are there, by group.
-        checkers: those of the producers that can be asked about transactions, by group.
-        inspections: those of the consumers that can tell how they fare, by group.
+        producers, consumers: the producer groups; the consumers by group.
+        checkers: the producers that brokers may ask about transactions, by group.
+        inspections: the consumers that brokers can inspect, by group.
 
     Args:
         namespace: that brokers find them in.
@@ -108,7 +108,7 @@ class Groups:
         """Adds a consumer group.
 
         Raises:
-            UsageError: it is there already: a broker tells members apart by the instance.
+            UsageError: it is there already: brokers know members by their instance.
         """
         self._check_new(member.group, self.consumers)
         self.consumers[member.group] = member
@@ -124,7 +124,7 @@ class Groups:
     def heartbeat(self, client_id: str) -> Heartbeat:
         """Returns the body of a heartbeat.
 
-        A consumer that waits to be told what to consume is left out: as a member it would be given
+        A consumer that has no subscription yet is left out: as a member it would be given
         queues that it does not read, and seem to subscribe to something else than the others.
         """
         consumers = [c.describe() for _, c in sorted(self.consumers.items()) if not c.is_waiting]

@@ -47,7 +47,7 @@ class UniqueKeys:
 
     Args:
         now_ms: a wall clock.
-        random: tells two instances of one process apart.
+        random: makes the ids of two instances of one process differ.
     """
 
     def __init__(self, now_ms: Callable[[], int], random: Random) -> None:

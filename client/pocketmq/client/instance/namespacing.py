@@ -2,7 +2,7 @@
 
 Put in are the names in the headers of all requests (here), and in the bodies that hold some:
 heartbeats (`heartbeat.Groups`), checks of subscriptions (`subscription_check`), locks
-(`order_locks`) and what brokers are told when they ask (`broker_requests`). Taken out are those of
+(`order_locks`) and the answers to brokers (`broker_requests`). Taken out are those of
 messages (`take_out`) and of what brokers ask (`broker_requests`, `instance.ClientInstance`).
 """
 

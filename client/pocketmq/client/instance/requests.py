@@ -39,7 +39,7 @@ def reply_message(request: Message, body: bytes | str) -> Message:
         body: of the reply.
 
     Raises:
-        UsageError: the message is no request: it does not say whom to answer, and where.
+        UsageError: the message is no request: it does not name its requester and the reply topic.
     """
     kept = (props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL)
     properties = {k: request.properties[k] for k in kept if k in request.properties}

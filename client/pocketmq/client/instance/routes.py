@@ -22,7 +22,7 @@ log = logging.getLogger("pocketmq.client")
 
 MASTER_ID = 0
 UNUSED_POLLS_MAX = 20
-"""A topic that was not sent to during so many polls (10 minutes) is forgotten."""
+"""The polls (10 minutes) without a send after which a topic is forgotten."""
 RETRY_QUEUE_NUMS = 1
 """Of a retry topic that no name server knows yet: brokers make them so (`retryQueueNums`)."""
 

@@ -29,7 +29,7 @@ from pocketmq.runtime.tasks import Tasks, repeat
 log = logging.getLogger("pocketmq.client")
 
 YIELD_AFTER = 64
-"""A listener that never waits must let pulls and heartbeats through after so many batches."""
+"""The batches after which a listener that never waits lets pulls and heartbeats run."""
 
 LOGGED_MAX = 1024
 """Failing messages that are remembered as logged."""
@@ -54,7 +54,7 @@ mistake and counts as an exception.
 AsyncListener = Callable[[list[ReceivedMessage]], Awaitable[Any]]
 
 FailureRule = Callable[[Sequence[ReceivedMessage], int], Awaitable[Sequence[ReceivedMessage]]]
-"""(messages not handled, delay level) → those of them that are to be handed out again here.
+"""(messages not handled, delay level) → the messages that are handed out again here.
 
 The others are somebody else's from then on: their offsets are passed.
 """

@@ -29,7 +29,7 @@ INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 """RocketMQ's name for whoever sends on behalf of a consumer."""
 
 OF_THE_OLD_PLACE = (props.MIN_OFFSET, props.MAX_OFFSET, props.TRANSACTION_PREPARED)
-"""Properties that must not travel on: they tell of the pull, or would hold the message back."""
+"""Properties that must not be sent on: they describe the pull, or would hold the message back."""
 
 
 class SendBack:
@@ -41,7 +41,7 @@ class SendBack:
     Args:
         group: the consumer group.
         instance: the connections and routes; it must be running.
-        max_reconsume_times: after so many repetitions a message goes to the dead-letter topic;
+        max_reconsume_times: the repetitions after which a message goes to the dead-letter topic;
             -1 leaves that to the group's retryMaxTimes, which is 16 unless somebody changes it.
             (Java's clients say 16 then, and thereby overrule the group.)
     """
@@ -64,7 +64,7 @@ class SendBack:
                 means never.
 
         Returns:
-            Those that no broker took, to be handed out again here.
+            The messages that no broker took, to be handed out again here.
         """
         taken = await asyncio.gather(
             *(self._is_taken(self.send(m, delay_level), m) for m in messages)
@@ -84,7 +84,7 @@ class SendBack:
             delay_level: a negative one means that there were not too many repetitions yet.
 
         Returns:
-            Those that no broker took.
+            The messages that no broker took.
         """
         return [m for m in messages if not await self._is_taken(self._send_anew(m, delay_level), m)]
 

@@ -20,7 +20,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 log = logging.getLogger("pocketmq.client")
 
 FOLDER = "~/.pocketmq/offsets"
-"""Where the files are unless a consumer is told otherwise."""
+"""The folder of the files by default."""
 
 FILE_SIZE_MAX = 64 * 1024 * 1024
 """A larger file cannot be one of these: a million queues take about half of it."""
@@ -50,9 +50,9 @@ class LocalFileOffsetStore:
     the new one.
 
     Args:
-        group: whose offsets they are.
+        group: the consumer group.
         path: the file; its folders are made when it is first written.
-        offsets: tell where to begin.
+        offsets: asks brokers for the ends of queues.
         from_where: where to begin without a stored offset.
     """
 

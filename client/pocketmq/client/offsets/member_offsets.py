@@ -18,7 +18,7 @@ from pocketmq.protocol.bodies.clients import BROADCASTING, CLUSTERING
 from pocketmq.protocol.errors import ConfigError
 
 DEFAULT_TIMESTAMP_AGO_MS = 30 * 60 * 1000
-"""Where CONSUME_FROM_TIMESTAMP begins unless it is told: RocketMQ's half an hour ago."""
+"""How long ago CONSUME_FROM_TIMESTAMP begins by default, as in RocketMQ."""
 
 
 def consume_from_where_of(settings: MemberSettings, now_ms: int) -> ConsumeFromWhere:

@@ -77,7 +77,7 @@ class RemoteBrokerOffsetStore:
     """Keeps a group's offsets in the brokers (`client/consumer/store/RemoteBrokerOffsetStore`).
 
     Args:
-        group: whose offsets they are.
+        group: the consumer group.
         offsets: the brokers.
         from_where: where to begin without a stored offset.
     """

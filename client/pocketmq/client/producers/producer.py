@@ -247,7 +247,7 @@ class Producer(Startable):
             arg: for the selector.
 
         Returns:
-            One result for each request, in order; its `count` tells the messages.
+            One result for each request, in order; its `count` is the number of messages.
 
         Raises:
             BatchContentError, UsageError: nothing was sent.
@@ -319,7 +319,7 @@ class Producer(Startable):
             The message's unique key.
 
         Raises:
-            UsageError: the handle is none, or the topic takes no recalls; nobody was asked.
+            UsageError: the handle is none, or the topic takes no recalls; no broker was asked.
             ResponseError: the broker refused it; code 604 when the message is delivered already.
             RouteError, NoNameServerError, ConnectError, ConnectionClosedError, CallTimeoutError.
         """

@@ -25,7 +25,7 @@ async def recall_message(
         The unique key of the message.
 
     Raises:
-        UsageError: the topic or the handle is none that can be used; nobody was asked.
+        UsageError: the topic or the handle cannot be used; no broker was asked.
         ResponseError: the broker refused it: code 604 when the time is over.
         RouteError, NoNameServerError, ConnectError, ConnectionClosedError, CallTimeoutError.
     """

@@ -63,7 +63,7 @@ class ByMachineRoom:
 
     Args:
         rooms: the rooms to send to.
-        room_of: tells a broker's room from its name; by default the part before ``@``.
+        room_of: returns a broker's room by its name; by default the part before ``@``.
     """
 
     def __init__(self, rooms: Collection[str], room_of: Callable[[str], str] = room_of) -> None:

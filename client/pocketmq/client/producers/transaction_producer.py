@@ -166,7 +166,7 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         """Sends a message, has the listener execute its transaction, and ends it in the broker.
 
-        When the broker could not be told, or the listener does not know, the broker asks later.
+        If the end cannot be sent, or the listener does not know it, the broker asks later.
 
         Args:
             message: gets a `UNIQ_KEY` if it has none.
@@ -252,7 +252,7 @@ class TransactionProducer(Producer):
 
         Args:
             message: as it was sent, or as the broker knows it.
-            request: what the broker is told; it says whether it had asked.
+            request: as it goes to the broker; it says whether the broker had asked.
             state: the same for people.
             error: what the listener raised.
             connection: to the broker.

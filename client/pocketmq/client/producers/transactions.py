@@ -75,7 +75,7 @@ class TransactionSendResult(SendResult, frozen=True, kw_only=True):
 
     Attributes:
         queue_offset, offset_msg_id: of the half message, not of what a commit stores.
-        local_state: what the broker was told.
+        local_state: as it went to the broker.
     """
 
     local_state: LocalTransactionState

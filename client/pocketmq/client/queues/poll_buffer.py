@@ -16,7 +16,7 @@ class PollBuffer:
 
     Args:
         clock: for waiting.
-        is_paused: tells whether a queue gives nothing now; it is offered again afterwards.
+        is_paused: whether a queue hands out nothing now; it is offered again afterwards.
     """
 
     def __init__(self, clock: Clock, is_paused: Callable[[ProcessQueue], bool]) -> None:

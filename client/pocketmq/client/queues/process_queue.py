@@ -39,7 +39,7 @@ class ProcessQueue:
         self.queue, self.next_offset, self.concurrency = queue, next_offset, concurrency
         self.dropped = False
         self.is_ready = False
-        """Whether the queue stands in the line of those that have something to hand out."""
+        """Whether the queue is among those that wait to hand out a batch."""
         self.at_work = 0
         """Batches handed out and not finished."""
         self.size = 0

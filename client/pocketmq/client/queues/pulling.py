@@ -29,7 +29,7 @@ from pocketmq.transport.errors import CallTimeoutError
 log = logging.getLogger("pocketmq.client")
 
 PULL_MESSAGES_DEFAULT = 32
-"""What RocketMQ's brokers give at the most, unless they are told otherwise."""
+"""The messages that RocketMQ's brokers give at the most by their default settings."""
 
 
 class Puller:

@@ -37,8 +37,8 @@ class QueueLoop:
         settings: limits and pauses.
         clock: for the pauses.
         offer: called when the queue has something to hand out.
-        process_queue: makes the place for the messages, from a queue and an offset.
-        on_moved: called when it begins anew elsewhere.
+        process_queue: makes the process queue, from a queue and an offset.
+        on_moved: called when `move` continues at another offset.
         is_retry: it is of the group's retry topic: the listener sees the topics that the messages
             were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
 

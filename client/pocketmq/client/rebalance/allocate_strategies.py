@@ -77,11 +77,11 @@ class AllocateByMachineRoom:
     """Divides the queues of some machine rooms (`AllocateMessageQueueByMachineRoom`).
 
     Each member gets as many neighbouring queues; one of the last ones goes to each of the first
-    members. The queues of other rooms are nobody's.
+    members. The queues of other rooms belong to no member.
 
     Args:
         rooms: the rooms; all members must name the same.
-        room_of: tells a broker's room from its name; by default the part before ``@``.
+        room_of: returns a broker's room by its name; by default the part before ``@``.
     """
 
     def __init__(self, rooms: Collection[str], room_of: Callable[[str], str] = room_of) -> None:
@@ -106,8 +106,8 @@ class AllocateNearby:
     The queues of a room without members are shared among all.
 
     Args:
-        room_of_client: tells a member's room from its client id (``ip@instance_name``).
-        room_of_broker: tells a broker's room from its name; by default the part before ``@``.
+        room_of_client: returns a member's room by its client id (``ip@instance_name``).
+        room_of_broker: returns a broker's room by its name; by default the part before ``@``.
         strategy: how the queues of one room are shared.
     """
 
@@ -126,7 +126,7 @@ class AllocateNearby:
         """Returns this member's part of its own room and of the rooms without members.
 
         Raises:
-            ConfigError: the room of a broker or a member cannot be told.
+            ConfigError: the room of a broker or a member is not known.
         """
         if client_id not in client_ids:
             return ()

@@ -43,18 +43,18 @@ CLOSE_TIMEOUT_S = 5.0
 """How long a close waits for the last records to be written (WAIT_FOR_SHUTDOWN)."""
 
 DROPS_PER_LOG = 1_000
-"""The first drop is logged, and then each one after so many."""
+"""The drops after which another one is logged, beside the first one."""
 
 
 class TraceDispatcher:
     """Writes trace records in the background (`client/trace/AsyncTraceDispatcher`).
 
     Nothing of it is traced. When the trace topic cannot be written the records are lost, which is
-    logged and counted: a trace must not hold up what it tells of.
+    logged and counted: a trace must not hold up the traced message.
 
     Args:
         instance: the connections and routes; it must be running.
-        group: whose trace it is, on the wire.
+        group: the traced group, as on the wire.
         role: PRODUCE or CONSUME.
         topic: the trace topic.
 

@@ -37,7 +37,7 @@ STATES = {
 class ProducerTrace:
     """Traces each send that a broker answered (`client/trace/hook/SendMessageTraceHookImpl`).
 
-    A batch is told of message by message, so that each can be found.
+    Each message of a batch is traced, so that it can be found.
 
     Args:
         dispatcher: takes the records.
@@ -85,7 +85,7 @@ class ProducerTrace:
 class ConsumerTrace:
     """Traces when a listener gets messages, and how it ended (`ConsumeMessageTraceHookImpl`).
 
-    Messages of batches, to which brokers give no region, are told of as well.
+    Messages of batches, to which brokers give no region, are traced as well.
 
     Args:
         dispatcher: takes the records.
@@ -158,7 +158,7 @@ def trace_end(
         dispatcher: takes the record.
         group: the producer group.
         message: as it was sent, or as the broker knows it.
-        request: what the broker is told.
+        request: as it goes to the broker.
         state: bits of `flags.TRANSACTION_MASK`; 0 when the producer does not know.
         broker_addr: ``host:port``.
     """

@@ -75,7 +75,7 @@ class MessageLoading:
         queues = await self._producer.queues(topic)
         usual = [q for q in queues if q.queue_id < write_queues.get(q.broker_name, 0)]
         for _ in self._chosen(topic, QueuePlan(usual, is_strict=True, named=queues)):
-            pass  # a mistake is told before anything is sent
+            pass  # a mistake is raised before anything is sent
         stats = await self._admin.topic_stats(self._namespace.wrap(topic))
         ends = {f"{row.queue.broker_name}:{row.queue.queue_id}": row.max_offset for row in stats}
         if note is None:

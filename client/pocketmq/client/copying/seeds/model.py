@@ -73,7 +73,7 @@ class GroupSettings(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown
         consume: whether its pulls are answered.
         broadcast: whether members may broadcast.
         orderly: a note that it consumes in order.
-        notify: tell members when one comes or goes.
+        notify: notify members when one comes or goes.
         retry_queues: queues of its retry topic; 0 for no retries.
         retry_times: retries before a message goes to the dead letters.
         attributes: others.

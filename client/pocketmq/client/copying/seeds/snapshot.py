@@ -43,7 +43,7 @@ async def take_snapshot(namesrv: str, messages: int = 0) -> dict[str, Any]:
 
     Args:
         namesrv: the cluster's name servers.
-        messages: the newest so many of each queue are taken along.
+        messages: how many messages of each queue are taken, the newest.
 
     Raises:
         UsageError: more than `MESSAGES_MAX`, or they are too large for a seed file.
