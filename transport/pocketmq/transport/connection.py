@@ -53,8 +53,8 @@ class ConnectionOptions(FrameStreamOptions, frozen=True, kw_only=True):
         oneway_permits, async_permits: bound the calls under way on all these connections together.
         on_open: called with a connection once it is there.
         on_close: called with a connection once it is gone.
-        before_request: called with each request to a peer before it is encoded, and may change it
-            (RocketMQ's `RPCHook#doBeforeRequest`).
+        before_request: called in order with each request to a peer before it is encoded; each may
+            change the request (RocketMQ's `RPCHook#doBeforeRequest`).
         watch: told of each request of a peer before it is handled.
     """
 
@@ -64,7 +64,7 @@ class ConnectionOptions(FrameStreamOptions, frozen=True, kw_only=True):
     async_permits: Permits = msgspec.field(default_factory=lambda: Permits("async", ASYNC_PERMITS))
     on_open: Callable[[Connection], object] | None = None
     on_close: Callable[[Connection], object] | None = None
-    before_request: BeforeRequest | None = None
+    before_request: tuple[BeforeRequest, ...] = ()
     watch: LoopWatch | None = None
 
 
@@ -219,8 +219,8 @@ class Connection(FrameStream):
 
     def _write_request(self, command: Command) -> None:
         command.codec = self.codec
-        if self._before_request is not None:
-            self._before_request(command)
+        for before_request in self._before_request:
+            before_request(command)
         if self.greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
         self.write(frames.encode(command))

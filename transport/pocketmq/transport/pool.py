@@ -34,7 +34,7 @@ class ConnectionPool:
         oneway_permits, async_permits: how many calls may be under way in all.
         connect_timeout_ms: how long dialling may take.
         on_close: called when a connection is gone.
-        before_request: called with each request before it is encoded, and may change it.
+        before_request: called in order with each request before it is encoded; may change it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ConnectionPool:
         async_permits: int = ASYNC_PERMITS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         on_close: Callable[[Connection], object] | None = None,
-        before_request: BeforeRequest | None = None,
+        before_request: tuple[BeforeRequest, ...] = (),
     ) -> None:
         self._clock, self._handlers = clock.machine, handlers or {}
         self._options = ConnectionOptions(

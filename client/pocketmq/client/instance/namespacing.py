@@ -23,8 +23,8 @@ NAME_FIELDS = ("topic", "origin_topic", "group", "group_name", "producer_group",
 """How the fields of headers are called that hold a topic or group."""
 
 
-def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None:
-    """Returns the function that wraps the names of each request; None without a namespace.
+def namespacing(namespace: Namespace, namespace_v2: str) -> tuple[BeforeRequest, ...]:
+    """Returns the functions that wrap the names of each request: none without a namespace.
 
     Args:
         namespace: of version 1.
@@ -32,7 +32,7 @@ def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None
     """
     fields = request_fields(namespace_v2)
     if not namespace and not fields:
-        return None
+        return ()
 
     def before_request(command: Command) -> None:
         header = command.header
@@ -45,7 +45,7 @@ def namespacing(namespace: Namespace, namespace_v2: str) -> BeforeRequest | None
         if fields:
             command.extra = {**(command.extra or {}), **fields}
 
-    return before_request
+    return (before_request,)
 
 
 def take_out(namespace: Namespace, message: ReceivedMessage) -> None:

@@ -97,8 +97,7 @@ async def test_a_push_consumers_subscriptions(cluster: Cluster) -> None:
 
 
 def test_one_header_may_be_sent_twice() -> None:
-    before_request = namespacing(Namespace("shop"), "")
-    assert before_request is not None
+    (before_request,) = namespacing(Namespace("shop"), "")
     header = ConsumerSendMsgBackRequest(
         offset=1, group="cg", delay_level=0, origin_topic="T", broker_name="a"
     )
@@ -114,7 +113,7 @@ def test_one_header_may_be_sent_twice() -> None:
 
 
 def test_without_namespaces_nothing_is_done() -> None:
-    assert namespacing(Namespace(), "") is None
+    assert namespacing(Namespace(), "") == ()
 
 
 async def test_names_that_are_too_long_with_their_namespace(cluster: Cluster) -> None:
