@@ -8,19 +8,14 @@ messages (`take_out`) and of what brokers ask (`broker_requests`, `instance.Clie
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.namespaces import Namespace, request_fields
 from pocketmq.protocol.wire.command import Command
-from pocketmq.protocol.wire.header import Header
+from pocketmq.protocol.wire.header import name_fields
 from pocketmq.transport.connection import BeforeRequest
-
-NAME_FIELDS = ("topic", "origin_topic", "group", "group_name", "producer_group", "consumer_group")
-"""How the fields of headers are called that hold a topic or group."""
 
 
 def namespacing(namespace: Namespace, namespace_v2: str) -> tuple[BeforeRequest, ...]:
@@ -37,7 +32,8 @@ def namespacing(namespace: Namespace, namespace_v2: str) -> tuple[BeforeRequest,
     def before_request(command: Command) -> None:
         header = command.header
         if header is not None and namespace:
-            names = {f: getattr(header, f) for f in _name_fields(type(header))}
+            topics, groups = name_fields(type(header))
+            names = {field: getattr(header, field) for field in topics + groups}
             # A copy: the sender may send the same header again, to another broker.
             command.header = msgspec.structs.replace(
                 header, **{field: namespace.wrap(name) for field, name in names.items() if name}
@@ -54,8 +50,3 @@ def take_out(namespace: Namespace, message: ReceivedMessage) -> None:
     origin = message.properties.get(props.RETRY_TOPIC)
     if origin is not None:
         message.properties[props.RETRY_TOPIC] = namespace.unwrap(origin)
-
-
-@lru_cache(maxsize=512)
-def _name_fields(cls: type[Header]) -> tuple[str, ...]:
-    return tuple(field for field in cls.__struct_fields__ if field in NAME_FIELDS)

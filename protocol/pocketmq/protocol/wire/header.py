@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,6 +16,12 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ContentError
 
 HeaderT = TypeVar("HeaderT", bound="Header")
+
+TOPIC_FIELDS = ("topic", "origin_topic")
+"""The attributes of headers that hold the topic of a request."""
+
+GROUP_FIELDS = ("consumer_group", "producer_group", "group", "group_name")
+"""The attributes of headers that hold the group of a request."""
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
@@ -30,6 +36,23 @@ class RequestHeader(Header, kw_only=True):
 
 class NoFields(Header):
     """A header without fields."""
+
+
+class NameFields(NamedTuple):
+    """Which attributes of a header class hold names of topics and groups."""
+
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+@lru_cache(maxsize=512)
+def name_fields(cls: type[Header]) -> NameFields:
+    """The attributes of a header class that hold the topic and the group of a request."""
+    fields = cls.__struct_fields__
+    return NameFields(
+        tuple(field for field in TOPIC_FIELDS if field in fields),
+        tuple(field for field in GROUP_FIELDS if field in fields),
+    )
 
 
 _Wire = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]

@@ -15,7 +15,7 @@ import msgspec
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ConfigError, ContentError
 from pocketmq.protocol.wire.command import Command
-from pocketmq.protocol.wire.header import Header, RequestHeader
+from pocketmq.protocol.wire.header import GROUP_FIELDS, Header, RequestHeader
 
 FIRED_MAX = 1000
 """Firings of a fault that are recorded; further ones are only counted."""
@@ -34,7 +34,6 @@ FAMILIES: dict[RequestCode, tuple[RequestCode, ...]] = {
 }
 """Requests with several codes, under the code that names them all."""
 
-_GROUP_FIELDS = ("consumer_group", "producer_group", "group", "group_name")
 _MODULES = (
     "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries",
     "sending", "topics", "transactions",
@@ -201,7 +200,7 @@ def asked_of(command: Command, server: str, broker: str | None, clients: frozens
         except ContentError:
             header = None
     topic = getattr(header, "topic", None)
-    group = next((g for f in _GROUP_FIELDS if (g := getattr(header, f, None))), None)
+    group = next((g for f in GROUP_FIELDS if (g := getattr(header, f, None))), None)
     try:
         name = RequestCode(command.code).name
     except ValueError:

@@ -7,10 +7,13 @@ from support.protocol.strategies import HEADERS
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.requests.clients import HeartbeatResponse
+from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
+from pocketmq.protocol.requests.sending import SendMessageV2Request
 from pocketmq.protocol.wire.header import (
     Header,
     header_from_fields,
+    name_fields,
     native_fields,
     text_fields,
     text_values,
@@ -23,6 +26,12 @@ def test_round_trip_as_text_and_as_values(header: Header) -> None:
     assert header_from_fields(text_fields(header), type(header)) == header
     assert header_from_fields(native_fields(header), type(header)) == header
     assert text_values(native_fields(header)) == text_fields(header)
+
+
+def test_which_fields_hold_the_names_of_topics_and_groups() -> None:
+    assert name_fields(ConsumerSendMsgBackRequest) == (("origin_topic",), ("group",))
+    assert name_fields(MaxOffsetRequest) == (("topic",), ())
+    assert name_fields(SendMessageV2Request) == (("topic",), ("producer_group",))
 
 
 def test_names_are_those_of_the_wire_in_their_order() -> None:
