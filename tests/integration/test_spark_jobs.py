@@ -29,8 +29,7 @@ from pocketmq.spark import (
 )
 from pocketmq.spark.jobs.files import file_portions
 from pocketmq.spark.jobs.files.directory import Directory
-from pocketmq.spark.jobs.files.ledger import LedgerFile
-from pocketmq.spark.jobs.landing import landing
+from pocketmq.spark.jobs.files.ledger import FOLDER, LedgerFile
 from pocketmq.spark.jobs.landing.landing import LandingRun, day_column
 
 pyspark = pytest.importorskip("pyspark")
@@ -128,7 +127,7 @@ def test_an_export_that_was_cut_off_is_finished(
     found = export(options, spark)
     assert dry.ranges == found.ranges
     assert values(spark, target) == list(range(600))
-    assert [p for p in (target / landing.FOLDER).iterdir() if p.name.startswith("slice")] == []
+    assert [p for p in (target / FOLDER).iterdir() if p.name.startswith("slice")] == []
     assert export(options, spark).ranges == ()
 
 
@@ -200,8 +199,8 @@ def test_two_runs_at_once_do_not_mix(
     options = ExportOptions("AtOnce", str(tmp_path / "out"), namesrv=spark_namesrv)
     opened = LandingRun.open
 
-    def open_late(self: LandingRun, **arguments: Any) -> Any:
-        ledger = opened(self, **arguments)
+    def open_late(self: LandingRun) -> Any:
+        ledger = opened(self)
         monkeypatch.undo()
         export(options, spark)
         return ledger

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from pocketmq.spark.jobs.archive import ArchiveOptions, archive
     from pocketmq.spark.jobs.export import ExportOptions, export
-    from pocketmq.spark.jobs.ingest import IngestOptions, IngestReport, ingest
-    from pocketmq.spark.jobs.landing.reports import RangeReport, ReplayReport
+    from pocketmq.spark.jobs.ingest import IngestOptions, ingest
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
+    from pocketmq.spark.jobs.reports import IngestReport, RangeReport, ReplayReport
     from pocketmq.spark.session import local_session
 
 __all__ = [
@@ -61,12 +61,12 @@ _OF_DRIVERS = {
     "ExportOptions": "jobs.export",
     "export": "jobs.export",
     "IngestOptions": "jobs.ingest",
-    "IngestReport": "jobs.ingest",
+    "IngestReport": "jobs.reports",
     "ingest": "jobs.ingest",
     "ReplayOptions": "jobs.replay",
     "replay": "jobs.replay",
-    "RangeReport": "jobs.landing.reports",
-    "ReplayReport": "jobs.landing.reports",
+    "RangeReport": "jobs.reports",
+    "ReplayReport": "jobs.reports",
     "local_session": "session",
 }
 """Modules that are loaded when asked for: Spark imports this package for each step of each query,

@@ -15,6 +15,9 @@ from pocketmq.protocol.names.names import check_topic
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.filtering import Expression, read_expression
 
+FORMAT = "pocketmq"
+"""The name of the data source in ``format(...)``."""
+
 MEBIBYTE = 1024 * 1024
 
 WRITER_ID_SIZE_MAX = 100

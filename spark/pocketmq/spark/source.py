@@ -19,6 +19,7 @@ from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError, nearest
 from pocketmq.spark.marked.commits import commit_brokers, writer_of
 from pocketmq.spark.options import (
+    FORMAT,
     ReadOptions,
     WriteOptions,
     read_options,
@@ -31,8 +32,6 @@ from pocketmq.spark.topics import queues_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-FORMAT = "pocketmq"
 
 COLUMNS = (
     ("topic", "string"),

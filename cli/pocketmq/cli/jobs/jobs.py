@@ -17,8 +17,7 @@ from pocketmq.cli.output import Format, note, print_json, print_rows
 from pocketmq.cli.servers.signals import interruptible
 
 if TYPE_CHECKING:
-    from pocketmq.spark.jobs.ingest import IngestReport
-    from pocketmq.spark.jobs.landing.reports import RangeReport
+    from pocketmq.spark.jobs.reports import IngestReport, RangeReport
 
 SLICE_ROWS_DEFAULT = 10_000_000
 GOES_ON = "the same command again goes on where this one stopped"

@@ -1,4 +1,4 @@
-"""What the files of jobs have in common when spark-submit runs them."""
+"""The command line of the files of jobs, for spark-submit."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from pocketmq.protocol.errors import PocketMQError, UsageError
-from pocketmq.spark.jobs.landing.landing import SLICE_ROWS
+from pocketmq.spark.jobs.options import LANDING_SLICE_ROWS
+from pocketmq.spark.jobs.reports import Report
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 PAIRS = ("columns", "reader_options", "writer_options")
 """Options of the form name=value, gathered into one mapping each."""
-
-
-class Report(Protocol):
-    """What a job says at its end; in one line as a text."""
-
-    @property
-    def exit_code(self) -> int:
-        """Of the command."""
-
-    def document(self) -> dict[str, Any]:
-        """The whole report, for JSON."""
 
 
 class JobParser(ArgumentParser):
@@ -43,7 +33,7 @@ class JobParser(ArgumentParser):
         self.add_argument("-o", "--output", choices=("line", "json"), default="line")
 
     def add_instant(self, option: str, help_text: str) -> None:
-        """An option that takes a time and gives milliseconds, named like ``since_ms``."""
+        """Adds an option that takes a time and gives milliseconds, named like ``since_ms``."""
         name = option.removeprefix("--").replace("-", "_")
         self.add_argument(
             option,
@@ -53,27 +43,30 @@ class JobParser(ArgumentParser):
         )
 
     def add_pairs(self, option: str, dest: str, help_text: str) -> None:
-        """An option of the form name=value that may be given several times."""
+        """Adds an option of the form name=value that may be given several times."""
         self.add_argument(
             option, dest=dest, action="append", default=[], type=_pair, help=help_text
         )
 
     def add_landing(self) -> None:
-        """Options of the jobs that write messages to files."""
+        """Adds the options of the jobs that write messages to files."""
         self.add_argument("--timezone", default="UTC", help="whose days; default UTC")
-        self.add_argument("--slice-rows", type=int, default=SLICE_ROWS)
+        self.add_argument("--slice-rows", type=int, default=LANDING_SLICE_ROWS)
         self.add_further("--read", "reader_options", "read")
 
     def add_further(self, option: str, dest: str, what: str) -> None:
-        """Further options of the data source, or of Spark's reader."""
+        """Adds an option for further options of the data source, or of Spark's reader."""
         self.add_pairs(option, dest, f"name=value, an option of the {what}; repeatable")
 
     def run(self, arguments: Sequence[str] | None, job: Callable[[dict[str, Any]], Report]) -> int:
-        """Runs a job on the command's words; returns the exit code.
+        """Runs a job with the options of a command line, and prints its report.
 
         Args:
             arguments: the words; by default the process's own.
             job: is given the options by name.
+
+        Returns:
+            The exit code.
         """
         given = vars(self.parse_args(arguments))
         output = given.pop("output")
@@ -92,10 +85,10 @@ class JobParser(ArgumentParser):
 
 
 def instant_ms(text: str) -> int:
-    """A date and time in the ISO form, local unless it says otherwise, as milliseconds.
+    """Reads a date and time in the ISO form, local unless it says otherwise, as milliseconds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no such time.
     """
     # Before 3.11 `fromisoformat` does not know the Z.
     return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)

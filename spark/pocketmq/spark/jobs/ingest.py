@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.clock import SystemClock
@@ -23,21 +23,20 @@ from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.file_portions import FilePortions
 from pocketmq.spark.jobs.files.files import Source, read_rows
-from pocketmq.spark.jobs.landing.job_options import JobOptions
+from pocketmq.spark.jobs.options import JobOptions
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
-from pocketmq.spark.options import write_options
+from pocketmq.spark.jobs.reports import IngestReport
+from pocketmq.spark.options import FORMAT, write_options
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import queues_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FORMAT = "pocketmq"
+__all__ = ["IngestOptions", "IngestReport", "ingest", "main"]
+
 CREATE_TOPIC_QUEUES = 16
 """Queues on each broker of a topic that does not exist yet."""
-
-NAMED_MAX = 10
-"""Files without rows that the closing line names; the JSON document names all."""
 
 PARTITIONS_PER_CORE = 2
 _ORDER = "__pocketmq_order_"
@@ -45,7 +44,7 @@ _ORDER = "__pocketmq_order_"
 
 @dataclass(frozen=True)
 class IngestOptions(JobOptions):
-    """What is loaded, and how rows become messages.
+    """Which rows are loaded, and how they become messages.
 
     Attributes:
         source: a file, a directory, a pattern, or a table of Spark's catalog.
@@ -78,98 +77,11 @@ class IngestOptions(JobOptions):
     checkpoint: str | None = None
 
 
-@dataclass(frozen=True)
-class IngestReport:
-    """What was loaded.
-
-    Attributes:
-        topic: where to.
-        rows: how many; rows that a repeated task sent twice are counted once.
-        seconds: from the start of the job to its end, without the start of Spark.
-        rows_by_queue: by ``broker:queue``.
-        unconfirmed_rows: rows that are stored, but not yet flushed or replicated as the broker is
-            configured.
-        files_done: files that an earlier run had loaded, by the checkpoint.
-        files_loaded: files that this run has loaded, by the checkpoint.
-        files_without_rows: those of them that have no rows.
-        is_dry: whether this is only what would be loaded.
-    """
-
-    topic: str
-    rows: int
-    seconds: float
-    rows_by_queue: Mapping[str, int]
-    unconfirmed_rows: int = 0
-    files_done: int = 0
-    files_loaded: int = 0
-    files_without_rows: tuple[str, ...] = ()
-    is_dry: bool = False
-
-    @property
-    def rows_per_s(self) -> float:
-        """Rows in a second."""
-        return self.rows / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def exit_code(self) -> int:
-        """Of the command."""
-        return 0
-
-    def document(self) -> dict[str, Any]:
-        """The whole report, for JSON."""
-        return {
-            "job": "ingest",
-            "topic": self.topic,
-            "dryRun": self.is_dry,
-            "rows": self.rows,
-            "seconds": round(self.seconds, 3),
-            "rowsPerSecond": round(self.rows_per_s),
-            "rowsByQueue": dict(self.rows_by_queue),
-            "unconfirmedRows": self.unconfirmed_rows,
-            "filesDone": self.files_done,
-            "filesLoaded": self.files_loaded,
-            "filesWithoutRows": list(self.files_without_rows),
-        }
-
-    def __str__(self) -> str:
-        if self.is_dry:
-            return f"{self.rows:,} rows would be loaded into topic {self.topic}"
-        if self.files_done and not self.files_loaded:
-            return f"nothing new: {self.files_done} files were loaded before"
-        if self.rows:
-            text = (
-                f"{self.rows:,} rows in {self.seconds:.1f} s, {self.rows_per_s:,.0f} rows/s, "
-                f"{self.spread}"
-            )
-        else:
-            text = "nothing was loaded: the source has no rows"
-        if self.files_without_rows:
-            named = ", ".join(self.files_without_rows[:NAMED_MAX])
-            more = len(self.files_without_rows) - NAMED_MAX
-            text += (
-                f"; {len(self.files_without_rows)} of {self.files_loaded} files have no rows: "
-                f"{named}{f' and {more} more' if more > 0 else ''}"
-            )
-        if self.unconfirmed_rows:
-            text += f"; {self.unconfirmed_rows:,} of them not confirmed by flush or replica"
-        return text
-
-    @property
-    def spread(self) -> str:
-        """How the rows lie over the queues, in words."""
-        counts = self.rows_by_queue.values()
-        if not counts:
-            return "no queue was written"
-        if len(counts) == 1:
-            return "all in 1 queue"
-        return f"{len(counts)} queues with {min(counts):,} to {max(counts):,} rows each"
-
-
 def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestReport:
     """Loads a file or table into a topic.
 
     Args:
-        options: what is loaded, and how.
+        options: which rows are loaded, and how.
         spark: the session; by default the active one, else a local one that is stopped at the end.
 
     Raises:
@@ -206,23 +118,19 @@ def _run_by_files(
     if options.dry_run:
         rows = message_rows(Source(portions.new_rows(), True), options)
         return replace(_planned(rows, options, settings), files_done=portions.files_done)
+    reports = []
     by_queue: Counter[str] = Counter()
-    rows_count, seconds, unconfirmed = 0, 0.0, 0
     for portion in portions:
         with job(f"reading {options.source}"):
             messages = message_rows(Source(portion.rows, True), options)
-        marked = {**settings, "writerId": portion.writer_id}
-        report = _run(spark, messages, options, marked)
-        by_queue.update(report.rows_by_queue)
-        rows_count += report.rows
-        seconds += report.seconds
-        unconfirmed += report.unconfirmed_rows
+        reports.append(_run(spark, messages, options, {**settings, "writerId": portion.writer_id}))
+        by_queue.update(reports[-1].rows_by_queue)
     return IngestReport(
         options.topic,
-        rows_count,
-        seconds,
+        sum(report.rows for report in reports),
+        sum(report.seconds for report in reports),
         dict(by_queue),
-        unconfirmed,
+        sum(report.unconfirmed_rows for report in reports),
         files_done=portions.files_done,
         files_loaded=portions.files_loaded,
         files_without_rows=tuple(portions.files_without_rows),
@@ -230,7 +138,7 @@ def _run_by_files(
 
 
 def _planned(messages: DataFrame, options: IngestOptions, settings: dict[str, str]) -> IngestReport:
-    """Counts rows and sees that the topic is there, or may be made."""
+    """Counts the rows of a dry run, and checks that the topic is there or may be created."""
     clock = SystemClock()
     started = clock.monotonic()
     if not options.create_topic_queues:
@@ -256,7 +164,12 @@ def _run(
         settings["commitFile"] = str(commit_file)
         started = clock.monotonic()
         with (
-            shown(spark, f"ingest {options.topic}", growth, is_wanted=options.progress),
+            shown(
+                spark,
+                f"ingest {options.topic}",
+                lambda _: growth.rows(),
+                is_wanted=options.progress,
+            ),
             job(f"loading {options.source} into topic {options.topic}"),
         ):
             messages.write.format(FORMAT).options(**settings).mode("append").save()
@@ -284,10 +197,10 @@ def _write_settings(options: IngestOptions) -> dict[str, str]:
 
 
 def message_rows(source: Source, options: IngestOptions) -> DataFrame:
-    """Rows as the data source takes them, in the partitions that their order asks for.
+    """Makes rows of a source the columns of messages, in the partitions that their order asks for.
 
     Raises:
-        OptionError: a column does not exist, or cannot be what it is asked for.
+        OptionError: a column does not exist, or cannot become the named part of a message.
     """
     from pyspark.sql import functions as sf
 
@@ -313,7 +226,7 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
 
 
 def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
-    """Rows of one sharding key in one task, in the order of the input.
+    """Puts the rows of one sharding key into one task, in the order of the input.
 
     Spark reads a file in several tasks, and large files first. Only rows of one task keep their
     order on the way to a queue, so rows are shuffled by key and sorted by where they came from.
@@ -335,7 +248,7 @@ def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """For spark-submit: loads, prints one line or JSON, returns the exit code."""
+    """Runs the ingest that a command line asks for; returns the exit code."""
     parser = JobParser("Load a file or table into a topic.")
     parser.add_argument("source", help="file, directory, pattern or table")
     parser.add_argument("--topic", required=True)

@@ -1,12 +1,12 @@
-"""A progress bar for a running job: tasks as Spark counts them, rows as the brokers do."""
+"""A progress bar for a running job: tasks as Spark counts them, rows as the job counts them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 """How often the bar is brought up to date."""
 
+RowCount = Callable[[str], int]
+"""Counts the rows that a job has done by now; it is given the name of the job's group."""
+
 
 class TopicGrowth:
-    """How many messages a topic has got since this was first asked.
+    """Counts the messages that a topic has got since it was first asked.
 
     Args:
         namesrv: the name servers.
@@ -36,7 +39,7 @@ class TopicGrowth:
         self._before: int | None = None
 
     def rows(self) -> int:
-        """Messages since the first call; all of them if the topic was not there yet."""
+        """Counts the messages since the first call; all of them if there was no topic yet."""
         try:
             total = self.stored()
         except (OperatingError, MissingTopicError):
@@ -46,7 +49,7 @@ class TopicGrowth:
         return total - self._before
 
     def stored(self) -> int:
-        """Messages that were ever stored in the topic.
+        """Counts the messages that were ever stored in the topic.
 
         Raises:
             MissingTopicError: it does not exist.
@@ -61,89 +64,46 @@ class TopicGrowth:
         return sum(following for _, following in ends.values())
 
 
-class RowCount(Protocol):
-    """Counts the rows of a job while it runs."""
-
-    def rows(self) -> int:
-        """How many there are by now."""
-
-
-class JobRows:
-    """Rows that the jobs of this thread's group have written to files, as Spark counts them.
-
-    Args:
-        spark: where they run.
-    """
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._context = spark.sparkContext
-        self._group = ""
-
-    def follow(self, group: str) -> None:
-        """Counts the jobs of a group."""
-        self._group = group
-
-    def rows(self) -> int:
-        """Rows so far; tasks report them every few seconds."""
-        tracker = self._context.statusTracker()
-        store = self._context._jsc.sc().statusStore()
-        total = 0
-        for job_id in tracker.getJobIdsForGroup(self._group):
-            found = tracker.getJobInfo(job_id)
-            for stage_id in found.stageIds if found is not None else ():
-                if tracker.getStageInfo(stage_id) is not None:
-                    total += store.lastStageAttempt(stage_id).outputRecords()
-        return total
+def _stages(spark: SparkSession, group: str) -> Iterator[Any]:
+    """Yields what Spark knows of the stages of a group's jobs."""
+    tracker = spark.sparkContext.statusTracker()
+    for job_id in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(job_id)
+        for stage_id in job.stageIds if job is not None else ():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                yield stage
 
 
-class FinishedRows:
-    """Rows that a job itself says are done."""
-
-    def __init__(self) -> None:
-        self._rows = 0
-
-    def add(self, rows: int) -> None:
-        """Counts rows as done."""
-        self._rows += rows
-
-    def rows(self) -> int:
-        """Rows so far."""
-        return self._rows
+def written_rows(spark: SparkSession, group: str) -> int:
+    """Counts the rows that a group's jobs have written to files; tasks report every few seconds."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    return sum(
+        store.lastStageAttempt(stage.stageId).outputRecords() for stage in _stages(spark, group)
+    )
 
 
-class JobProgress:
-    """Follows the jobs of one group.
-
-    Args:
-        spark: where they run.
-        group: the job group's name.
-        title: in front of the bar.
-        counted: counts rows; without it only tasks are shown.
-        rows_total: how many rows there will be; without it the bar goes by tasks.
-    """
+class _Bar:
+    """Shows a bar for the jobs of one group, on a thread of its own; see `shown`."""
 
     def __init__(
         self,
         spark: SparkSession,
         group: str,
         title: str,
-        counted: RowCount | None,
+        count_rows: RowCount,
         rows_total: int | None,
     ) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
-        self._group, self._title = group, title
-        self._counted, self._rows_total = counted, rows_total
+        self._spark, self._group, self._title = spark, group, title
+        self._count_rows, self._rows_total = count_rows, rows_total
         self._stopping = Event()
         self._thread = Thread(target=self._follow, name="pocketmq-progress", daemon=True)
 
-    def start(self) -> None:
-        """Shows the bar on standard error."""
-        if self._counted is not None:
-            self._counted.rows()
+    def __enter__(self) -> None:
+        self._count_rows(self._group)  # what is there before does not count
         self._thread.start()
 
-    def stop(self) -> None:
-        """Takes the bar away."""
+    def __exit__(self, *exc_info: object) -> None:
         self._stopping.set()
         self._thread.join()
 
@@ -165,21 +125,13 @@ class JobProgress:
                 self._update(bar, task)
 
     def _update(self, bar: Progress, task: TaskID) -> None:
-        total, done = 0, 0
-        for job_id in self._tracker.getJobIdsForGroup(self._group):
-            job = self._tracker.getJobInfo(job_id)
-            for stage_id in job.stageIds if job is not None else ():
-                stage = self._tracker.getStageInfo(stage_id)
-                if stage is not None:
-                    total += stage.numTasks
-                    done += stage.numCompletedTasks
-        tasks, rows = f"{done}/{total} tasks", ""
-        if self._counted is not None:
-            count = self._counted.rows()
-            rows = f"{count:,} rows"
-            if self._rows_total is not None:
-                rows = f"{count:,} of {self._rows_total:,} rows"
-                done, total = min(count, self._rows_total), self._rows_total
+        stages = list(_stages(self._spark, self._group))
+        total, done = sum(s.numTasks for s in stages), sum(s.numCompletedTasks for s in stages)
+        tasks, count = f"{done}/{total} tasks", self._count_rows(self._group)
+        rows = f"{count:,} rows"
+        if self._rows_total is not None:
+            rows = f"{count:,} of {self._rows_total:,} rows"
+            done, total = min(count, self._rows_total), self._rows_total
         bar.update(task, total=total or None, completed=done, rows=rows, tasks=tasks)
 
 
@@ -187,23 +139,27 @@ class JobProgress:
 def shown(
     spark: SparkSession,
     title: str,
-    counted: RowCount | None,
+    count_rows: RowCount,
     *,
     is_wanted: bool,
     rows_total: int | None = None,
 ) -> Iterator[None]:
-    """Shows the progress of the jobs that this thread runs meanwhile, if somebody looks on."""
+    """Shows the progress of the jobs that this thread runs meanwhile, on a terminal.
+
+    Args:
+        spark: where the jobs run.
+        title: in front of the bar.
+        count_rows: counts the rows that are done.
+        is_wanted: whether there is to be a bar.
+        rows_total: how many rows there will be; None for a bar that goes by tasks.
+    """
     if not is_wanted or not sys.stderr.isatty():
         yield
         return
     group = f"pocketmq-{title}-{SystemClock().now_ms()}"
-    if isinstance(counted, JobRows):
-        counted.follow(group)
     spark.sparkContext.setJobGroup(group, title)
-    progress = JobProgress(spark, group, title, counted, rows_total)
-    progress.start()
     try:
-        yield
+        with _Bar(spark, group, title, count_rows, rows_total):
+            yield
     finally:
-        progress.stop()
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")

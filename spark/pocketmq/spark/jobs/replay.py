@@ -25,15 +25,13 @@ from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
-from pocketmq.spark.jobs.files.ledger import Ledger, LedgerFile, OpenSlice
-from pocketmq.spark.jobs.landing import wanted
-from pocketmq.spark.jobs.landing.job_options import JobOptions, refuse_own
-from pocketmq.spark.jobs.landing.landing import FOLDER, place_name
-from pocketmq.spark.jobs.landing.reports import ReplayReport, Route
-from pocketmq.spark.jobs.progress import FinishedRows, shown
+from pocketmq.spark.jobs.files.ledger import FOLDER, Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.options import JobOptions, check_slices_and_times, refuse_own
+from pocketmq.spark.jobs.progress import shown
 from pocketmq.spark.jobs.replaying.rows import Edit, rows_to_send
 from pocketmq.spark.jobs.replaying.sending import ReplaySending
 from pocketmq.spark.jobs.replaying.sources import open_source
+from pocketmq.spark.jobs.reports import ReplayReport, Route
 from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.options import write_options
 from pocketmq.spark.reading.offsets import Range
@@ -134,11 +132,9 @@ class ReplayOptions(JobOptions):
         refuse_own(self.reader_options, OWN_READ_OPTIONS)
         refuse_own(self.writer_options, OWN_WRITE_OPTIONS)
         write_options(self.write_settings())
-        wanted.check_order(self.since_ms, self.until_ms)
+        check_slices_and_times(self.slice_rows, self.since_ms, self.until_ms)
         if self.rate < 0:
             raise OptionError(f"a rate is at least 1 message a second, not {self.rate}")
-        if self.slice_rows < 1:
-            raise OptionError(f"a slice has at least 1 message, not {self.slice_rows}")
 
 
 def replay(options: ReplayOptions, spark: SparkSession | None = None) -> ReplayReport:
@@ -174,9 +170,10 @@ class _Replay:
         self._spark, self._options, self._source = spark, options, source
         place = options.checkpoint or default_checkpoint(options)
         self._directory = Directory(spark, place)
-        self._file = LedgerFile(self._directory, FOLDER)
+        self._file = LedgerFile(self._directory)
         self._routes: dict[tuple[str, str], int] = {}
         self._lost: tuple[Range, ...] = ()
+        self._rows_done = 0
         self._clock = SystemClock()
 
     def run(self) -> ReplayReport:
@@ -240,14 +237,16 @@ class _Replay:
             parts.append(list(begun))
             ranges = begun.missing_of(ranges)
         parts += slices(ranges, rows_max)
-        finished = FinishedRows()
-        title = f"replay {self._options.source}"
-        total = sum(r.size for part in parts for r in part)
-        wants_bar = self._options.progress
-        with shown(self._spark, title, finished, is_wanted=wants_bar, rows_total=total):
+        with shown(
+            self._spark,
+            f"replay {self._options.source}",
+            lambda _: self._rows_done,
+            is_wanted=self._options.progress,
+            rows_total=sum(r.size for part in parts for r in part),
+        ):
             for part in parts:
                 self._send_slice(sending, ledger, part)
-                finished.add(sum(r.size for r in part))
+                self._rows_done += sum(r.size for r in part)
 
     def _send_slice(self, sending: ReplaySending, ledger: Ledger, ranges: Sequence[Range]) -> None:
         """Sends a slice, or the rest of the one that the ledger has open."""
@@ -289,13 +288,13 @@ class _Replay:
 
     def _left(self, ranges: Sequence[Range], sent: set[str]) -> list[Range]:
         """What is still there of ranges that were begun; notes what is gone and was not sent."""
-        gone = self._source.gone(ranges)
+        gone = self._source.deleted_of(ranges)
         self._lost = tuple(
             Spans(
                 Range(r.queue, offset, offset + 1)
                 for r in gone
                 for offset in range(r.start, r.end)
-                if f"{place_name(r.queue)}:{offset}" not in sent
+                if f"{r.queue}:{offset}" not in sent
             )
         )
         return Spans(gone).missing_of(ranges)

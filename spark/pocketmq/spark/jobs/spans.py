@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.spark.reading.offsets import EARLIEST, Range
+from pocketmq.spark.queue_tables import queue_table, queue_values
+from pocketmq.spark.reading.offsets import Range
 
 Table = dict[str, dict[str, dict[str, list[tuple[int, int]]]]]
-"""Ranges as they are kept: topic, broker, queue, then pairs of an offset and an end (exclusive)."""
+"""Ranges as ledgers keep them: by queue, pairs of an offset and an end (exclusive)."""
 
 
 class Spans:
@@ -46,7 +47,7 @@ class Spans:
         self._by_queue[added.queue] = merged
 
     def missing(self, whole: Range) -> list[Range]:
-        """The parts of a range that are not in the set."""
+        """Returns the parts of a range that are not in the set."""
         parts, following = [], whole.start
         for start, end in self._by_queue.get(whole.queue, []):
             if start > following and following < whole.end:
@@ -57,49 +58,38 @@ class Spans:
         return parts
 
     def missing_of(self, ranges: Iterable[Range]) -> list[Range]:
-        """The parts of some ranges that are not in the set."""
+        """Returns the parts of some ranges that are not in the set."""
         return [part for r in ranges for part in self.missing(r)]
 
     def end(self, queue: MessageQueue) -> int:
-        """Behind the last offset of a queue; 0 without any."""
+        """Returns the offset behind the last one of a queue; 0 without any."""
         pairs = self._by_queue.get(queue)
         return pairs[-1][1] if pairs else 0
 
     def table(self) -> Table:
-        """As it is kept."""
-        out: Table = {}
-        for queue, pairs in sorted(self._by_queue.items()):
-            brokers = out.setdefault(queue.topic, {})
-            brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = list(pairs)
-        return out
+        """Returns the set as a ledger keeps it."""
+        return queue_table((queue, list(pairs)) for queue, pairs in sorted(self._by_queue.items()))
 
     @classmethod
     def of(cls, table: Mapping[str, Mapping[str, Mapping[str, Sequence[Sequence[int]]]]]) -> Spans:
-        """From what is kept."""
+        """Makes a set of what a ledger keeps."""
         return cls(
-            Range(MessageQueue(topic, broker, int(queue_id)), start, end)
-            for topic, brokers in table.items()
-            for broker, queues in brokers.items()
-            for queue_id, pairs in queues.items()
-            for start, end in pairs
+            Range(queue, start, end) for queue, pairs in queue_values(table) for start, end in pairs
         )
 
 
 def slices(ranges: Iterable[Range], rows_max: int) -> list[list[Range]]:
-    """Ranges in portions of about so many messages, each with its share of every queue.
+    """Cuts ranges into slices of about so many messages, each with its share of every queue.
 
-    A portion has one range of a queue at the most, and later ones follow earlier ones.
+    A slice has one range of a queue at the most, and later ones follow earlier ones.
     """
-    rounds: list[list[Range]] = []
-    seen: dict[MessageQueue, int] = {}
+    rounds: dict[int, list[Range]] = defaultdict(list)
+    ranges_of: dict[MessageQueue, int] = defaultdict(int)
     for r in sorted(ranges):
-        turn = seen.get(r.queue, 0)
-        seen[r.queue] = turn + 1
-        if turn == len(rounds):
-            rounds.append([])
-        rounds[turn].append(r)
+        rounds[ranges_of[r.queue]].append(r)
+        ranges_of[r.queue] += 1
     out = []
-    for whole in rounds:
+    for whole in rounds.values():
         parts = max(1, -(-sum(r.size for r in whole) // rows_max))
         for i in range(parts):
             cut = [
@@ -108,25 +98,3 @@ def slices(ranges: Iterable[Range], rows_max: int) -> list[list[Range]]:
             ]
             out.append([r for r in cut if r.size])
     return [part for part in out if part]
-
-
-def offset_options(ranges: Sequence[Range], queues: Iterable[MessageQueue]) -> dict[str, str]:
-    """Options of a read that gives these ranges: other queues of their topics give nothing.
-
-    Args:
-        ranges: one of a queue at the most.
-        queues: all of the topics.
-    """
-    bounds: list[dict[str, dict[str, dict[str, int]]]] = [{}, {}]
-    places = {r.queue: (r.start, r.end) for r in ranges}
-    topics = {r.queue.topic for r in ranges}
-    for queue in {*places, *(q for q in queues if q.topic in topics)}:
-        pair = places.get(queue, (EARLIEST, EARLIEST))
-        for table, offset in zip(bounds, pair, strict=True):
-            brokers = table.setdefault(queue.topic, {})
-            brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offset
-    return {
-        "subscribe": ",".join(sorted(topics)),
-        "startingOffsets": json.dumps(bounds[0]),
-        "endingOffsets": json.dumps(bounds[1]),
-    }

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 JOB = "ingest"
-FOLDER = "_pocketmq"
 PORTION_BYTES = 1024 * 1024 * 1024
 """Files are loaded together up to this size; a larger one makes a portion of its own."""
 
@@ -74,7 +73,7 @@ class FilePortions:
         portion_bytes: int = PORTION_BYTES,
     ) -> None:
         self._spark, self._source, self._portion_bytes = spark, source, portion_bytes
-        self._file = LedgerFile(Directory(spark, checkpoint), FOLDER)
+        self._file = LedgerFile(Directory(spark, checkpoint))
         kept = self._file.load(JOB, settings)
         self._ledger = kept or Ledger(job=JOB, settings=settings, id=secrets.token_hex(8))
         with job("listing the files"):

@@ -20,6 +20,9 @@ VERSION = 1
 STATES_KEPT = 3
 _PREFIX, _SUFFIX = "state-", ".json"
 
+FOLDER = "_pocketmq"
+"""In the directory of a job, hidden from Spark's readers: the ledger, and unfinished slices."""
+
 
 class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
     """What was begun and not finished.
@@ -54,7 +57,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
         since: the first offset that is wanted of each queue, as a range up to itself.
         done: what was read and written.
         lost: what was wanted and was not there any more.
-        untold: what of it is not in the report of any run, as none has ended since.
+        unreported: the part of it that is in no report yet, as no run has ended since.
         files: what was loaded, with the state of each.
         open_slice: what was begun.
     """
@@ -68,15 +71,15 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
     since: dict[str, dict[str, dict[str, int]]] = {}
     done: Table = {}
     lost: Table = {}
-    untold: Table = {}
+    unreported: Table = msgspec.field(name="untold", default={})
     files: dict[str, str] = {}
     open_slice: OpenSlice | None = None
 
     def book_lost(self, ranges: Iterable[Range]) -> None:
-        """Books what is not there any more."""
+        """Books ranges as lost: they are not there any more."""
         lost = list(ranges)
         self.lost = Spans([*Spans.of(self.lost), *lost]).table()
-        self.untold = Spans([*Spans.of(self.untold), *lost]).table()
+        self.unreported = Spans([*Spans.of(self.unreported), *lost]).table()
 
     def finish_slice(self) -> None:
         """Books the open slice as done."""
@@ -97,17 +100,11 @@ class LedgerFile:
 
     Args:
         directory: of the job.
-        folder: in it; a leading underscore hides it from Spark's readers.
     """
 
-    def __init__(self, directory: Directory, folder: str) -> None:
-        self._directory, self._folder = directory, folder
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
         self._number = 0
-
-    @property
-    def place(self) -> str:
-        """For messages."""
-        return self._directory.place(self._folder)
 
     def load(self, job: str, settings: dict[str, str]) -> Ledger | None:
         """The last state; None if there is none.
@@ -127,8 +124,8 @@ class LedgerFile:
             raise JobError(f"reading {self._directory.place(name)}", str(e)) from e
         if ledger.version != VERSION:
             raise OptionError(
-                f"{self.place} was written by another version of this job (form {ledger.version}, "
-                f"this one knows {VERSION})"
+                f"{self._directory.place(FOLDER)} was written by another version of this job "
+                f"(form {ledger.version}, this one knows {VERSION})"
             )
         if ledger.job != job:
             raise OptionError(f"{self._directory} belongs to the job {ledger.job}, not to {job}")
@@ -153,12 +150,12 @@ class LedgerFile:
             self._directory.delete(self._name(number))
 
     def _numbers(self) -> list[int]:
-        names = self._directory.names(self._folder)
+        names = self._directory.names(FOLDER)
         middle = (n[len(_PREFIX) : -len(_SUFFIX)] for n in names if n.startswith(_PREFIX))
         return sorted(int(text) for text in middle if text.isdigit())
 
     def _name(self, number: int) -> str:
-        return f"{self._folder}/{_PREFIX}{number:08}{_SUFFIX}"
+        return f"{FOLDER}/{_PREFIX}{number:08}{_SUFFIX}"
 
     def _compare(self, kept: dict[str, Any], given: dict[str, Any]) -> None:
         for name in sorted({*kept, *given}):

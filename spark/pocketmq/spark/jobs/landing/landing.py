@@ -1,8 +1,8 @@
-"""Messages of topics into files by day: each once, however often a run is cut off.
+"""Writes messages of topics to files by day: each once, however often a run is cut off.
 
 A run writes slices. A slice is written into a hidden folder, then booked as written, then its files
-are moved to their days, then it is booked as done. What was cut off before it was booked as written
-is thrown away and written anew; what was cut off later is only moved.
+are moved to their days, then it is booked as done. A slice that was cut off before it was booked as
+written is thrown away and written anew; one that was cut off later is only moved.
 
 If retention deletes messages of a slice before they are read, they are booked as lost, and the rest
 is written.
@@ -10,207 +10,240 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError, nearest
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.files.files import FORMATS
-from pocketmq.spark.jobs.files.ledger import Ledger, LedgerFile, OpenSlice
-from pocketmq.spark.jobs.landing.wanted import QueueEnds, gone
-from pocketmq.spark.jobs.progress import JobRows, shown
-from pocketmq.spark.jobs.spans import Spans, offset_options, slices
+from pocketmq.spark.jobs.files.ledger import FOLDER, Ledger, LedgerFile, OpenSlice
+from pocketmq.spark.jobs.landing.selection import (
+    QueueEnds,
+    Selection,
+    TopicBounds,
+    check_not_made_anew,
+    deleted_of,
+)
+from pocketmq.spark.jobs.messages import messages_of, read_settings
+from pocketmq.spark.jobs.options import ExportOptions, check_slices_and_times
+from pocketmq.spark.jobs.progress import shown, written_rows
+from pocketmq.spark.jobs.reports import RangeReport
+from pocketmq.spark.jobs.spans import Spans, slices
+from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.session import job_session
+from pocketmq.spark.topics import queue_ends, queues_to_read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FORMAT = "pocketmq"
 TEXT_FORMATS = ("csv", "json")
 """Formats without binary columns: values are written as text there."""
-
-SLICE_ROWS = 10_000_000
-"""Messages of a slice: what a run that is cut off has to write again at the most."""
 
 LOSSES_MAX = 10
 """How often a slice is begun again because retention was faster than the read."""
 
-FOLDER = "_pocketmq"
-"""In the target, hidden from Spark's readers: the ledger, and the slice that is being written."""
-
 DAY = "day"
 DAY_MS = 86_400_000
 
+AskTopics = Callable[[ClientInstance, Sequence[str]], Awaitable[TopicBounds]]
+SelectRanges = Callable[[Ledger, TopicBounds], Selection]
 
-@dataclass(frozen=True)
-class Landing:
-    """How messages become files.
 
-    Attributes:
-        job: which job it is: export or archive.
-        topics: what from.
-        to_dir: where to.
-        format: parquet, json, csv or orc.
-        timezone: whose days they are.
-        value_as_text: write values as UTF-8 text; always so in csv and json.
-        reader_options: of the data source.
-        slice_rows: messages of a slice, about.
+def land(
+    name: str,
+    options: ExportOptions,
+    ask: AskTopics,
+    select: SelectRanges,
+    spark: SparkSession | None,
+    *,
+    is_error_without_messages: bool = True,
+) -> RangeReport:
+    """Runs a job that writes messages of topics to files.
+
+    Args:
+        name: of the job: export or archive.
+        options: where to, and how; the messages are chosen by `ask` and `select`.
+        ask: finds out what the topics hold.
+        select: chooses what is written of it, by what earlier runs wrote.
+        spark: the session; by default the active one, else a local one that is stopped at the end.
+        is_error_without_messages: whether a first run fails that finds no message.
+
+    Raises:
+        OptionError: the options do not fit, or the directory is that of something else.
+        MissingTopicError: a topic does not exist.
+        RequirementError: PySpark, PyArrow or Java is missing.
+        JobError: the job failed, or there is nothing to write; it holds the reason.
     """
+    read = read_options(read_settings(options.topic, options.namesrv, options.reader_options))
+    check(options)
 
-    job: str
-    topics: tuple[str, ...]
-    to_dir: str
-    format: str = "parquet"
-    timezone: str = "UTC"
-    value_as_text: bool = False
-    reader_options: Mapping[str, str] = field(default_factory=dict)
-    slice_rows: int = SLICE_ROWS
+    async def asked() -> TopicBounds:
+        async with ClientInstance(read.namesrv_addr) as instance:
+            return await ask(instance, read.topics)
 
-    def check(self) -> None:
-        """Makes sure that format, time zone and size of slices are possible.
+    bounds = run(asked())
+    with job_session(f"pocketmq {name}", options.cores, spark) as session:
+        landing = LandingRun(session, name, options, read)
+        return landing.run(bounds, select, is_error_without_messages=is_error_without_messages)
 
-        Raises:
-            OptionError: one is not.
-        """
-        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-        if self.format not in FORMATS:
-            raise OptionError(
-                f"the format {self.format!r} is not known; {nearest(self.format, FORMATS)}"
-            )
-        try:
-            ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as e:
-            raise OptionError(
-                f"the time zone {self.timezone!r} is not known: write UTC or a name such as "
-                f"Europe/Berlin"
-            ) from e
-        if self.slice_rows < 1:
-            raise OptionError(f"a slice has at least 1 message, not {self.slice_rows}")
+def check(options: ExportOptions) -> None:
+    """Checks that format, time zone, times and size of slices are possible.
 
-    def kept_settings(self) -> dict[str, str]:
-        """What must be the same in each run into one directory."""
-        return {
-            "topics": ",".join(sorted(self.topics)),
-            "format": self.format,
-            "timezone": self.timezone,
-            "valueAsText": str(self.value_as_text or self.format in TEXT_FORMATS).lower(),
-            **{f"option {k}": v for k, v in sorted(self.reader_options.items())},
-        }
+    Raises:
+        OptionError: one is not.
+    """
+    check_slices_and_times(options.slice_rows, options.since_ms, options.until_ms)
+    if options.format not in FORMATS:
+        raise OptionError(
+            f"the format {options.format!r} is not known; {nearest(options.format, FORMATS)}"
+        )
+    try:
+        ZoneInfo(options.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as e:
+        raise OptionError(
+            f"the time zone {options.timezone!r} is not known: write UTC or a name such as "
+            f"Europe/Berlin"
+        ) from e
 
 
 class LandingRun:
-    """One run into one directory.
+    """One run that writes messages of topics to the files of a directory.
 
     Args:
         spark: the session.
-        landing: what is to become of messages.
-        read_settings: options of the data source without topics and offsets.
-        ends: asks for the least and the next offset of each queue, as they are now.
+        name: of the job.
+        options: where to, and how.
+        read: options of the data source.
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        landing: Landing,
-        read_settings: Mapping[str, str],
-        ends: Callable[[], QueueEnds],
+        self, spark: SparkSession, name: str, options: ExportOptions, read: ReadOptions
     ) -> None:
-        self._spark, self._landing = spark, landing
-        self._read_settings = dict(read_settings)
-        self._ends = ends
-        self._directory = Directory(spark, landing.to_dir)
-        self._file = LedgerFile(self._directory, FOLDER)
-        self._loaded: Ledger | None = None
+        self._spark, self._name, self._options, self._read = spark, name, options, read
+        self._topics = ",".join(read.topics)
+        self._directory = Directory(spark, options.to_dir)
+        self._file = LedgerFile(self._directory)
+        self._is_first = False
 
-    def open(self, *, overwrite: bool, dry_run: bool) -> Ledger:
-        """The ledger of the directory: that of earlier runs, or a new one.
+    def run(
+        self, bounds: TopicBounds, select: SelectRanges, *, is_error_without_messages: bool
+    ) -> RangeReport:
+        """Writes what is selected, and reports what was written and what is lost; see `land`."""
+        clock = SystemClock()
+        started = clock.monotonic()
+        ledger = self.open()
+        check_not_made_anew(ledger, bounds.ends)
+        ranges, found_lost = select(ledger, bounds)
+        if self._is_first and is_error_without_messages and not ranges:
+            reason = "there are no messages"
+            if any(least < following for least, following in bounds.ends.values()):
+                reason = "none of the messages that are there is in the range that is asked for"
+            raise JobError(f"{self._name} of {self._topics}", reason)
+        rows = 0
+        ledger.book_lost(found_lost)
+        if not self._options.dry_run:
+            rows = self._write(ledger, ranges, bounds.ends)
+        lost = list(Spans.of(ledger.unreported))
+        if lost and not self._options.dry_run:
+            ledger.unreported = {}
+            self._file.save(ledger)
+        if not self._options.dry_run:
+            ranges = Spans(lost).missing_of(ranges)
+        return RangeReport(
+            job=self._name,
+            topic=self._topics,
+            to_dir=self._options.to_dir,
+            rows=rows,
+            seconds=clock.monotonic() - started,
+            ranges=tuple(ranges),
+            lost=tuple(lost),
+            is_dry=self._options.dry_run,
+        )
 
-        What an earlier run has written and not moved is moved, what it did not finish is forgotten.
+    def open(self) -> Ledger:
+        """Opens the ledger of the directory: that of earlier runs, or a new one.
+
+        A slice that an earlier run has written and not moved is moved; one that it did not finish
+        is forgotten.
 
         Raises:
             OptionError: the directory is that of other rows, or of something else.
             JobError: the file system refuses, or another run is at work.
         """
-        kept = self._landing.kept_settings()
-        self._loaded = None if overwrite else self._file.load(self._landing.job, kept)
-        if self._loaded is None and not overwrite and self._directory.names():
+        options, kept = self._options, self._kept_settings()
+        loaded = None if options.overwrite else self._file.load(self._name, kept)
+        self._is_first = loaded is None
+        if self._is_first and not options.overwrite and self._directory.names():
             raise OptionError(
-                f"{self._directory} exists already and is not from `pocketmq "
-                f"{self._landing.job}`: take another directory, or replace it (--overwrite)"
+                f"{self._directory} exists already and is not from `pocketmq {self._name}`: take "
+                f"another directory, or replace it (--overwrite)"
             )
-        ledger = self._loaded or Ledger(job=self._landing.job, settings=kept)
+        ledger = loaded or Ledger(job=self._name, settings=kept)
         if (part := ledger.open_slice) is not None:
-            if not dry_run and part.rows is not None:
+            if not options.dry_run and part.rows is not None:
                 self._move(part)
             if part.rows is None:
                 ledger.open_slice = None
             else:
                 ledger.finish_slice()
-            if not dry_run:
+            if not options.dry_run:
                 self._file.save(ledger)
-                self._directory.delete(f"{FOLDER}/{_slice_name(part.number)}")
+                self._directory.delete(_folder(part))
         return ledger
 
-    @property
-    def is_first(self) -> bool:
-        """Whether nothing was written here before."""
-        return self._loaded is None
+    def _kept_settings(self) -> dict[str, str]:
+        """The settings that must be the same in each run into one directory."""
+        options = self._options
+        return {
+            "topics": ",".join(sorted(self._read.topics)),
+            "format": options.format,
+            "timezone": options.timezone,
+            "valueAsText": str(_has_text(options)).lower(),
+            **{f"option {k}": v for k, v in sorted(options.reader_options.items())},
+        }
 
-    def write(
-        self,
-        ledger: Ledger,
-        ranges: Iterable[Range],
-        queues: Iterable[MessageQueue],
-        *,
-        overwrite: bool,
-        progress: bool,
-    ) -> int:
-        """Writes ranges; returns how many messages there were.
-
-        Raises:
-            JobError: Spark or the file system fails, or another run is at work.
-        """
-        if overwrite:
+    def _write(self, ledger: Ledger, ranges: Iterable[Range], ends: QueueEnds) -> int:
+        """Writes ranges; returns how many messages there were."""
+        if self._options.overwrite:
             self._directory.delete()
         before = ledger.rows
-        parts = slices(ranges, self._landing.slice_rows)
+        parts = slices(ranges, self._options.slice_rows)
         total = sum(r.size for part in parts for r in part)
-        title = f"{self._landing.job} {','.join(self._landing.topics)}"
         self._file.save(ledger)  # also tells whether another run is at work
-        rows = JobRows(self._spark)
-        with shown(self._spark, title, rows, is_wanted=progress, rows_total=total):
+        with shown(
+            self._spark,
+            f"{self._name} {self._topics}",
+            lambda group: written_rows(self._spark, group),
+            is_wanted=self._options.progress,
+            rows_total=total,
+        ):
             for part in parts:
-                self._write_slice(ledger, part, queues)
+                self._write_slice(ledger, part, ends)
         return ledger.rows - before
-
-    def tell_lost(self, ledger: Ledger) -> list[Range]:
-        """What was lost since a run has said so; from here on it is said."""
-        lost = list(Spans.of(ledger.untold))
-        if lost:
-            ledger.untold = {}
-            self._file.save(ledger)
-        return lost
 
     def _write_slice(
         self, ledger: Ledger, ranges: Sequence[Range], queues: Iterable[MessageQueue]
     ) -> None:
         part = OpenSlice(number=ledger.slices + 1, ranges={})
         ledger.open_slice = part
-        folder = f"{FOLDER}/{_slice_name(part.number)}"
         for losses_left in reversed(range(LOSSES_MAX)):
             part.ranges = Spans(ranges).table()
             self._file.save(ledger)
-            self._directory.delete(folder)
+            self._directory.delete(_folder(part))
             if not ranges:
                 part.rows = 0
                 break
             try:
-                part.rows = self._write_files(ranges, queues, self._directory.place(folder))
+                part.rows = self._write_files(ranges, queues, self._directory.place(_folder(part)))
                 break
             except JobError as e:
                 lost = self._lost(ranges, e) if losses_left else []
@@ -220,16 +253,21 @@ class LandingRun:
                 ranges = Spans(lost).missing_of(ranges)
         self._file.save(ledger)
         self._move(part)
-        self._directory.delete(folder)
+        self._directory.delete(_folder(part))
         ledger.finish_slice()
         self._file.save(ledger)
 
     def _lost(self, ranges: Sequence[Range], failure: JobError) -> list[Range]:
-        """What retention has deleted of ranges whose read has failed."""
+        """Returns what retention has deleted of ranges whose read has failed."""
+
+        async def ends() -> QueueEnds:
+            async with ClientInstance(self._read.namesrv_addr) as instance:
+                return await queue_ends(instance, await queues_to_read(instance, self._read.topics))
+
         try:
-            return gone(ranges, self._ends())
+            return deleted_of(ranges, run(ends()))
         except OperatingError:
-            raise failure from None  # nothing can be asked: that is why
+            raise failure from None  # no broker answers: that is why the read failed
 
     def _write_files(
         self, ranges: Sequence[Range], queues: Iterable[MessageQueue], folder: str
@@ -238,48 +276,36 @@ class LandingRun:
         from pyspark.sql import functions as sf
 
         seen = Observation()
-        settings = {**self._read_settings, **offset_options(ranges, queues)}
-        places = sorted(place_name(r.queue) for r in ranges)
-        what = f"writing {','.join(self._landing.topics)} to {self._directory}"
-        with job(what):
-            messages = self._spark.read.format(FORMAT).options(**settings).load()
-            # A queue that is new since the plan was made would be read as a whole.
-            known = messages.where(place_column().isin(places))
-            counted = known.observe(seen, sf.count(sf.lit(1)).alias("rows"))
-            dated = _fitting(counted, self._landing).withColumn(
-                DAY, day_column("storeTimestamp", self._landing.timezone)
+        options = self._options
+        reading = {**options.reader_options, "namesrvAddr": self._read.namesrv_addr}
+        with job(f"writing {self._topics} to {self._directory}"):
+            messages = messages_of(self._spark, reading, ranges, queues)
+            counted = messages.observe(seen, sf.count(sf.lit(1)).alias("rows"))
+            dated = _fitting(counted, options).withColumn(
+                DAY, day_column("storeTimestamp", options.timezone)
             )
-            target = dated.write.format(self._landing.format).partitionBy(DAY)
-            if self._landing.format == "csv":
+            target = dated.write.format(options.format).partitionBy(DAY)
+            if options.format == "csv":
                 target = target.option("header", "true")
             target.save(folder)
             return int(seen.get["rows"])
 
     def _move(self, part: OpenSlice) -> None:
-        folder = f"{FOLDER}/{_slice_name(part.number)}"
+        """Moves the files of a slice from its folder to the folders of their days."""
+        folder = _folder(part)
         for day in self._directory.names(folder):
             if not day.startswith(f"{DAY}="):
                 continue
             for name in self._directory.names(f"{folder}/{day}"):
-                self._directory.move(
-                    f"{folder}/{day}/{name}", f"{day}/{_slice_name(part.number)}-{name}"
-                )
+                self._directory.move(f"{folder}/{day}/{name}", f"{day}/{_name(part)}-{name}")
 
 
-def _slice_name(number: int) -> str:
-    return f"slice-{number:05}"
+def _name(part: OpenSlice) -> str:
+    return f"slice-{part.number:05}"
 
 
-def place_name(queue: MessageQueue) -> str:
-    """A queue in one word, as `place_column` gives it."""
-    return f"{queue.topic}@{queue.broker_name}:{queue.queue_id}"
-
-
-def place_column() -> Column:
-    """The queue of a message in one word."""
-    from pyspark.sql import functions as sf
-
-    return sf.concat("topic", sf.lit("@"), "brokerName", sf.lit(":"), "queueId")
+def _folder(part: OpenSlice) -> str:
+    return f"{FOLDER}/{_name(part)}"
 
 
 def day_column(timestamp: str, timezone: str) -> Column:
@@ -290,12 +316,16 @@ def day_column(timestamp: str, timezone: str) -> Column:
     return sf.date_from_unix_date(sf.floor(sf.unix_millis(local) / DAY_MS).cast("int"))
 
 
-def _fitting(messages: DataFrame, landing: Landing) -> DataFrame:
-    """The messages in types that the format has."""
+def _has_text(options: ExportOptions) -> bool:
+    return options.value_as_text or options.format in TEXT_FORMATS
+
+
+def _fitting(messages: DataFrame, options: ExportOptions) -> DataFrame:
+    """The messages in column types that the format has."""
     from pyspark.sql import functions as sf
 
-    if landing.value_as_text or landing.format in TEXT_FORMATS:
+    if _has_text(options):
         messages = messages.withColumn("value", sf.col("value").cast("string"))
-    if landing.format == "csv" and "properties" in messages.columns:
+    if options.format == "csv" and "properties" in messages.columns:
         messages = messages.withColumn("properties", sf.to_json("properties"))
     return messages

@@ -11,7 +11,7 @@ from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.jobs.columns import as_body, as_text
 from pocketmq.spark.jobs.failures import job
-from pocketmq.spark.jobs.landing.landing import place_column
+from pocketmq.spark.jobs.messages import queue_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -123,7 +123,7 @@ def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
             raise OptionError(f"properties={text!r} gives a {given}, not a map<string,string>")
         edited[name] = column
     target = sf.lit(edit.to_topic) if edit.to_topic is not None else origin()
-    place = sf.concat(place_column(), sf.lit(":"), "queueOffset")
+    place = sf.concat(queue_column(), sf.lit(":"), "queueOffset")
     sharding_key = sf.col("properties")[props.SHARDING_KEY]
     rows = chosen.select(
         edited.get(TARGET, target).alias("topic"),

@@ -21,12 +21,13 @@ from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.process import run
 from pocketmq.spark.jobs.files.ledger import OpenSlice
-from pocketmq.spark.jobs.landing.landing import FORMAT
+from pocketmq.spark.jobs.messages import load
 from pocketmq.spark.jobs.replaying.rows import REPLAY_ID, REPLAY_OF
 from pocketmq.spark.jobs.spans import Table
 from pocketmq.spark.marked.commits import Places, publish
 from pocketmq.spark.marked.intervals import Intervals
-from pocketmq.spark.options import read_options, write_options
+from pocketmq.spark.options import FORMAT, read_options, write_options
+from pocketmq.spark.queue_tables import queue_table, queue_values
 from pocketmq.spark.reading.repeats import repeat_filters
 from pocketmq.spark.rows.marks import WRITER_ID, Writer
 from pocketmq.spark.topics import queue_ends, queues_to_read, queues_to_write
@@ -88,16 +89,12 @@ class ReplaySending:
         return run(self._ends({*topics, *([large] if large else [])}))
 
     async def _ends(self, topics: Iterable[str]) -> Table:
-        out: Table = {}
+        ends: dict[MessageQueue, tuple[int, int]] = {}
         async with ClientInstance(self._options.namesrv_addr) as instance:
             for topic in sorted(topics):
                 await queues_to_write(instance, topic, self._options.create_topic_queues)
-                ends = await queue_ends(instance, await queues_to_read(instance, [topic]))
-                brokers = out.setdefault(topic, {})
-                for queue, (_, following) in ends.items():
-                    queues = brokers.setdefault(queue.broker_name, {})
-                    queues[str(queue.queue_id)] = [(following, following)]
-        return out
+                ends |= await queue_ends(instance, await queues_to_read(instance, [topic]))
+        return queue_table((queue, [(end, end)]) for queue, (_, end) in ends.items())
 
     def send(self, rows: DataFrame, number: int, counts: Mapping[bool, int]) -> None:
         """Sends the rows of a slice, those with a sharding key and the others by themselves.
@@ -161,13 +158,7 @@ class ReplaySending:
         """
         from pyspark.sql import functions as sf
 
-        starts = {
-            topic: {
-                broker: {queue: pairs[0][0] for queue, pairs in queues.items()}
-                for broker, queues in brokers.items()
-            }
-            for topic, brokers in part.target_ends.items()
-        }
+        starts = queue_table((q, pairs[0][0]) for q, pairs in queue_values(part.target_ends))
         if not starts:
             return []
         reading = {
@@ -176,7 +167,7 @@ class ReplaySending:
             "startingOffsets": json.dumps(starts),
             "failOnDataLoss": "false",
         }
-        found = self._spark.read.format(FORMAT).options(**reading).load()
+        found = load(self._spark, reading)
         mark = sf.col("properties")
         own = found.where(mark[REPLAY_ID] == self._id).select(
             mark[REPLAY_OF].alias("place"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
@@ -13,12 +13,10 @@ from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
-from pocketmq.spark.jobs.landing import wanted
-from pocketmq.spark.jobs.landing.land import read_settings
-from pocketmq.spark.jobs.landing.landing import FORMAT, place_column, place_name
-from pocketmq.spark.jobs.landing.wanted import Look
+from pocketmq.spark.jobs.landing import selection
+from pocketmq.spark.jobs.landing.selection import QueueEnds, TopicBounds
+from pocketmq.spark.jobs.messages import messages_of, read_settings
 from pocketmq.spark.jobs.replaying.rows import check_columns
-from pocketmq.spark.jobs.spans import offset_options
 from pocketmq.spark.options import read_options
 from pocketmq.spark.reading.offsets import Range
 
@@ -26,68 +24,76 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class ReplaySource(Protocol):
-    """Messages by their places."""
+class ReplaySource:
+    """Messages by their offsets.
 
-    @property
-    def ranges(self) -> Sequence[Range]:
-        """What there is to be replayed."""
+    Args:
+        ranges: what there is to be replayed.
+    """
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        self.ranges = ranges
 
     def messages(self, ranges: Sequence[Range]) -> DataFrame:
-        """The messages of ranges, those of a queue in one task and in their order."""
+        """Reads the messages of ranges, those of a queue in one task and in their order."""
+        raise NotImplementedError
 
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
-        """Whether messages are in the cluster that they are sent to."""
+        """Whether messages are in the cluster that they are sent to; files never are."""
+        return False
 
-    def gone(self, ranges: Sequence[Range]) -> list[Range]:
-        """What of these ranges is not there any more."""
+    def deleted_of(self, ranges: Sequence[Range]) -> list[Range]:
+        """Returns what retention has deleted of these ranges; of files nothing."""
+        return []
 
 
-class TopicSource:
-    """A topic's messages.
+class TopicSource(ReplaySource):
+    """The messages of a topic.
 
     Args:
         spark: the session.
         settings: options of a read, without offsets.
         ranges: what there is to be replayed.
-        seen: what the topic holds.
+        ends: the least and the next offset of each queue.
     """
 
     def __init__(
-        self, spark: SparkSession, settings: dict[str, str], ranges: Sequence[Range], seen: Look
+        self,
+        spark: SparkSession,
+        settings: dict[str, str],
+        ranges: Sequence[Range],
+        ends: QueueEnds,
     ) -> None:
-        self._spark, self._settings, self._seen = spark, settings, seen
-        self.ranges = ranges
+        super().__init__(ranges)
+        self._spark, self._settings, self._ends = spark, settings, ends
 
     def messages(self, ranges: Sequence[Range]) -> DataFrame:
-        """The messages of ranges, those of a queue in one task and in their order."""
-        settings = {**self._settings, **offset_options(ranges, self._seen.ends)}
-        found = self._spark.read.format(FORMAT).options(**settings).load()
-        return found.where(place_column().isin([place_name(r.queue) for r in ranges]))
+        """Reads the messages of ranges, those of a queue in one task and in their order."""
+        return messages_of(self._spark, self._settings, ranges, self._ends)
 
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
         """Whether messages are in the cluster that they are sent to."""
         return to_namesrv is None or to_namesrv == self._settings["namesrvAddr"]
 
-    def gone(self, ranges: Sequence[Range]) -> list[Range]:
-        """What of these ranges retention has deleted."""
-        return wanted.gone(ranges, self._seen.ends)
+    def deleted_of(self, ranges: Sequence[Range]) -> list[Range]:
+        """Returns what retention has deleted of these ranges."""
+        return selection.deleted_of(ranges, self._ends)
 
 
-class FileSource:
-    """What an export wrote.
+class FileSource(ReplaySource):
+    """The files that an export wrote.
 
     Args:
-        rows: of its files.
+        rows: of the files.
         ranges: what there is to be replayed.
     """
 
     def __init__(self, rows: DataFrame, ranges: Sequence[Range]) -> None:
+        super().__init__(ranges)
         self._rows = rows
-        self.ranges = ranges
 
     def messages(self, ranges: Sequence[Range]) -> DataFrame:
-        """The messages of ranges, those of a queue in one task and in their order."""
+        """Reads the messages of ranges, those of a queue in one task and in their order."""
         from pyspark.sql import functions as sf
 
         conditions = [
@@ -103,14 +109,6 @@ class FileSource:
             "topic", "brokerName", "queueId", "queueOffset"
         )
 
-    def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
-        """Never: files are beside their cluster."""
-        return False
-
-    def gone(self, ranges: Sequence[Range]) -> list[Range]:
-        """Nothing: files are not deleted by pieces."""
-        return []
-
 
 def open_source(
     spark: SparkSession,
@@ -120,10 +118,10 @@ def open_source(
     since_ms: int | None,
     until_ms: int | None,
 ) -> ReplaySource:
-    """Finds out what there is to be replayed.
+    """Opens a topic or the files of an export, and finds out what there is to be replayed.
 
     Raises:
-        OptionError: the source is neither, or no export.
+        OptionError: the directory is none of an export, or an option does not fit.
         MissingTopicError: the topic does not exist.
         JobError: there are no messages, or the files cannot be read.
     """
@@ -136,15 +134,19 @@ def open_source(
     read = read_options(settings)
     settings = {**reader_options, "namesrvAddr": read.namesrv_addr}
 
-    async def asked() -> Look:
+    async def asked() -> TopicBounds:
         async with ClientInstance(read.namesrv_addr) as instance:
-            return await wanted.look(instance, read.topics, lambda _: since_ms, lambda _: until_ms)
+            return await selection.topic_bounds(instance, read.topics, since_ms, until_ms)
 
-    seen = run(asked())
-    ranges = wanted.chosen(seen, "earliest", "latest")
+    bounds = run(asked())
+    ranges = selection.selected_ranges(bounds, "earliest", "latest")
     if not ranges:
-        raise JobError(f"replay of {source}", "there are no messages, or none of that time")
-    return TopicSource(spark, settings, ranges, seen)
+        raise _nothing(source)
+    return TopicSource(spark, settings, ranges, bounds.ends)
+
+
+def _nothing(source: str) -> JobError:
+    return JobError(f"replay of {source}", "there are no messages, or none of that time")
 
 
 def is_directory(source: str) -> bool:
@@ -174,5 +176,5 @@ def _files(
         for row in found
     ]
     if not ranges:
-        raise JobError(f"replay of {source}", "there are no messages, or none of that time")
+        raise _nothing(source)
     return FileSource(rows, ranges)

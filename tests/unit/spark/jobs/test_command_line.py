@@ -10,7 +10,7 @@ import pytest
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.command_line import JobParser, instant_ms
-from pocketmq.spark.jobs.landing.reports import RangeReport, ReplayReport, Route
+from pocketmq.spark.jobs.reports import RangeReport, ReplayReport, Route
 from pocketmq.spark.reading.offsets import Range
 
 QUEUE = MessageQueue("T", "broker-a", 3)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.spark.jobs.spans import Spans, offset_options, slices
+from pocketmq.spark.jobs.messages import offset_options
+from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.reading.offsets import Range
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 1)
