@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.spark.parts import read, write
 
-from pocketmq.spark.rows.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, Writer
+from pocketmq.spark.rows.marks import WRITER_ID, WRITER_SEQUENCE, Sequence, WriterIdentity
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -124,7 +124,7 @@ def test_marks_are_properties_that_any_consumer_sees(spark: Any, spark_namesrv: 
     rows = numbers(spark, 3)
     write(rows, spark_namesrv, "Marked", writerId="a:1")
     marks = [r.properties for r in read(spark, spark_namesrv, "Marked").collect()]
-    assert {Writer.parse(m[WRITER_ID]).writer_id for m in marks} == {"a:1"}
+    assert {WriterIdentity.parse(m[WRITER_ID]).writer_id for m in marks} == {"a:1"}
     sequences = {Sequence.parse(m[WRITER_SEQUENCE]) for m in marks}
     assert len(sequences) == ROWS
     assert {(s.epoch, s.partition) for s in sequences} == {(0, 0), (0, 1), (0, 2)}

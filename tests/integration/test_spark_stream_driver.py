@@ -16,7 +16,7 @@ from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import ClosedQueueError, DataLossError, MissingTopicError, OptionError
-from pocketmq.spark.marked.commits import Places, commit_brokers, publish, writer_of
+from pocketmq.spark.marked.commits import OffsetRanges, commit_brokers, publish, writer_of
 from pocketmq.spark.options import COMMIT_TOPIC
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.rows.marks import WRITER_ID, WRITER_SEQUENCE
@@ -311,12 +311,12 @@ def marked(epoch: int, **more: str) -> dict[str, str]:
 
 async def send_marked(
     cluster: AsyncCluster, count: int, epoch: int, *, has_topic: bool = True
-) -> Places:
+) -> OffsetRanges:
     """What a task of a marked write leaves behind, before its job is committed."""
     if has_topic:
         async with ClientInstance(cluster.namesrv) as instance:
             await commit_brokers(instance, COMMIT_TOPIC)  # as the driver of a write does first
-    places: Places = {}
+    places: OffsetRanges = {}
     async with cluster.producer() as producer:
         for _ in range(count):
             message = Message("T", b"x", properties=marked(epoch))
@@ -326,7 +326,7 @@ async def send_marked(
     return places
 
 
-async def publish_places(cluster: AsyncCluster, epoch: int, places: Places) -> None:
+async def publish_ranges(cluster: AsyncCluster, epoch: int, places: OffsetRanges) -> None:
     async with ClientInstance(cluster.namesrv) as instance:
         writer = await writer_of(instance, COMMIT_TOPIC, "w")
         await publish(instance, COMMIT_TOPIC, writer, epoch, places)
@@ -353,15 +353,15 @@ async def test_repeats_of_a_batch_are_dropped_and_what_comes_late_is_not_lost() 
             start = await stream.first_position()
             end = await stream.next_position(start, is_limited=True)
             assert await given(stream, start, end) == [], "nothing counts yet"
-            await publish_places(cluster, 0, first)
+            await publish_ranges(cluster, 0, first)
             late = await stream.next_position(end, is_limited=True)
             assert await given(stream, end, late) == [0, 1, 2]
             assert await stream.next_position(late, is_limited=True) is late
 
             again = await send_marked(cluster, 3, epoch=0)
-            await publish_places(cluster, 0, again)
+            await publish_ranges(cluster, 0, again)
             second = await send_marked(cluster, 2, epoch=1)
-            await publish_places(cluster, 1, second)
+            await publish_ranges(cluster, 1, second)
             last = await stream.next_position(late, is_limited=True)
             assert await given(stream, late, last) == [6, 7], "the first commit of a batch holds"
         # A driver that starts anew plans each batch as it was planned before.
@@ -380,7 +380,7 @@ async def test_a_first_batch_of_late_rows_is_the_same_when_it_is_run_again() -> 
         options = {"dropRepeats": "true", "startingOffsets": "latest"}
         async with driver(cluster, **options) as stream:
             start = await stream.first_position()
-            await publish_places(cluster, 0, places)
+            await publish_ranges(cluster, 0, places)
             end = await stream.next_position(start, is_limited=True)
             assert await given(stream, start, end) == [0, 1, 2]
         async with driver(cluster, **options) as stream:
@@ -391,11 +391,11 @@ async def test_a_first_batch_of_late_rows_is_the_same_when_it_is_run_again() -> 
 
 async def test_a_stream_that_begins_to_drop_repeats_gives_nothing_twice() -> None:
     async with LocalCluster(topics={"T": 1}) as cluster:
-        await publish_places(cluster, 0, await send_marked(cluster, 3, epoch=0))
+        await publish_ranges(cluster, 0, await send_marked(cluster, 3, epoch=0))
         async with driver(cluster) as stream:
             start = await stream.first_position()
             start = await stream.next_position(start, is_limited=True)
-        await publish_places(cluster, 1, await send_marked(cluster, 2, epoch=1))
+        await publish_ranges(cluster, 1, await send_marked(cluster, 2, epoch=1))
         async with driver(cluster, dropRepeats="true") as stream:
             end = await stream.next_position(start, is_limited=True)
             assert await given(stream, start, end) == [3, 4]
@@ -404,11 +404,11 @@ async def test_a_stream_that_begins_to_drop_repeats_gives_nothing_twice() -> Non
 
 async def test_a_stream_that_does_not_drop_repeats_any_more_goes_on() -> None:
     async with LocalCluster(topics={"T": 1}) as cluster:
-        await publish_places(cluster, 0, await send_marked(cluster, 3, epoch=0))
+        await publish_ranges(cluster, 0, await send_marked(cluster, 3, epoch=0))
         async with driver(cluster, dropRepeats="true") as stream:
             start = await stream.first_position()
             start = await stream.next_position(start, is_limited=True)
-        await publish_places(cluster, 1, await send_marked(cluster, 2, epoch=1))
+        await publish_ranges(cluster, 1, await send_marked(cluster, 2, epoch=1))
         async with driver(cluster, minOffsetsPerTrigger="9") as stream:
             await stream.stop_at_present()
             end = await stream.next_position(start, is_limited=True)
@@ -422,7 +422,7 @@ async def test_a_trigger_that_ends_takes_only_commits_that_were_there() -> None:
         async with driver(cluster, dropRepeats="true") as stream:
             start = await stream.first_position()
             await stream.stop_at_present()
-            await publish_places(cluster, 0, places)
+            await publish_ranges(cluster, 0, places)
             end = await stream.next_position(start, is_limited=True)
             assert await given(stream, start, end) == []
             assert await stream.next_position(end, is_limited=True) is end

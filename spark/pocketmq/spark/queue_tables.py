@@ -13,17 +13,17 @@ from pocketmq.protocol.messages.message import MessageQueue
 T = TypeVar("T")
 
 
-def queue_table(values: Iterable[tuple[MessageQueue, T]]) -> dict[str, dict[str, dict[str, T]]]:
+def queue_table(values: Iterable[tuple[MessageQueue, T]]) -> dict[str, dict[str, dict[int, T]]]:
     """Makes a table of queues and their values, in the order in which they come."""
-    table: dict[str, dict[str, dict[str, T]]] = {}
+    table: dict[str, dict[str, dict[int, T]]] = {}
     for queue, value in values:
         brokers = table.setdefault(queue.topic, {})
-        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+        brokers.setdefault(queue.broker_name, {})[queue.queue_id] = value
     return table
 
 
 def queue_values(
-    table: Mapping[str, Mapping[str, Mapping[str, T]]],
+    table: Mapping[str, Mapping[str, Mapping[int, T] | Mapping[str, T]]],
 ) -> Iterator[tuple[MessageQueue, T]]:
     """Yields the queues of a table and their values."""
     for topic, brokers in table.items():

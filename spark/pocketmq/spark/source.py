@@ -26,7 +26,7 @@ from pocketmq.spark.options import (
     stream_write_options,
     write_options,
 )
-from pocketmq.spark.rows.marks import Writer, new_writer_id
+from pocketmq.spark.rows.marks import WriterIdentity, new_writer_id
 from pocketmq.spark.streaming.options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
 
@@ -173,7 +173,7 @@ def _chosen_columns(schema: StructType) -> list[Column]:
     return chosen
 
 
-async def _target(options: WriteOptions) -> tuple[list[MessageQueue], Writer | None]:
+async def _target(options: WriteOptions) -> tuple[list[MessageQueue], WriterIdentity | None]:
     async with ClientInstance(options.namesrv_addr) as instance:
         queues = await _queues(instance, options)
         if not options.is_marked:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.queue_tables import queue_table, queue_values
 from pocketmq.spark.reading.offsets import Range
 
-Table = dict[str, dict[str, dict[str, list[tuple[int, int]]]]]
+Table = dict[str, dict[str, dict[int, list[tuple[int, int]]]]]
 """Ranges as ledgers keep them: by queue, pairs of an offset and an end (exclusive)."""
 
 
@@ -71,7 +71,7 @@ class Spans:
         return queue_table((queue, list(pairs)) for queue, pairs in sorted(self._by_queue.items()))
 
     @classmethod
-    def of(cls, table: Mapping[str, Mapping[str, Mapping[str, Sequence[Sequence[int]]]]]) -> Spans:
+    def of(cls, table: Table) -> Spans:
         """Makes a set of what a ledger keeps."""
         return cls(
             Range(queue, start, end) for queue, pairs in queue_values(table) for start, end in pairs

@@ -10,6 +10,7 @@ import msgspec
 
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import DataLossError, OptionError, nearest
+from pocketmq.spark.queue_tables import queue_table
 
 EARLIEST, LATEST = -2, -1
 """Offsets that stand for the ends of a queue, as with Kafka."""
@@ -52,13 +53,8 @@ class Bound(NamedTuple):
 
     def within(self, queues: Collection[MessageQueue]) -> Bound:
         """The bound without what it says of other queues."""
-        kept: OffsetTable = {}
-        for queue in queues:
-            offset = self.named(queue)
-            if offset is not None:
-                of_topic = kept.setdefault(queue.topic, {})
-                of_topic.setdefault(queue.broker_name, {})[queue.queue_id] = offset
-        return self._replace(table=kept)
+        named = ((queue, self.named(queue)) for queue in queues)
+        return self._replace(table=queue_table((q, o) for q, o in named if o is not None))
 
     def of(self, queue: MessageQueue, ends: Ends) -> int:
         """The offset for a queue."""

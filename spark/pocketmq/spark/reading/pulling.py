@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import uvloop
 
 from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.client.sending.sending import RETRY_CODES
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+from pocketmq.protocol.errors import OperatingError, response_error
 from pocketmq.protocol.messages.records import QUEUE_OFFSET_AT
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
 from pocketmq.protocol.requests.pulling import (
@@ -25,6 +25,7 @@ from pocketmq.spark.errors import DataLossError
 from pocketmq.spark.filtering import ALL_MESSAGES, Expression
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.retries import retried
 from pocketmq.spark.rows.parts import RecordPart, joined, sized_part
 
 BULK_MESSAGES_MAX = 1_000_000
@@ -37,12 +38,9 @@ PLAIN_PULLS_AHEAD = 8
 PART_SIZE_MIN = 1024 * 1024
 """Small answers are collected to this size: decoding has a cost for each part."""
 
-RETRY_PAUSE_S = 0.2
-RETRY_PAUSE_S_MAX = 5.0
-
 
 class Answer(NamedTuple):
-    """What a pull came to."""
+    """The answer to a pull."""
 
     code: int
     header: BulkPullResponse
@@ -56,7 +54,7 @@ class RangePull:
         instance: running.
         options: of the read.
         wanted: the range.
-        expression: what the broker leaves out.
+        expression: by which the broker filters.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class RangePull:
         self._is_bulk = (await self._instance.pool.get(address)).peer_is_pocketmq
 
     async def next_part(self) -> RecordPart:
-        """The next messages of the range, perhaps with some behind its end; empty at the end.
+        """Returns the next messages of the range, perhaps with some behind it; empty at its end.
 
         Raises:
             DataLossError: messages are not there any more, and this is to be an error.
@@ -103,14 +101,14 @@ class RangePull:
                 size += len(answer.body)
                 self._move_to(answer.header.next_begin_offset)
             elif parts:
-                # What comes next is told when the messages before it are out.
+                # An error comes after the messages before it are out.
                 self._forget_ahead()
                 break
             else:
                 self._skip(answer)
         if self._offset < self._wanted.end:
             self._ask_ahead()
-            # One turn of the loop hands the requests to the system: the broker works meanwhile.
+            # One iteration of the loop hands the requests to the system: the broker begins.
             await self._instance.clock.sleep(0)
         return joined(parts)
 
@@ -135,7 +133,7 @@ class RangePull:
             self._forget_ahead()
 
     def _skip(self, answer: Answer) -> None:
-        """Goes on behind messages that are not there, if that is allowed."""
+        """Goes on behind messages that are not there any more, if that is allowed."""
         wanted, header = self._wanted, answer.header
         self._forget_ahead()
         is_gone = answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -161,18 +159,11 @@ class RangePull:
         self._ahead.clear()
 
     async def _pull(self, offset: int) -> Answer:
-        pause_s = RETRY_PAUSE_S
-        attempts_left = self._options.retry_times_when_pull_failed
-        while True:
-            try:
-                return await self._attempt(offset)
-            except OperatingError as e:
-                is_final = isinstance(e, ResponseError) and e.code not in RETRY_CODES
-                if is_final or attempts_left == 0:
-                    raise
-            attempts_left -= 1
-            await self._instance.clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
+        return await retried(
+            self._instance.clock,
+            self._options.retry_times_when_pull_failed,
+            partial(self._attempt, offset),
+        )
 
     async def _attempt(self, offset: int) -> Answer:
         queue, options = self._wanted.queue, self._options
@@ -210,7 +201,7 @@ _KNOWN_CODES = frozenset(
 def pulled_parts(
     options: ReadOptions, wanted: Range, expression: Expression = ALL_MESSAGES
 ) -> Iterator[RecordPart]:
-    """The messages of a range in parts, each as stored records back to back.
+    """Yields the messages of a range in parts, each as stored records back to back.
 
     Raises:
         DataLossError, OperatingError: see `RangePull.next_part`.
@@ -230,7 +221,7 @@ def pulled_parts(
 
 
 async def _cancel_others() -> None:
-    """Ends what is still under way, as `asyncio.run` does."""
+    """Cancels the tasks that are still under way, as `asyncio.run` does."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

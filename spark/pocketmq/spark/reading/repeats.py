@@ -20,7 +20,7 @@ from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.reading.pulling import RangePull
 from pocketmq.spark.rows.decoding import decode_records
-from pocketmq.spark.rows.marks import Writer
+from pocketmq.spark.rows.marks import WriterIdentity
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class RepeatFilter(NamedTuple):
         return found
 
     def _counts(self, text: str, offsets: Ints, store_timestamps: Ints) -> npt.NDArray[np.bool_]:
-        writer = Writer.parse(text)
+        writer = WriterIdentity.parse(text)
         committed = self.committed.get(writer.writer_id)
         found = np.zeros(len(offsets), bool) if committed is None else committed.contains(offsets)
         unknown = ~found & (store_timestamps < self.known_since.get(writer.broker_name, NEVER))

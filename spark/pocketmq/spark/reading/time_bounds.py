@@ -13,6 +13,7 @@ from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.queue_tables import queue_table
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Bound, OffsetTable
 from pocketmq.spark.topics import CALL_TIMEOUT_MS
@@ -68,10 +69,8 @@ async def _bound(
         wanted = {q: at for q, at in times.items() if at is not None}
     else:
         return bound
-    found: OffsetTable = {}
-    for queue, offset in (await offsets_at(instance, wanted)).items():
-        found.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = offset
-    return Bound(option, bound.otherwise, found, is_time=True)
+    found = await offsets_at(instance, wanted)
+    return Bound(option, bound.otherwise, queue_table(found.items()), is_time=True)
 
 
 async def offsets_at(

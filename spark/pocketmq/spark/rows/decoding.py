@@ -167,9 +167,9 @@ class _Records:
         self._data = part.data
         self._bytes = np.frombuffer(part.data, np.uint8)
         bounds = record_bounds(part.data) if part.bounds is None else part.bounds
-        self._place(bounds[:-1], bounds[1:])
+        self._locate(bounds[:-1], bounds[1:])
 
-    def _place(self, starts: Ints, record_ends: Ints) -> None:
+    def _locate(self, starts: Ints, record_ends: Ints) -> None:
         self._starts, self._record_ends = starts, record_ends
         self.rows = len(starts)
         self.queue_offsets = self._int64(starts + QUEUE_OFFSET_AT)
@@ -186,9 +186,9 @@ class _Records:
         self._body_at = size_at + 4
         self._body_end = self._body_at + self._int32(size_at)
         self._require(self._body_end + 1, at_least=self._body_at)
-        self._place_topics()
+        self._locate_topics()
 
-    def _place_topics(self) -> None:
+    def _locate_topics(self) -> None:
         is_v2 = self._bytes[self._starts + 7] == (MAGIC_V2 & 0xFF)
         sizes = self._bytes[self._body_end].astype(np.int64)
         self._topic_at = self._body_end + 1 + is_v2
@@ -223,7 +223,7 @@ class _Records:
         """Leaves out the records from a queue offset on."""
         if self.rows and self.queue_offsets[-1] >= offset_end:
             kept = self.queue_offsets < offset_end
-            self._place(self._starts[kept], self._record_ends[kept])
+            self._locate(self._starts[kept], self._record_ends[kept])
 
     @property
     def queue_ids(self) -> npt.NDArray[np.int32]:

@@ -30,7 +30,7 @@ NUMBER_DIGITS = 10
 """Hexadecimal digits of a row's number: a partition has less than 2**40 rows."""
 
 
-class Writer(NamedTuple):
+class WriterIdentity(NamedTuple):
     """A writer of marked rows.
 
     Attributes:
@@ -45,7 +45,7 @@ class Writer(NamedTuple):
         return f"{self.writer_id}@{self.broker_name}"
 
     @classmethod
-    def parse(cls, text: str) -> Writer:
+    def parse(cls, text: str) -> WriterIdentity:
         """Reads the property ``WRITER_ID``."""
         writer_id, _, broker_name = text.partition("@")
         return cls(writer_id, broker_name)
@@ -60,7 +60,7 @@ class TaskMarks:
         partition: the task's Spark partition, the same in each of its attempts.
     """
 
-    def __init__(self, writer: Writer, epoch: int, partition: int) -> None:
+    def __init__(self, writer: WriterIdentity, epoch: int, partition: int) -> None:
         start = (
             f"{WRITER_ID}{props.NAME_END}{writer}{props.VALUE_END}"
             f"{WRITER_SEQUENCE}{props.NAME_END}{epoch}-{partition:x}-"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark import topics
-from pocketmq.spark.marked.commits import Commits, Places
+from pocketmq.spark.marked.commits import Commits, OffsetRanges
 from pocketmq.spark.marked.intervals import Intervals
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.reading.repeats import ALWAYS, NEVER, RepeatFilters, commit_records
@@ -46,7 +46,7 @@ class _Settled(NamedTuple):
 
     queue: MessageQueue
     offset: int
-    places: Places
+    places: OffsetRanges
 
 
 class CommitFeed:
@@ -97,14 +97,14 @@ class CommitFeed:
             if places := self._commits.add(record):
                 self._settled.append(_Settled(queue, offset, places))
 
-    def late(self, start: Offsets, end: Offsets, passed: Offsets) -> Places:
+    def late(self, start: Offsets, end: Offsets, passed: Offsets) -> OffsetRanges:
         """What lies in messages that were passed, and was committed between two positions.
 
         Args:
             start, end: of the commit topic.
             passed: the next offset of each queue of the stream.
         """
-        late: Places = {}
+        late: OffsetRanges = {}
         for queue, offset, places in self._settled:
             if not start.get(queue, 0) <= offset < end.get(queue, 0):
                 continue

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark import topics
 from pocketmq.spark.marked.intervals import Intervals
@@ -16,17 +15,15 @@ from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import LATEST, Bound, Range
 from pocketmq.spark.reading.selection import selected_queues
 from pocketmq.spark.reading.time_bounds import starting_bound
+from pocketmq.spark.retries import retried
 from pocketmq.spark.rows.decoding import RowFilter
 from pocketmq.spark.streaming.commits import CommitFeed, LateRows
-from pocketmq.spark.streaming.group import GroupOffsets
+from pocketmq.spark.streaming.group import StreamGroup
 from pocketmq.spark.streaming.limits import BatchLimits
 from pocketmq.spark.streaming.offsets import Offsets, Position, batch_ranges, unknown_starts
 from pocketmq.spark.streaming.options import StreamOptions
 from pocketmq.spark.streaming.planning import next_position, waiting
 from pocketmq.spark.streaming.survey import Survey, survey, survey_of_stream
-
-PAUSE_S, PAUSE_S_MAX = 0.2, 5.0
-"""Pauses while no broker answers; they double up to the maximum."""
 
 
 class StreamTask(NamedTuple):
@@ -52,9 +49,9 @@ class StreamDriver:
     def __init__(self, instance: ClientInstance, options: StreamOptions) -> None:
         self._instance, self._options = instance, options
         self._limits = BatchLimits(options, instance.clock)
-        self._targets: Offsets | None = None
+        self._stop_at: Offsets | None = None
         self._latest: Offsets = {}
-        self._group = GroupOffsets(instance, options.consumer_group) if options.has_group else None
+        self._group = StreamGroup(instance, options.consumer_group) if options.has_group else None
         self._feed = CommitFeed(instance, options) if options.drop_repeats else None
 
     async def first_position(self) -> Position:
@@ -96,7 +93,7 @@ class StreamDriver:
         targets = {q: last for q, (_, last) in (await self._all_ends()).items()}
         if self._feed is not None:
             targets.update(await self._commit_ends({}))
-        self._targets = targets
+        self._stop_at = targets
 
     async def next_position(self, start: Position, *, is_limited: bool) -> Position:
         """Where the next batch ends; the start itself if there is nothing to read.
@@ -116,11 +113,11 @@ class StreamDriver:
             # All before the start is done: Spark itself says so with the next batch only, and of
             # the last one of a query never.
             await self._group.commit(data.offsets)
-        now = waiting(data, found, self._targets, fail_on_data_loss=self._options.fail_on_data_loss)
+        now = waiting(data, found, self._stop_at, fail_on_data_loss=self._options.fail_on_data_loss)
         self._latest = {q: last for q, last in data.offsets.items() if q not in now.dropped}
         self._latest.update({q: last for q, (_, last) in found.held.items()})
         # A query that ends with what is there must not wait for more.
-        may_wait = is_limited and self._targets is None
+        may_wait = is_limited and self._stop_at is None
         end = next_position(data, now, self._limits, is_limited=is_limited, may_wait=may_wait)
         if self._feed is not None:
             return await self._with_commits(self._feed, start, data, end)
@@ -154,9 +151,9 @@ class StreamDriver:
         """How far the commit topic reaches; nothing if there was no marked write yet."""
         found = await self._survey(known, of_commits=True)
         ends = {q: last for q, (_, last) in found.held.items()}
-        if self._targets is None:
+        if self._stop_at is None:
             return ends
-        return {q: min(last, self._targets.get(q, known.get(q, 0))) for q, last in ends.items()}
+        return {q: min(last, self._stop_at.get(q, known.get(q, 0))) for q, last in ends.items()}
 
     async def last_position(self, first: Position | None) -> Position:
         """The end of all queues, for a Spark that does not say where a batch begins.
@@ -173,28 +170,21 @@ class StreamDriver:
         return first if following == first.offsets else Position(following, first.offsets)
 
     async def _survey(self, known: Offsets, *, of_commits: bool = False) -> Survey:
-        """Asks until enough queues have answered: all, where none may be passed over."""
+        """Surveys the queues until enough have answered: all, where none may be passed over."""
         instance, options = self._instance, self._options
-        needs_all = of_commits or self._targets is not None
-        pause_s = PAUSE_S
-        attempts_left = options.retry_times_when_pull_failed
-        while True:
-            try:
-                if of_commits:
-                    found = await survey(instance, [options.commit_topic], known)
-                else:
-                    found = await survey_of_stream(instance, options, known)
-            except OperatingError:
-                if attempts_left == 0:
-                    raise
+        needs_all = of_commits or self._stop_at is not None
+
+        async def attempt() -> Survey:
+            if of_commits:
+                found = await survey(instance, [options.commit_topic], known)
             else:
-                if not found.silent or (found.held and not needs_all):
-                    return found
-                if attempts_left == 0:
-                    raise next(iter(found.silent.values()))
-            attempts_left -= 1
-            await instance.clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+                found = await survey_of_stream(instance, options, known)
+            if found.silent and (needs_all or not found.held):
+                raise next(iter(found.silent.values()))
+            return found
+
+        retries = options.retry_times_when_pull_failed
+        return await retried(instance.clock, retries, attempt, gives_up=lambda _: False)
 
     async def _all_ends(self) -> Mapping[MessageQueue, tuple[int, int]]:
         queues = await selected_queues(self._instance, self._options)

@@ -24,7 +24,7 @@ from pocketmq.spark.streaming.offsets import Offsets
 log = logging.getLogger("pocketmq.spark")
 
 
-class GroupOffsets:
+class StreamGroup:
     """The offsets of a consumer group, kept in the brokers for tools to show.
 
     The query itself goes by its checkpoint: what cannot be committed now is committed with the next

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.spark.queue_tables import queue_table, queue_values
 from pocketmq.spark.reading.offsets import Range
 
 STARTS = "$starts"
@@ -46,8 +49,9 @@ class Position(NamedTuple):
     def decode(cls, json: Mapping[str, Any]) -> Position:
         """Out of what Spark kept."""
         tables = {n: table for n, table in json.items() if n not in (STARTS, FIRST, COMMITS)}
-        starts = _offsets(json.get(STARTS, {}))
-        return cls(_offsets(tables), starts, bool(json.get(FIRST)), bool(json.get(COMMITS)))
+        starts = dict(queue_values(json.get(STARTS, {})))
+        is_first, has_commits = bool(json.get(FIRST)), bool(json.get(COMMITS))
+        return cls(dict(queue_values(tables)), starts, is_first, has_commits)
 
     def encode(self) -> dict[str, Any]:
         """As Spark keeps it: sorted, because it compares texts."""
@@ -73,21 +77,10 @@ class Position(NamedTuple):
         return Position(offsets, starts, self.is_first)
 
 
-def _offsets(tables: Mapping[str, Any]) -> Offsets:
-    return {
-        MessageQueue(topic, broker_name, int(queue_id)): offset
-        for topic, brokers in tables.items()
-        for broker_name, queues in brokers.items()
-        for queue_id, offset in queues.items()
-    }
-
-
 def _tables(offsets: Offsets) -> dict[str, Any]:
-    tables: dict[str, Any] = {}
-    for queue in sorted(offsets):
-        queues = tables.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})
-        queues[str(queue.queue_id)] = offsets[queue]
-    return tables
+    table = queue_table((queue, offsets[queue]) for queue in sorted(offsets))
+    of_texts: dict[str, Any] = msgspec.to_builtins(table, str_keys=True)
+    return of_texts
 
 
 def batch_ranges(start: Position, end: Position) -> list[Range]:

@@ -23,7 +23,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import RequirementError
 from pocketmq.spark.marked.commits import committing_broker
 from pocketmq.spark.options import WriteOptions
-from pocketmq.spark.rows.marks import Writer
+from pocketmq.spark.rows.marks import WriterIdentity
 from pocketmq.spark.writing.writer import WrittenRows, check_rows, commit_rows, report, write_rows
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class WrittenBatch(WriterCommitMessage):
         batch_id: of the micro-batch, as the task knows it.
     """
 
-    def __init__(self, rows: WrittenRows, writer: Writer | None, batch_id: int) -> None:
+    def __init__(self, rows: WrittenRows, writer: WriterIdentity | None, batch_id: int) -> None:
         self.rows, self.writer, self.batch_id = rows, writer, batch_id
 
 
@@ -80,7 +80,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         if self._commit_brokers:
             batch_id = int(_local_property(BATCH_ID_PROPERTY))
             writer_id = self._options.writer_id or _local_property(QUERY_ID_PROPERTY)
-            writer = Writer(writer_id, committing_broker(self._commit_brokers, writer_id))
+            writer = WriterIdentity(writer_id, committing_broker(self._commit_brokers, writer_id))
         rows = write_rows(self._options, self._queues, writer, max(batch_id, 0), iterator)
         return WrittenBatch(rows, writer, batch_id)
 

@@ -1,4 +1,4 @@
-"""Sends chunks of encoded messages, several at a time, until brokers have stored them."""
+"""Sends chunks of encoded messages of one task until brokers have stored them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from pocketmq.client.fault_strategy import (
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.queue_ring import QueueRing
 from pocketmq.client.results import SEND_STATUS_BY_CODE, SendStatus
-from pocketmq.client.sending.sending import RETRY_CODES
-from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
+from pocketmq.protocol.errors import OperatingError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.record_columns import RECORD_SIZES
@@ -32,16 +31,13 @@ from pocketmq.protocol.requests.sending import (
     SendMessageResponse,
 )
 from pocketmq.protocol.wire.header import RequestHeader
-from pocketmq.spark.marked.commits import Places
+from pocketmq.spark.marked.commits import OffsetRanges
 from pocketmq.spark.options import WriteOptions
+from pocketmq.spark.retries import PAUSE_S, PAUSE_S_MAX, is_final
 from pocketmq.spark.rows.encoding import Encoded, with_queue_id
 
 BULK_FAULT_TABLE = FaultTable((ISOLATION_LATENCY_MS,), (10,))
 """Large requests take long without fault: only a broker that failed is left out, for 10 s."""
-
-RETRY_PAUSE_S = 0.2
-RETRY_PAUSE_S_MAX = 5.0
-"""The pause before another attempt; it doubles each time up to the maximum."""
 
 PEER_TIMEOUT_MS = 5_000
 _BATCH_PROPERTIES = props.encode({props.WAIT: "true"})
@@ -62,15 +58,22 @@ class Chunk(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What was stored: messages by queue, how many of them without the wanted safety, and where."""
+    """What was stored.
+
+    Attributes:
+        rows_by_queue: how many rows.
+        unconfirmed_rows: rows that are stored, but not yet flushed or replicated as the broker is
+            configured.
+        written: the offsets of the rows of a marked write.
+    """
 
     rows_by_queue: Counter[MessageQueue]
     unconfirmed_rows: int
-    places: Places
+    written: OffsetRanges
 
 
 class BulkSender:
-    """Sends for one Spark task.
+    """Sends the chunks of one topic, for one Spark task.
 
     A PocketMQ broker takes ready-made records, others the ordinary batches of clients.
 
@@ -92,10 +95,10 @@ class BulkSender:
         self._in_order = [asyncio.Lock() for _ in queues]
         self._rows: Counter[MessageQueue] = Counter()
         self._unconfirmed_rows = 0
-        self._places: Places = {}
+        self._written: OffsetRanges = {}
 
     async def meet_brokers(self) -> None:
-        """Finds out which brokers are there, and which of them take records.
+        """Finds out which brokers can be reached, and which of them take records.
 
         Raises:
             OperatingError: none of them can be reached.
@@ -123,16 +126,16 @@ class BulkSender:
         queue = next(q for q in self.queues if q.broker_name == broker_name)
         address = await self._instance.routes.master_of(queue)
         request = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        # Who a peer is shows in its first answer, whatever that says.
+        # The first answer shows whether the peer is PocketMQ, whatever else it says.
         await self._instance.pool.call(address, request, PEER_TIMEOUT_MS)
         return (await self._instance.pool.get(address)).peer_is_pocketmq
 
     def takes_records(self, queue: int) -> bool:
-        """Whether the broker of a queue takes records; one that is down may be of any kind."""
+        """Whether the broker of a queue takes records; of one that is down that is not known."""
         return self._takes_records.get(self.queues[queue].broker_name, False)
 
     def usable_queues(self) -> list[int]:
-        """Queues of brokers that did not fail lately; all that were met if all have failed."""
+        """Returns the queues of brokers that did not fail lately; of all met ones if all failed."""
         met = [i for i, q in enumerate(self.queues) if q.broker_name in self._takes_records]
         is_available = self._strategy.tolerance.is_available
         usable = [i for i in met if is_available(self.queues[i].broker_name)]
@@ -140,8 +143,8 @@ class BulkSender:
 
     @property
     def sent(self) -> Sent:
-        """What was stored so far."""
-        return Sent(self._rows, self._unconfirmed_rows, self._places)
+        """What is stored by now."""
+        return Sent(self._rows, self._unconfirmed_rows, self._written)
 
     async def send(self, chunk: Chunk) -> None:
         """Sends until a broker has stored the chunk.
@@ -162,21 +165,21 @@ class BulkSender:
         is_record = self.takes_records(chunk.queue)
         started = clock.monotonic()
         attempts: list[Attempt] = []
-        pause_s = RETRY_PAUSE_S
+        pause_s = PAUSE_S
         while True:
             begun = clock.monotonic()
             try:
                 status, offset = await self._attempt(queue, messages, is_record)
             except OperatingError as e:
                 self._strategy.observe(queue.broker_name, 0.0, isolate=True)
-                if isinstance(e, ResponseError) and e.code not in RETRY_CODES:
+                if is_final(e):
                     raise
                 attempts.append(Attempt(queue.broker_name, e))
             else:
                 self._strategy.observe(queue.broker_name, (clock.monotonic() - begun) * 1000)
                 self._rows[queue] += messages.rows
                 if self._options.is_marked:
-                    pairs = self._places.setdefault(queue, [])
+                    pairs = self._written.setdefault(queue, [])
                     pairs.append((offset, offset + messages.rows))
                 if status is not SendStatus.SEND_OK:
                     self._unconfirmed_rows += messages.rows
@@ -185,7 +188,7 @@ class BulkSender:
                 elapsed_ms = (clock.monotonic() - started) * 1000
                 raise SendFailedError(queue.topic, attempts, elapsed_ms) from attempts[-1].error
             await clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
             ring = self._rings.get(is_record)
             if not chunk.is_bound and ring is not None:
                 queue = self._strategy.select(ring, queue.broker_name)

@@ -1,4 +1,4 @@
-"""The event loop of a writing task, on a thread of its own.
+"""Sends the rows of a writing task on a thread of its own.
 
 Spark hands rows to a task by a blocking iterator, which may be silent for minutes; answers and
 timers have to be served meanwhile.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
-from threading import Condition, Thread
+from threading import Condition
 from typing import Any
 
 import msgspec
@@ -18,15 +19,14 @@ from typing_extensions import Self
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.producers.producer import Producer
-from pocketmq.client.sending.sending import RETRY_CODES
-from pocketmq.protocol.errors import OperatingError, ResponseError
 from pocketmq.protocol.messages.message import Message, MessageQueue
-from pocketmq.runtime.process import run
-from pocketmq.spark.marked.commits import Places
+from pocketmq.runtime.loop_thread import LoopThread
+from pocketmq.spark.marked.commits import OffsetRanges
 from pocketmq.spark.options import WriteOptions
+from pocketmq.spark.retries import retried
 from pocketmq.spark.topics import queues_to_write
 from pocketmq.spark.writing.plain_messages import DIVERTED_SIZE_MAX
-from pocketmq.spark.writing.sending import RETRY_PAUSE_S, RETRY_PAUSE_S_MAX, BulkSender, Chunk, Sent
+from pocketmq.spark.writing.sending import BulkSender, Chunk, Sent
 
 Sending = Callable[[], Coroutine[Any, Any, None]]
 
@@ -48,28 +48,26 @@ class SendingThread:
         self._options, self._queues = options, queues
         self._senders: dict[str, BulkSender] = {}
         self._plain_rows: Counter[MessageQueue] = Counter()
-        self._is_up = False
         self._changed = Condition()
         self._under_way_bytes = 0
         self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, name="pocketmq-sender", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_up or self._error is not None)
-        if self._error is not None:
-            self._thread.join()
-            raise self._error
+        self._thread = LoopThread("pocketmq-sender")
+        try:
+            self._thread.run(self._start())
+        except BaseException:
+            self._thread.stop()
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
+        self._thread.run(self._stop())
+        self._thread.stop()
 
     def sender_of(self, topic: str) -> BulkSender:
-        """What sends to a topic; only for questions, it belongs to the thread.
+        """Returns the sender of a topic, only to be asked for its queues: the thread uses it.
 
         Raises:
             MissingTopicError: it does not exist and is not to be created.
@@ -77,7 +75,7 @@ class SendingThread:
         """
         sender = self._senders.get(topic)
         if sender is None:
-            sender = asyncio.run_coroutine_threadsafe(self._open(topic), self._loop).result()
+            sender = self._thread.run(self._open(topic))
         return sender
 
     @property
@@ -125,7 +123,7 @@ class SendingThread:
             self._under_way_bytes += size
 
     def finish(self) -> Sent:
-        """Waits until everything is stored.
+        """Waits until everything is stored; returns what is.
 
         Raises:
             OperatingError: a chunk could not be sent.
@@ -133,13 +131,13 @@ class SendingThread:
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None or self._under_way_bytes == 0)
             self._raise_error()
-        rows, unconfirmed_rows, places = Counter(self._plain_rows), 0, Places()
+        rows, unconfirmed_rows, written = Counter(self._plain_rows), 0, OffsetRanges()
         for sender in self._senders.values():
             sent = sender.sent
             rows.update(sent.rows_by_queue)
             unconfirmed_rows += sent.unconfirmed_rows
-            places |= sent.places
-        return Sent(rows, unconfirmed_rows, places)
+            written |= sent.written
+        return Sent(rows, unconfirmed_rows, written)
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -147,37 +145,28 @@ class SendingThread:
 
     # -- on the thread ------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            run(self._serve())
-        except Exception as e:  # noqa: BLE001 (the border of the thread: the caller gets it)
-            self._fail(e)
-
-    async def _serve(self) -> None:
+    async def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        async with ClientInstance(self._options.namesrv_addr) as instance:
-            self._instance = instance
+        options = self._options
+        async with AsyncExitStack() as stack:
+            self._instance = await stack.enter_async_context(ClientInstance(options.namesrv_addr))
             if self._queues:
-                await self._add(self._options.topic, self._queues)
-            options = self._options
+                await self._add(options.topic, self._queues)
             producer = Producer(
                 options.producer_group,
-                instance=instance,
+                instance=self._instance,
                 send_timeout_ms=options.send_timeout_ms,
                 max_message_size=max(options.max_message_size, DIVERTED_SIZE_MAX),
                 retry_times_when_send_failed=options.retry_times_when_send_failed,
             )
-            async with producer:
-                self._producer = producer
-                with self._changed:
-                    self._is_up = True
-                    self._changed.notify_all()
-                await self._stopping.wait()
-                for task in self._tasks:
-                    task.cancel()
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._producer = await stack.enter_async_context(producer)
+            self._open_parts = stack.pop_all()
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._open_parts.aclose()
 
     async def _open(self, topic: str) -> BulkSender:
         queues = await queues_to_write(self._instance, topic, self._options.create_topic_queues)
@@ -191,21 +180,11 @@ class SendingThread:
         return sender
 
     async def _send_message(self, message: Message, queue: MessageQueue | None) -> None:
-        pause_s = RETRY_PAUSE_S
-        attempts_left = self._options.retry_times_when_send_failed if queue is not None else 0
-        while True:
-            try:
-                result = await self._producer.send(message, queue=queue)
-            except OperatingError as e:
-                is_final = isinstance(e, ResponseError) and e.code not in RETRY_CODES
-                if is_final or attempts_left == 0:
-                    raise
-            else:
-                self._plain_rows[result.queue] += 1
-                return
-            attempts_left -= 1
-            await self._instance.clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
+        # Any queue will do for a message that is not bound: then the producer itself retries.
+        retries = self._options.retry_times_when_send_failed if queue is not None else 0
+        send = partial(self._producer.send, message, queue=queue)
+        result = await retried(self._instance.clock, retries, send)
+        self._plain_rows[result.queue] += 1
 
     def _begin(self, sending: Sending, size: int) -> None:
         task = self._loop.create_task(self._send(sending, size))

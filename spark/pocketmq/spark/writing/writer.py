@@ -15,10 +15,10 @@ from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError
-from pocketmq.spark.marked.commits import Places, merged, publish
+from pocketmq.spark.marked.commits import OffsetRanges, merged, publish
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
 from pocketmq.spark.rows.columns import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
-from pocketmq.spark.rows.marks import TaskMarks, Writer
+from pocketmq.spark.rows.marks import TaskMarks, WriterIdentity
 from pocketmq.spark.rows.routing import concatenated
 from pocketmq.spark.writing.pace import Pace
 from pocketmq.spark.writing.row_distribution import RowDistribution
@@ -41,18 +41,18 @@ class WrittenRows(WriterCommitMessage):
             ``topic@broker:queue``.
         unconfirmed_rows: of these, rows that are stored, but not yet flushed or replicated as the
             broker is configured.
-        places: where the rows of a marked write lie.
+        written: the offsets of the rows of a marked write.
     """
 
     def __init__(
-        self, rows_by_queue: dict[str, int], unconfirmed_rows: int, places: Places
+        self, rows_by_queue: dict[str, int], unconfirmed_rows: int, written: OffsetRanges
     ) -> None:
         self.rows_by_queue, self.unconfirmed_rows = rows_by_queue, unconfirmed_rows
-        self.places = places
+        self.written = written
 
 
 class MessageWriter(DataSourceArrowWriter):
-    """Made on the driver, copied to each task.
+    """Writes rows as one batch: made on the driver, copied to each task.
 
     Args:
         options: of the write.
@@ -66,7 +66,7 @@ class MessageWriter(DataSourceArrowWriter):
         options: WriteOptions,
         schema: StructType,
         queues: Sequence[MessageQueue],
-        writer: Writer | None,
+        writer: WriterIdentity | None,
     ) -> None:
         check_rows(options, schema, queues)
         self._options, self._queues, self._writer = options, tuple(queues), writer
@@ -81,7 +81,7 @@ class MessageWriter(DataSourceArrowWriter):
         return write_rows(self._options, self._queues, self._writer, 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Says where the rows of a marked write lie, and writes the report if one is wanted.
+        """Commits the rows of a marked write, and writes the report if one is wanted.
 
         Raises:
             OperatingError: the rows are in the topic, but the commit is not confirmed.
@@ -91,15 +91,15 @@ class MessageWriter(DataSourceArrowWriter):
         report(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing to take back: what was stored stays, and the job fails with its task's reason."""
+        """Leaves what was stored: the job fails with the reason of its task."""
 
 
 def check_rows(options: WriteOptions, schema: StructType, queues: Sequence[MessageQueue]) -> None:
-    """Makes sure that rows of this schema can be written.
+    """Checks that rows of a schema can be written.
 
     Raises:
         SchemaError: their columns do not fit.
-        OptionError: nobody says which topic they go to.
+        OptionError: neither the options nor the rows name a topic.
     """
     check_schema(schema)
     names = schema.names
@@ -146,7 +146,7 @@ def report(
 def write_rows(
     options: WriteOptions,
     queues: Sequence[MessageQueue],
-    writer: Writer | None,
+    writer: WriterIdentity | None,
     epoch: int,
     batches: Iterator[Any],
 ) -> WrittenRows:
@@ -173,37 +173,39 @@ def write_rows(
             for piece in pace.pieces(block):
                 rows_written.write(piece)
         sent = sending.finish()
-    rows = {_place(options, q): n for q, n in sent.rows_by_queue.items()}
-    return WrittenRows(rows, sent.unconfirmed_rows, sent.places)
+    rows = {_queue_name(options, q): n for q, n in sent.rows_by_queue.items()}
+    return WrittenRows(rows, sent.unconfirmed_rows, sent.written)
 
 
-def _place(options: WriteOptions, queue: MessageQueue) -> str:
-    place = f"{queue.broker_name}:{queue.queue_id}"
-    return place if queue.topic == options.topic else f"{queue.topic}@{place}"
+def _queue_name(options: WriteOptions, queue: MessageQueue) -> str:
+    is_of_option = queue.topic == options.topic
+    return f"{queue.broker_name}:{queue.queue_id}" if is_of_option else str(queue)
 
 
 def commit_rows(
     options: WriteOptions,
-    writer: Writer,
+    writer: WriterIdentity,
     epoch: int,
     messages: Sequence[WriterCommitMessage | None],
 ) -> None:
-    """Commits what the tasks of a marked write have written (see `pocketmq.spark.marked.commits`).
+    """Commits the rows that the tasks of a marked write have written; see `marked.commits`.
 
     Raises:
         OperatingError: the broker did not confirm it.
     """
-    places = merged(m.places for m in messages if isinstance(m, WrittenRows))
-    run(_commit(options, writer, epoch, places))
+    written = merged(m.written for m in messages if isinstance(m, WrittenRows))
+    run(_commit(options, writer, epoch, written))
 
 
-async def _commit(options: WriteOptions, writer: Writer, epoch: int, places: Places) -> None:
+async def _commit(
+    options: WriteOptions, writer: WriterIdentity, epoch: int, written: OffsetRanges
+) -> None:
     async with ClientInstance(options.namesrv_addr) as instance:
-        await publish(instance, options.commit_topic, writer, epoch, places)
+        await publish(instance, options.commit_topic, writer, epoch, written)
 
 
 def blocks(batches: Iterator[Any]) -> Iterator[Any]:
-    """Record batches collected, or cut, to blocks of about `BLOCK_BYTES`."""
+    """Collects record batches, or cuts them, to blocks of about `BLOCK_BYTES`."""
     held: list[Any] = []
     rows = size = 0
     for batch in batches:

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.marked import commits
-from pocketmq.spark.marked.commits import CommitRecord, Commits, Places, merged, records_of
+from pocketmq.spark.marked.commits import CommitRecord, Commits, OffsetRanges, merged, records_of
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
 OTHER = MessageQueue("Orders", "broker-b", 3)
@@ -28,7 +28,7 @@ def places_of(found: Commits, queue: MessageQueue) -> dict[str, list[tuple[int, 
 
 
 def test_a_commit_says_where_rows_lie() -> None:
-    places: Places = {QUEUE: [(5, 7), (0, 3), (3, 5)], OTHER: [(9, 10)], ELSEWHERE: [(0, 1)]}
+    places: OffsetRanges = {QUEUE: [(5, 7), (0, 3), (3, 5)], OTHER: [(9, 10)], ELSEWHERE: [(0, 1)]}
     found = of_records(records_of("w", 0, places))
     assert places_of(found, QUEUE) == {"w": [(0, 7)]}
     assert places_of(found, OTHER) == {"w": [(9, 10)]}

@@ -12,16 +12,18 @@ from pocketmq.spark.rows.marks import (
     WRITER_SEQUENCE,
     Sequence,
     TaskMarks,
-    Writer,
+    WriterIdentity,
     new_writer_id,
 )
 
-WRITER = Writer("nightly:7", "broker-a")
+WRITER = WriterIdentity("nightly:7", "broker-a")
 
 
-def read(marks: Any) -> list[tuple[Writer, Sequence]]:
+def read(marks: Any) -> list[tuple[WriterIdentity, Sequence]]:
     decoded = [props.decode(text.decode()) for text in marks.to_pylist()]
-    return [(Writer.parse(m[WRITER_ID]), Sequence.parse(m[WRITER_SEQUENCE])) for m in decoded]
+    return [
+        (WriterIdentity.parse(m[WRITER_ID]), Sequence.parse(m[WRITER_SEQUENCE])) for m in decoded
+    ]
 
 
 def test_marks_count_the_rows_of_a_task() -> None:
@@ -36,7 +38,7 @@ def test_another_attempt_gives_the_same_marks() -> None:
 
 
 def test_the_broker_of_a_writer_may_be_named_anyhow() -> None:
-    assert Writer.parse(str(Writer("a", "b@c"))) == Writer("a", "b@c")
+    assert WriterIdentity.parse(str(WriterIdentity("a", "b@c"))) == WriterIdentity("a", "b@c")
 
 
 def test_ids_that_are_drawn_differ() -> None:

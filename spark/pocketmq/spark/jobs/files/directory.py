@@ -34,7 +34,7 @@ class Directory:
     def __str__(self) -> str:
         return str(self._base.toString()).removeprefix("file:")
 
-    def place(self, name: str) -> str:
+    def uri(self, name: str) -> str:
         """The whole path of a name, for Spark."""
         return f"{self._base.toString()}/{name}"
 

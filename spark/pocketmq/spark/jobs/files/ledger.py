@@ -68,7 +68,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
     id: str = ""
     slices: int = 0
     rows: int = 0
-    since: dict[str, dict[str, dict[str, int]]] = {}
+    since: dict[str, dict[str, dict[int, int]]] = {}
     done: Table = {}
     lost: Table = {}
     unreported: Table = msgspec.field(name="untold", default={})
@@ -121,10 +121,10 @@ class LedgerFile:
         try:
             ledger = msgspec.json.decode(self._directory.read(name), type=Ledger)
         except msgspec.DecodeError as e:
-            raise JobError(f"reading {self._directory.place(name)}", str(e)) from e
+            raise JobError(f"reading {self._directory.uri(name)}", str(e)) from e
         if ledger.version != VERSION:
             raise OptionError(
-                f"{self._directory.place(FOLDER)} was written by another version of this job "
+                f"{self._directory.uri(FOLDER)} was written by another version of this job "
                 f"(form {ledger.version}, this one knows {VERSION})"
             )
         if ledger.job != job:

@@ -243,7 +243,7 @@ class LandingRun:
                 part.rows = 0
                 break
             try:
-                part.rows = self._write_files(ranges, queues, self._directory.place(_folder(part)))
+                part.rows = self._write_files(ranges, queues, self._directory.uri(_folder(part)))
                 break
             except JobError as e:
                 lost = self._lost(ranges, e) if losses_left else []

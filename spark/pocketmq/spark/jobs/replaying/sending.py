@@ -24,12 +24,12 @@ from pocketmq.spark.jobs.files.ledger import OpenSlice
 from pocketmq.spark.jobs.messages import load
 from pocketmq.spark.jobs.replaying.rows import REPLAY_ID, REPLAY_OF
 from pocketmq.spark.jobs.spans import Table
-from pocketmq.spark.marked.commits import Places, publish
+from pocketmq.spark.marked.commits import OffsetRanges, publish
 from pocketmq.spark.marked.intervals import Intervals
 from pocketmq.spark.options import FORMAT, read_options, write_options
 from pocketmq.spark.queue_tables import queue_table, queue_values
 from pocketmq.spark.reading.repeats import repeat_filters
-from pocketmq.spark.rows.marks import WRITER_ID, Writer
+from pocketmq.spark.rows.marks import WRITER_ID, WriterIdentity
 from pocketmq.spark.topics import queue_ends, queues_to_read, queues_to_write
 from pocketmq.spark.writing.pace import Pace
 
@@ -206,8 +206,10 @@ class ReplaySending:
                 await publish(instance, commit_topic, writer, part.attempts, of_writer)
 
 
-def uncounted(sent: Iterable[SentMessage], committed: CommittedOf) -> dict[Writer, Places]:
-    """Where messages lie of which no copy counts, one copy of each, by the writer that sent it.
+def uncounted(
+    sent: Iterable[SentMessage], committed: CommittedOf
+) -> dict[WriterIdentity, OffsetRanges]:
+    """Finds the messages of which no copy counts; returns one copy of each, by writer.
 
     Args:
         sent: all copies.
@@ -222,17 +224,17 @@ def uncounted(sent: Iterable[SentMessage], committed: CommittedOf) -> dict[Write
         if writer is None:
             counted.update(m.place for m in messages)
             continue
-        offsets = committed(queue).get(Writer.parse(writer).writer_id, Intervals())
+        offsets = committed(queue).get(WriterIdentity.parse(writer).writer_id, Intervals())
         counts = offsets.contains(np.array([m.offset for m in messages], np.int64))
         for message, does_count in zip(messages, counts.tolist(), strict=True):
             if does_count:
                 counted.add(message.place)
             else:
                 left[message.place] = message
-    places: dict[Writer, Places] = {}
+    places: dict[WriterIdentity, OffsetRanges] = {}
     for place, message in left.items():
         if place not in counted:
             assert message.writer is not None
-            of_writer = places.setdefault(Writer.parse(message.writer), {})
+            of_writer = places.setdefault(WriterIdentity.parse(message.writer), {})
             of_writer.setdefault(message.queue, []).append((message.offset, message.offset + 1))
     return places

@@ -7,7 +7,7 @@ from typing import Any
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.jobs.replaying.sending import ReplaySending, SentMessage, uncounted
 from pocketmq.spark.marked.intervals import Intervals
-from pocketmq.spark.rows.marks import Writer
+from pocketmq.spark.rows.marks import WriterIdentity
 from pocketmq.testing.clock import VirtualClock
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 1)
@@ -28,17 +28,17 @@ def test_what_counts_is_left_and_of_the_rest_one_copy_is_taken() -> None:
     ]
     committed = {A: {"r-1-keyed": Intervals([(10, 11), (20, 21)])}}
     found = uncounted(sent, lambda queue: committed.get(queue, NOTHING))
-    [(offset, end)] = found[Writer.parse(FIRST)].pop(A)
+    [(offset, end)] = found[WriterIdentity.parse(FIRST)].pop(A)
     assert offset in (12, 21)
     assert end == offset + 1
-    assert found == {Writer.parse(FIRST): {}, Writer.parse(SECOND): {B: [(12, 13)]}}
+    assert found == {WriterIdentity.parse(FIRST): {}, WriterIdentity.parse(SECOND): {B: [(12, 13)]}}
 
 
 def test_a_commit_of_another_queue_or_writer_is_none() -> None:
     sent = [SentMessage("p", FIRST, A, 10)]
     of_another = {B: {"r-1-keyed": Intervals([(10, 11)])}, A: {"r-2-keyed": Intervals([(10, 11)])}}
     found = uncounted(sent, lambda queue: of_another.get(queue, NOTHING))
-    assert found == {Writer.parse(FIRST): {A: [(10, 11)]}}
+    assert found == {WriterIdentity.parse(FIRST): {A: [(10, 11)]}}
     assert uncounted([], lambda _: NOTHING) == {}
 
 
