@@ -18,10 +18,13 @@ from pocketmq.spark.options import read_options
 ds = pytest.importorskip("pyspark.sql.datasource")
 types = pytest.importorskip("pyspark.sql.types")
 
-from pocketmq.spark.batch_features import has_pushdown  # noqa: E402
+from pocketmq.spark.features import has_pushdown  # noqa: E402
 from pocketmq.spark.reading import pushdown  # noqa: E402
-from pocketmq.spark.reading.pushing_reader import PushingReader  # noqa: E402
-from pocketmq.spark.reading.reader import MessageReader, RangePartition  # noqa: E402
+from pocketmq.spark.reading.reader import (  # noqa: E402
+    MessageReader,
+    PushingReader,
+    RangePartition,
+)
 from pocketmq.spark.source import MessageSource  # noqa: E402
 
 pytestmark = pytest.mark.spark

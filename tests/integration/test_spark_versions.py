@@ -15,7 +15,7 @@ from support.spark.streams import STREAM_FEATURES, finished, numbers, source, ti
 pyspark = pytest.importorskip("pyspark")
 
 from pocketmq.spark import register  # noqa: E402
-from pocketmq.spark.batch_features import has_pushdown  # noqa: E402
+from pocketmq.spark.features import has_pushdown  # noqa: E402
 
 pytestmark = [pytest.mark.spark, pytest.mark.whole_spark, pytest.mark.timeout(900)]
 

@@ -97,7 +97,7 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
         RequirementError: PySpark or PyArrow is missing or too old.
     """
     check_pyspark()
-    from pocketmq.spark.batch_features import allow_pushdown
+    from pocketmq.spark.features import allow_pushdown
     from pocketmq.spark.session import make_active
     from pocketmq.spark.shipping import show_to_planners
     from pocketmq.spark.source import MessageSource, PushingSource

@@ -1,4 +1,4 @@
-"""What can go wrong in Spark jobs: leaves of the tree in `pocketmq.protocol.errors`.
+"""The errors of Spark jobs: leaves of the tree in `pocketmq.protocol.errors`.
 
 ::
 
@@ -144,7 +144,7 @@ class JobError(OperatingError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the known name that was probably meant, or the list of all."""
+    """Names the known name that was probably meant, or lists all."""
     by_lower = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1)
     if near:

@@ -1,4 +1,4 @@
-"""What the broker is asked to leave out: an expression on tags, or in SQL92 on properties."""
+"""Expressions by which the broker filters: tags, or SQL92 conditions on properties."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_TAG = re.compile(r"[\s=<>()']")
 
 
 class Expression(NamedTuple):
-    """An expression for pulls.
+    """An expression by which the broker filters pulls.
 
     Attributes:
         text: as RocketMQ's subscriptions have it.
@@ -27,12 +27,12 @@ class Expression(NamedTuple):
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the expression matches every message."""
         return self.kind == TAG and self.text == ALL
 
     @property
     def tags(self) -> frozenset[str] | None:
-        """The tags that are wanted; None if it does not go by tags."""
+        """The tags that match; None if the expression does not go by tags."""
         if self.kind != TAG or self.takes_all:
             return None
         return frozenset(self.text.split("||"))
@@ -67,7 +67,7 @@ def read_expression(text: str, kind: str) -> Expression:
 
 
 def of_tags(tags: frozenset[str]) -> Expression | None:
-    """The expression for some tags; None if it cannot be written."""
+    """Makes the expression that matches some tags; None if it cannot be written."""
     if not tags or any(not t or t != t.strip() or t == ALL or "|" in t for t in tags):
         return None
     return Expression("||".join(sorted(tags)))

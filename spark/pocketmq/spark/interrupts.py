@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of what Spark does, which is to end a job as it ends any Python."""
+"""Lets Ctrl-C end a Spark job as it ends any Python program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REENTRANT = "reentrant call"
 
 @contextmanager
 def kept_as_raised() -> Iterator[None]:
-    """Has a Ctrl-C leave the block as the `KeyboardInterrupt` that it is.
+    """Lets a Ctrl-C within the block leave it as a `KeyboardInterrupt`.
 
     Py4j closes the connection that it interrupts; what PySpark and the session's end then ask of
     the JVM may fail with errors of their own, and py4j logs each with a hundred lines around it.
@@ -38,7 +38,7 @@ def kept_as_raised() -> Iterator[None]:
 
 
 def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The Ctrl-C that an error was raised for, or in the handling of; None without one."""
+    """Finds the Ctrl-C that led to an error; None without one."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return error
@@ -49,7 +49,7 @@ def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None
 
 
 def take_back() -> None:
-    """Has Python handle Ctrl-C again, after a session has started.
+    """Lets Python handle Ctrl-C again, after a session has started.
 
     PySpark's own handler asks the JVM to cancel all jobs, in the middle of the call that it has
     interrupted: that fails with a traceback. The end of the session cancels them too.

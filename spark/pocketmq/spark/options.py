@@ -101,7 +101,7 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
 
 class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """What is read.
+    """Which messages are read, and how.
 
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
@@ -153,7 +153,7 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     @property
     def expression(self) -> Expression:
-        """What the broker is asked for."""
+        """The expression by which the broker filters."""
         return read_expression(self.filter, self.expression_type)
 
     @property
@@ -203,7 +203,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def stream_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Reads the options of a stream that is written, among which Spark leaves its own.
+    """Reads the options of a stream that is written, without those that are for Spark.
 
     Raises:
         OptionError: an option is unknown, missing or does not fit.
@@ -221,7 +221,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadOptionsT:
-    """Reads the options of a read of some kind.
+    """Reads the options of a batch read or of a stream.
 
     Raises:
         OptionError: an option is unknown, missing or does not fit.
@@ -311,7 +311,7 @@ def _check_topic(topic: str) -> None:
 
 
 def _check_writer_id(writer_id: str) -> None:
-    """It stands in a property, beside a broker's name."""
+    """Checks an id that stands in a property, beside the name of a broker."""
     if len(writer_id) > WRITER_ID_SIZE_MAX or not _WRITER_ID.fullmatch(writer_id):
         raise OptionError(
             f"option 'writerId' is {writer_id!r}: it has 1 to {WRITER_ID_SIZE_MAX} letters, "

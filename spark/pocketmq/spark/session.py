@@ -1,4 +1,4 @@
-"""A local Spark session that keeps quiet."""
+"""Makes Spark sessions: a local one that keeps quiet, or that of a job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ logger.utils.level = off
 logger.write.name = org.apache.spark.sql.execution.datasources
 logger.write.level = off
 """
-"""What is logged before the session can be told; failed tasks are not logged, they are raised."""
+"""Settings of the log when the JVM starts; failed tasks are raised, not logged."""
 
 
 def local_session(
@@ -56,7 +56,7 @@ def local_session(
     driver_memory: str = DRIVER_MEMORY,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session on this machine that knows the format ``pocketmq``, or the one that is active.
+    """Returns the active session, or starts one on this machine that knows the format ``pocketmq``.
 
     Nothing is printed to standard output, and only errors to standard error.
 
@@ -116,7 +116,7 @@ def make_active(spark: SparkSession) -> None:
 
 
 def _quieten_python() -> None:
-    """What PySpark would say on standard error besides raising it, of pandas, and of Ctrl-C."""
+    """Silences what PySpark writes to standard error of pandas, of Ctrl-C, and before it raises."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
     for name in _CONTEXT_LOGGERS:
@@ -124,7 +124,7 @@ def _quieten_python() -> None:
 
 
 def _log4j_file() -> Path:
-    """Where the settings of the log lie: the JVM reads them once, when it starts."""
+    """Writes the settings of the log, which the JVM reads when it starts; returns the file."""
     handle, name = tempfile.mkstemp(prefix="pocketmq-log4j2-", suffix=".properties")
     path = Path(name)
     with open(handle, "w", encoding="utf-8") as file:
@@ -137,7 +137,7 @@ def _log4j_file() -> Path:
 def job_session(
     app_name: str, cores: int | None, spark: SparkSession | None = None
 ) -> Iterator[SparkSession]:
-    """The session for one job: the given one, that of spark-submit, the active one, or a local one.
+    """Yields the session of a job: the given one, that of spark-submit, the active or a local one.
 
     A local session that is made for the job is stopped after it.
 

@@ -1,4 +1,4 @@
-"""Finding this package in the Python that plans a stream's batches."""
+"""Lets the Python process that plans the batches of a stream find this package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEPTH = 2
 
 
 def show_to_planners(spark: SparkSession) -> None:
-    """Lets a stream find this package if it came as a zip, by spark-submit's ``--py-files``.
+    """Puts this package on PYTHONPATH if it came as a zip, by spark-submit's ``--py-files``.
 
     Spark starts the Python that plans batches beside the driver. Up to 4.3 that one looks for such
     files in a folder ``streaming_job``, where Spark puts none; but PYTHONPATH reaches it.
@@ -27,13 +27,13 @@ def show_to_planners(spark: SparkSession) -> None:
 
 
 def archive_of(module_file: str) -> Path | None:
-    """The zip that holds this module, by the name of its file; None if it lies in a folder."""
+    """Finds the zip that holds a module, by the name of its file; None if it lies in a folder."""
     archive = Path(module_file).parents[_DEPTH]
     return archive if archive.is_file() else None
 
 
 def add_to_path(environment: MutableMapping[str, str], archive: Path) -> None:
-    """Puts a zip before what PYTHONPATH has, once."""
+    """Puts a zip at the front of PYTHONPATH, once."""
     entries = environment.get("PYTHONPATH", "").split(os.pathsep)
     if str(archive) not in entries:
         environment["PYTHONPATH"] = os.pathsep.join([str(archive), *filter(None, entries)])

@@ -61,11 +61,11 @@ class MessageSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format(...)``."""
+        """Returns the name that stands in ``format(...)``."""
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of a read.
+        """Returns the columns of a read, as Spark writes a schema.
 
         Raises:
             OptionError: an option is unknown or does not fit.
@@ -76,7 +76,7 @@ class MessageSource(DataSource):
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads topics.
+        """Makes the reader of a batch.
 
         Raises:
             SchemaError: a schema was given that names what messages do not have.
@@ -91,20 +91,26 @@ class MessageSource(DataSource):
         return MessageReader(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Reads topics as a stream.
+        """Makes the reader of a stream.
 
         Raises:
             SchemaError: a schema was given that names what messages do not have.
             RequirementError: an option needs a newer PySpark.
         """
-        from pocketmq.spark.streaming.features import installed_features
-        from pocketmq.spark.streaming.reader_choice import stream_reader
+        from pocketmq.spark.features import installed_features
+        from pocketmq.spark.streaming.reader import UnlimitedStreamReader
 
-        options = stream_options(self.options)
-        return stream_reader(options, _chosen_columns(schema), installed_features())
+        options, columns = stream_options(self.options), _chosen_columns(schema)
+        features = installed_features()
+        features.check_read(options)
+        if not features.has_limits:
+            return UnlimitedStreamReader(options, columns)
+        from pocketmq.spark.streaming.limited_reader import MessageStreamReader
+
+        return MessageStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes to a topic; what can be wrong is found before the job starts.
+        """Makes the writer of a batch; wrong options and columns are found before the job starts.
 
         Raises:
             OptionError, SchemaError: the options or the columns do not fit.
@@ -117,11 +123,11 @@ class MessageSource(DataSource):
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use .mode('append')")
         check_rows(options, schema, ())
-        queues, writer = run(_target(options))
+        queues, writer = run(_queues_and_writer(options))
         return MessageWriter(options, schema, queues, writer)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Writes a stream to a topic.
+        """Makes the writer of a stream.
 
         Raises:
             OptionError, SchemaError: the options or the columns do not fit.
@@ -129,7 +135,7 @@ class MessageSource(DataSource):
             RequirementError: this PySpark is too old.
             OperatingError: the cluster cannot be asked.
         """
-        from pocketmq.spark.streaming.features import installed_features
+        from pocketmq.spark.features import installed_features
 
         options = stream_write_options(self.options)
         installed_features().check_write()
@@ -141,20 +147,20 @@ class MessageSource(DataSource):
                 "outputMode complete would write the whole result with each batch: use update"
             )
         check_rows(options, schema, ())
-        return MessageStreamWriter(options, schema, *run(_stream_target(options)))
+        return MessageStreamWriter(options, schema, *run(_queues_and_brokers(options)))
 
 
 class PushingSource(MessageSource):
     """The source for a session in which conditions may be pushed (see `register`)."""
 
     def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
-        from pocketmq.spark.reading.pushing_reader import PushingReader
+        from pocketmq.spark.reading.reader import PushingReader
 
         return PushingReader(options, columns)
 
 
 def _chosen_columns(schema: StructType) -> list[Column]:
-    """The columns that a schema takes: pairs of a column's own name and the name it is given."""
+    """Returns the columns that a schema takes: pairs of a column's own and its given name."""
     kinds, chosen = dict(COLUMNS), []
     for field in schema.fields:
         name = COLUMN_ALIASES.get(field.name, field.name)
@@ -173,7 +179,9 @@ def _chosen_columns(schema: StructType) -> list[Column]:
     return chosen
 
 
-async def _target(options: WriteOptions) -> tuple[list[MessageQueue], WriterIdentity | None]:
+async def _queues_and_writer(
+    options: WriteOptions,
+) -> tuple[list[MessageQueue], WriterIdentity | None]:
     async with ClientInstance(options.namesrv_addr) as instance:
         queues = await _queues(instance, options)
         if not options.is_marked:
@@ -182,7 +190,7 @@ async def _target(options: WriteOptions) -> tuple[list[MessageQueue], WriterIden
         return queues, await writer_of(instance, options.commit_topic, writer_id)
 
 
-async def _stream_target(options: WriteOptions) -> tuple[list[MessageQueue], list[str]]:
+async def _queues_and_brokers(options: WriteOptions) -> tuple[list[MessageQueue], list[str]]:
     async with ClientInstance(options.namesrv_addr) as instance:
         queues = await _queues(instance, options)
         if not options.is_marked:

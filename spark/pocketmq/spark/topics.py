@@ -1,4 +1,4 @@
-"""What the driver finds out about topics before a job starts."""
+"""Asks for the queues of topics and what they hold, before a job starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALL_TIMEOUT_MS = 10_000
 async def queues_to_write(
     instance: ClientInstance, topic: str, create_queues: int
 ) -> list[MessageQueue]:
-    """The queues of a topic that can be written, in the order that selectors count them.
+    """Finds the queues of a topic that can be written, in the order of selectors.
 
     Args:
         instance: running.
@@ -38,7 +38,7 @@ async def queues_to_write(
     Raises:
         MissingTopicError: it does not exist and is not to be created.
         NoPermissionRouteError, BrokerDownError: none of its queues can be written.
-        NoNameServerError: nobody can be asked.
+        NoNameServerError: no name server answers.
     """
     try:
         route = await instance.routes.ask(topic)
@@ -61,7 +61,7 @@ async def queues_to_write(
 
 
 async def queues_to_read(instance: ClientInstance, topics: Iterable[str]) -> list[MessageQueue]:
-    """The queues of topics that can be read.
+    """Finds the queues of topics that can be read.
 
     Raises:
         MissingTopicError: a topic does not exist.
@@ -81,7 +81,7 @@ async def queues_to_read(instance: ClientInstance, topics: Iterable[str]) -> lis
 
 
 async def readable(instance: ClientInstance, topic: str) -> list[MessageQueue]:
-    """The queues of one topic that can be read.
+    """Finds the queues of one topic that can be read.
 
     Raises:
         TopicMissingError: it does not exist.
@@ -92,7 +92,7 @@ async def readable(instance: ClientInstance, topic: str) -> list[MessageQueue]:
 async def queue_ends(
     instance: ClientInstance, queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, tuple[int, int]]:
-    """The least and the next offset of each queue.
+    """Asks for the least and the next offset of each queue.
 
     Raises:
         OperatingError: a broker cannot be asked, or refuses.
@@ -123,7 +123,7 @@ async def _create(instance: ClientInstance, topic: str, queue_nums: int) -> Topi
 
 
 async def _registered(instance: ClientInstance, topic: str, brokers: int) -> TopicRoute:
-    """The route of a new topic, once the name server has heard of it from all brokers."""
+    """Waits until the name server has heard of a new topic from all brokers; returns the route."""
     route = None
     for _ in range(ROUTE_POLLS_MAX):
         try:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pocketmq.spark.streaming.features import installed_features
+from pocketmq.spark.features import installed_features
 
 STREAM_FEATURES = installed_features()
 needs_limits = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""Columns of a table, by the names that people give, as the parts of a message."""
+"""Makes columns of a table, by the names that people give, the parts of a message."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark's SQL takes it, whatever is in it."""
+    """Quotes the name of a column for Spark's SQL."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
 
 def named_column(rows: DataFrame, name: str) -> tuple[Column, DataType]:
-    """A column by its name, or a field of one by its path, as in ``customer.id``; and its type.
+    """Finds a column by its name, or a field by its path, as ``customer.id``, and its type.
 
     Raises:
         OptionError: there is no such column.
@@ -43,7 +43,7 @@ def named_column(rows: DataFrame, name: str) -> tuple[Column, DataType]:
 
 
 def text_column(rows: DataFrame, name: str, part: str) -> Column:
-    """A column as text, for a part of a message that people read and search by.
+    """Casts a column to text, for a part of a message that people search by.
 
     Args:
         rows: the table.
@@ -61,7 +61,7 @@ def text_column(rows: DataFrame, name: str, part: str) -> Column:
 
 
 def as_text(column: Column, kind: DataType, said: str, part: str) -> Column:
-    """An expression of that type as text.
+    """Casts an expression to text.
 
     Raises:
         OptionError: it has parts, so that Spark's text of it would be no key or tag.
@@ -72,7 +72,7 @@ def as_text(column: Column, kind: DataType, said: str, part: str) -> Column:
 
 
 def body_column(rows: DataFrame, name: str) -> Column:
-    """A column as the body; see `as_body`.
+    """Makes a column the body; see `as_body`.
 
     Raises:
         OptionError: there is no such column.
@@ -81,7 +81,7 @@ def body_column(rows: DataFrame, name: str) -> Column:
 
 
 def as_body(column: Column, kind: DataType) -> Column:
-    """An expression of that type as a body: bytes as they are, JSON if it has parts, else text."""
+    """Makes an expression the body: bytes as they are, JSON if it has parts, else text."""
     from pyspark.sql import functions as sf
 
     if kind.simpleString() in ("binary", "string"):

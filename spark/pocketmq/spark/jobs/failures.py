@@ -1,4 +1,4 @@
-"""Why a Spark job failed, without Spark's hundred lines around it."""
+"""Finds the reason of a failed Spark job among Spark's hundred lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAUSES_MAX = 20
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason in an error of Spark: what this project raised in a task or while planning.
+    """Returns the reason in an error of Spark: what this project raised, in a task or planning.
 
     Without that, Spark's own sentence, and that of its cause.
     """
@@ -32,7 +32,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _java_messages(error: BaseException) -> list[str]:
-    """What an exception of the JVM and its causes say, the outermost first."""
+    """The messages of an exception of the JVM and of its causes, the outermost first."""
     messages: list[str] = []
     java = getattr(error, "java_exception", None)
     while java is not None and len(messages) < CAUSES_MAX:
@@ -42,14 +42,14 @@ def _java_messages(error: BaseException) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """The first line that says something, without Spark's marks around it."""
+    """The first line of a text that is not blank, without Spark's marks around it."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return _MARKS.sub("", first).strip()
 
 
 @contextmanager
 def job(what: str) -> Iterator[None]:
-    """Runs a Spark job; its failure becomes a `JobError` with the reason.
+    """Turns the failure of a Spark job within the block into a `JobError` with the reason.
 
     Args:
         what: the job in words, for the error's text.

@@ -55,7 +55,7 @@ class IngestOptions(JobOptions):
         sharding_key: column whose equal values go to one queue, in the order of the input.
         value: column that becomes their body, as JSON if it has parts; by default the whole row as
             JSON.
-        format: of the file; by default told by its suffix.
+        format: of the file; by default that of its suffix.
         reader_options: of Spark's reader, such as ``{"sep": ";"}`` or ``{"inferSchema": "true"}``.
         writer_options: further options of the data source, such as batchBytes.
         create_topic_queues: queues on each broker if the topic is unknown; 0 makes that an error.

@@ -108,7 +108,7 @@ class _Bar:
         self._thread.join()
 
     def _follow(self) -> None:
-        # Imported only where somebody looks on: a node of a cluster need not have rich.
+        # Imported only for a terminal: a node of a cluster need not have rich.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -64,7 +64,7 @@ class ReplayOptions(JobOptions):
     Attributes:
         source: a topic, such as ``%DLQ%group``, or a directory that `export` or `archive` wrote.
         topic: where all goes; by default each message goes where it came from.
-        to_namesrv: those of the cluster that is sent to, if it is another one.
+        to_namesrv: the name servers of the cluster that is sent to, if it is another one.
         where: a condition in Spark's SQL over the columns of a read.
         columns: new values by column (value, keys, tags, shardingKey, properties, topic), in
             Spark's SQL over the columns of a read.
@@ -94,11 +94,11 @@ class ReplayOptions(JobOptions):
 
     @property
     def edit(self) -> Edit:
-        """What becomes of each message."""
+        """How each message is changed."""
         return Edit(self.topic, self.where, self.columns)
 
     def kept_settings(self) -> dict[str, str]:
-        """What tells this replay from others: by these the checkpoint is found again."""
+        """Returns the settings by which the checkpoint of this replay is found again."""
         settings = {
             "source": self.source,
             "namesrv": self.namesrv or os.environ.get("NAMESRV_ADDR", ""),
@@ -115,7 +115,7 @@ class ReplayOptions(JobOptions):
         return {name: value for name, value in settings.items() if value}
 
     def write_settings(self) -> dict[str, str]:
-        """Options of the data source's write, without topics."""
+        """Returns the options of the data source's write, without topics."""
         settings = dict(self.writer_options)
         namesrv = self.to_namesrv or self.namesrv
         if namesrv is not None:
@@ -123,7 +123,7 @@ class ReplayOptions(JobOptions):
         return settings
 
     def check(self) -> None:
-        """Makes sure that the options fit each other.
+        """Checks that the options fit each other.
 
         Raises:
             OptionError: they do not.
@@ -171,7 +171,7 @@ class _Replay:
         place = options.checkpoint or default_checkpoint(options)
         self._directory = Directory(spark, place)
         self._file = LedgerFile(self._directory)
-        self._routes: dict[tuple[str, str], int] = {}
+        self._routes: Counter[tuple[str, str]] = Counter()
         self._lost: tuple[Range, ...] = ()
         self._rows_done = 0
         self._clock = SystemClock()
@@ -207,7 +207,7 @@ class _Replay:
         return Ledger(job=JOB, settings=settings, id=secrets.token_hex(8))
 
     def _plan(self, ledger: Ledger, ranges: Sequence[Range]) -> list[dict[str, Any]]:
-        """Counts what would go where; returns some of it."""
+        """Counts how many messages would go where; returns samples of them."""
         if not ranges:
             return []
         from pyspark.sql import functions as sf
@@ -287,7 +287,7 @@ class _Replay:
             rows.unpersist()
 
     def _left(self, ranges: Sequence[Range], sent: set[str]) -> list[Range]:
-        """What is still there of ranges that were begun; notes what is gone and was not sent."""
+        """Returns what a cut-off slice has left to send; notes what was deleted unsent."""
         gone = self._source.deleted_of(ranges)
         self._lost = tuple(
             Spans(
@@ -303,7 +303,7 @@ class _Replay:
         return rows_to_send(self._source.messages(ranges), self._options.edit, ledger.id)
 
     def _count(self, rows: DataFrame) -> dict[tuple[str, bool], int]:
-        """Rows by target and by whether they have a sharding key; counts routes on the way.
+        """Counts rows by target and by whether they have a sharding key; adds up the routes.
 
         Raises:
             JobError: nothing tells where a row is to go, or it would go where it came from.
@@ -312,7 +312,7 @@ class _Replay:
 
         keyed = sf.col("shardingKey").isNotNull().alias("keyed")
         first = sf.min("place").alias("first")
-        groups: dict[tuple[str, bool], int] = {}
+        groups: Counter[tuple[str, bool]] = Counter()
         what = f"replay of {self._options.source}"
         counted = rows.groupBy("source", "topic", keyed).agg(sf.count("*").alias("rows"), first)
         for row in counted.collect():
@@ -330,16 +330,13 @@ class _Replay:
                     f"{row.rows:,} messages would go where they are, to {row.topic} (the first "
                     f"is {row.first}): name another topic (--topic)",
                 )
-            self._routes[row.source, row.topic] = (
-                self._routes.get((row.source, row.topic), 0) + row.rows
-            )
-            group = (row.topic, row.keyed)
-            groups[group] = groups.get(group, 0) + row.rows
+            self._routes[row.source, row.topic] += row.rows
+            groups[row.topic, row.keyed] += row.rows
         return groups
 
 
 def default_checkpoint(options: ReplayOptions) -> str:
-    """The directory in which a replay of this user is booked."""
+    """Names the directory in which a replay of this user is booked."""
     text = json.dumps(options.kept_settings(), sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -347,7 +344,7 @@ def default_checkpoint(options: ReplayOptions) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """For spark-submit: replays, prints one line or JSON, returns the exit code."""
+    """Runs the replay that a command line asks for; returns the exit code."""
     parser = JobParser("Send messages again, from Parquet or a topic.")
     parser.add_argument("source", help="a topic, or a directory that export or archive wrote")
     parser.add_argument("--topic", help="where to; default: where each message came from")

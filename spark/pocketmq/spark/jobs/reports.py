@@ -56,7 +56,7 @@ class IngestReport(Report):
             configured.
         files_done: files that an earlier run had loaded, by the checkpoint.
         files_loaded: files that this run has loaded, by the checkpoint.
-        files_without_rows: those of them that have no rows.
+        files_without_rows: the loaded files that have no rows.
         is_dry: whether this is only what would be loaded.
     """
 

@@ -79,7 +79,7 @@ class Spans:
 
 
 def slices(ranges: Iterable[Range], rows_max: int) -> list[list[Range]]:
-    """Cuts ranges into slices of about so many messages, each with its share of every queue.
+    """Cuts ranges into slices of about `rows_max` messages, each with a part of every queue.
 
     A slice has one range of a queue at the most, and later ones follow earlier ones.
     """

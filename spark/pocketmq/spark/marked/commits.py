@@ -67,7 +67,7 @@ def records_of(writer_id: str, epoch: int, written: OffsetRanges) -> list[Commit
     """Makes the messages of one commit.
 
     Args:
-        writer_id: whose commit it is.
+        writer_id: the id of the writer that commits.
         epoch: the micro-batch of a stream; 0 for a batch write.
         written: the offsets of the rows that count.
     """
@@ -119,7 +119,7 @@ async def commit_brokers(instance: ClientInstance, commit_topic: str) -> list[st
 
 
 def committing_broker(names: Sequence[str], writer_id: str) -> str:
-    """Chooses the broker, of those that hold commits, that holds those of a writer."""
+    """Chooses the broker that holds the commits of a writer."""
     return names[zlib.crc32(writer_id.encode()) % len(names)]
 
 

@@ -35,7 +35,7 @@ class Intervals:
         return len(self._starts)
 
     def contains(self, offsets: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the offsets are in the set."""
+        """Tells which of some offsets are in the set."""
         if len(self._starts) == 0:
             return np.zeros(len(offsets), bool)
         at = np.searchsorted(self._starts, offsets, "right") - 1

@@ -1,4 +1,4 @@
-"""From where to where each queue is read, and in how many pieces."""
+"""The ranges of offsets that a read takes, and the pieces into which they are cut."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets this spans."""
+        """How many offsets the range spans."""
         return self.end - self.start
 
 
@@ -48,16 +48,16 @@ class Bound(NamedTuple):
     is_time: bool = False
 
     def named(self, queue: MessageQueue) -> int | None:
-        """What the table says of a queue."""
+        """Returns the offset that the table names for a queue; None if it names none."""
         return self.table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
 
     def within(self, queues: Collection[MessageQueue]) -> Bound:
-        """The bound without what it says of other queues."""
+        """Returns the bound for some queues only."""
         named = ((queue, self.named(queue)) for queue in queues)
         return self._replace(table=queue_table((q, o) for q, o in named if o is not None))
 
     def of(self, queue: MessageQueue, ends: Ends) -> int:
-        """The offset for a queue."""
+        """Returns the offset of the bound in a queue."""
         offset = self.named(queue)
         if offset is None:
             offset = self.otherwise
@@ -70,7 +70,7 @@ class Bound(NamedTuple):
 
 
 def starting(text: str) -> Bound:
-    """Reads startingOffsets.
+    """Reads the option startingOffsets.
 
     Raises:
         OptionError: it is neither `earliest` nor a table of offsets.
@@ -79,7 +79,7 @@ def starting(text: str) -> Bound:
 
 
 def ending(text: str) -> Bound:
-    """Reads endingOffsets.
+    """Reads the option endingOffsets.
 
     Raises:
         OptionError: it is neither `latest` nor a table of offsets.
@@ -110,7 +110,7 @@ def _bound(option: str, text: str, word: str, otherwise: int) -> Bound:
 
 
 def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> list[Range]:
-    """What is to be read of each queue; queues without messages are left out.
+    """Returns the range to be read of each queue; queues without messages are left out.
 
     Args:
         start, end: the options; the end of a stream bears no name.
@@ -141,7 +141,7 @@ def ranges(start: Bound, end: Bound, ends: Ends, *, fail_on_data_loss: bool) -> 
 
 
 def check_names(bound: Bound, ends: Collection[MessageQueue]) -> None:
-    """Makes sure that a bound names only queues that are read.
+    """Checks that a bound names only queues that are read.
 
     Raises:
         OptionError: it names others.
@@ -171,7 +171,7 @@ def check_names(bound: Bound, ends: Collection[MessageQueue]) -> None:
 def split(
     whole: Sequence[Range], min_partitions: int, max_records: int | None = None
 ) -> list[Range]:
-    """Cuts the ranges until there are about so many, the longest into the most pieces.
+    """Cuts ranges until there are enough, the longest into the most pieces.
 
     Args:
         whole: the ranges.

@@ -1,4 +1,4 @@
-"""What a batch read takes of each queue: settled by the driver, once."""
+"""Plans what a batch read takes of each queue: on the driver, once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def planned_ranges(
     options: ReadOptions,
     takes_queue: Callable[[MessageQueue], bool] = lambda queue: True,
 ) -> list[Range]:
-    """The ranges that the options name, of those queues that are taken.
+    """Returns the ranges that the options name, of those queues that are taken.
 
     Raises:
         OptionError, DataLossError: the bounds do not fit.

@@ -30,7 +30,7 @@ from pocketmq.spark.rows.parts import RecordPart, joined, sized_part
 
 BULK_MESSAGES_MAX = 1_000_000
 PLAIN_MESSAGES_MAX = 32
-"""What a RocketMQ broker gives at once, unless it is told otherwise."""
+"""What a RocketMQ broker gives at once, by its defaults."""
 
 PLAIN_PULLS_AHEAD = 8
 """Pulls under way together where each brings little."""
@@ -114,7 +114,7 @@ class RangePull:
 
     def _check_first(self, answer: Answer) -> None:
         if not self._expression.takes_all:
-            return  # what is left out cannot be told from what is gone
+            return  # a message that is filtered out looks like one that is deleted
         first = int.from_bytes(answer.body[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
         if first > self._offset and self._options.fail_on_data_loss:
             wanted = self._wanted

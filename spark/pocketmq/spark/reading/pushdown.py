@@ -1,4 +1,4 @@
-"""Conditions of a query that make a read smaller: fewer queues, shorter ranges, fewer tags.
+"""Makes a read smaller by the conditions of a query: fewer queues, shorter ranges, fewer tags.
 
 Spark hands over the conditions that its query joins by AND, before a read is planned, and evaluates
 again those that are given back. Conditions on topic, broker, queue and offset are met exactly by
@@ -9,7 +9,6 @@ time (a broker's clock may be set back) only spare pulls, and are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -24,47 +23,35 @@ CLOCK_STEP_MS_MAX = 60_000
 was set. The range of times that is read is longer by this at both ends."""
 
 
-@dataclass
 class Pushed:
-    """What the conditions leave to be read.
+    """Collects what the conditions of a query leave to be read.
 
     Attributes:
-        topics, broker_names, queue_ids: the values that are left; None for any.
-        tags: the tags that are left; None for any, with or without.
+        values: by column (topic, brokerName, queueId, tags), the values that are left; a column
+            without an entry may have any.
         least, following: the offsets to be read, the latter exclusive.
         after_ms, before_ms: the store times to be read, both inclusive; None without a bound.
     """
 
-    topics: frozenset[Any] | None = None
-    broker_names: frozenset[Any] | None = None
-    queue_ids: frozenset[Any] | None = None
-    tags: frozenset[str] | None = None
-    least: int = 0
-    following: int = 2**63 - 1
-    after_ms: int | None = None
-    before_ms: int | None = None
-    _names: dict[str, str] = field(
-        default_factory=lambda: {
-            "topic": "topics",
-            "brokerName": "broker_names",
-            "queueId": "queue_ids",
-            "tags": "tags",
-        }
-    )
+    def __init__(self) -> None:
+        self.values: dict[str, frozenset[Any]] = {}
+        self.least, self.following = 0, 2**63 - 1
+        self.after_ms: int | None = None
+        self.before_ms: int | None = None
 
     def take(self, conditions: Iterable[Any]) -> list[Any]:
-        """Takes what can be taken; returns what Spark has to evaluate all the same."""
+        """Takes the conditions that it can; returns those that Spark has to evaluate."""
         return [c for c in conditions if not self._take(c)]
 
     def _take(self, condition: Any) -> bool:
-        """Whether a condition is met by all that will be read."""
+        """Takes a condition; returns whether all that will be read meets it."""
         path = getattr(condition, "attribute", None)
         if path is None or len(path) != 1:
             return False
         column = path[0]
         if isinstance(condition, ds.IsNotNull):
             return column in _NEVER_NULL
-        if column in self._names:
+        if column in _VALUE_COLUMNS:
             return self._take_values(column, condition)
         if column == "queueOffset":
             return self._take_offsets(condition)
@@ -81,9 +68,7 @@ class Pushed:
             values = frozenset([condition.value])
         else:
             return False
-        attribute = self._names[column]
-        known = getattr(self, attribute)
-        setattr(self, attribute, values if known is None else known & values)
+        self.values[column] = values & self.values.get(column, values)
         return column != "tags"
 
     def _take_offsets(self, condition: Any) -> bool:
@@ -122,16 +107,12 @@ class Pushed:
 
     def takes_queue(self, queue: MessageQueue) -> bool:
         """Whether messages of a queue are wanted at all."""
-        wanted = (
-            (self.topics, queue.topic),
-            (self.broker_names, queue.broker_name),
-            (self.queue_ids, queue.queue_id),
-        )
-        return all(values is None or value in values for values, value in wanted)
+        columns = zip(("topic", "brokerName", "queueId"), queue, strict=True)
+        return all(value in self.values.get(column, (value,)) for column, value in columns)
 
     @property
     def times_ms(self) -> tuple[int | None, int | None]:
-        """The store times to look up: from one on, and from the other on no more."""
+        """The store times between which messages are read, to be looked up as offsets."""
         after, before = self.after_ms, self.before_ms
         return (
             None if after is None else max(0, after - CLOCK_STEP_MS_MAX),
@@ -139,17 +120,19 @@ class Pushed:
         )
 
     def cut(self, wanted: Range) -> Range:
-        """A range without the offsets that are not wanted; perhaps an empty one."""
+        """Returns a range without the offsets that are not wanted; perhaps an empty one."""
         start = max(wanted.start, self.least)
         return Range(wanted.queue, start, max(start, min(wanted.end, self.following)))
 
     def expression(self, given: Expression) -> Expression:
-        """The expression for pulls: that of the options, or one for the tags."""
-        if self.tags is None or not given.takes_all:
+        """Returns the expression for pulls: that of the options, or one for the tags."""
+        tags = self.values.get("tags")
+        if tags is None or not given.takes_all:
             return given
-        return of_tags(self.tags) or given
+        return of_tags(tags) or given
 
 
+_VALUE_COLUMNS = ("topic", "brokerName", "queueId", "tags")
 _NEVER_NULL = frozenset(
     {
         "topic",

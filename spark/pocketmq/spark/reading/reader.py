@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -15,8 +15,13 @@ from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.reading.planning import planned_ranges
 from pocketmq.spark.reading.pulling import pulled_parts
+from pocketmq.spark.reading.pushdown import Pushed
 from pocketmq.spark.reading.repeats import repeat_filters
+from pocketmq.spark.reading.time_bounds import offsets_at
 from pocketmq.spark.rows.decoding import RowFilter, decode_records
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class RangePartition(InputPartition):
@@ -28,7 +33,7 @@ class RangePartition(InputPartition):
 
 
 class MessageReader(DataSourceReader):
-    """Made on the driver, copied to each task.
+    """Reads ranges of queues as one batch: made on the driver, copied to each task.
 
     Args:
         options: of the read.
@@ -43,7 +48,7 @@ class MessageReader(DataSourceReader):
         self._columns = None if columns is None else tuple(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What to read: settled once, before the job starts.
+        """Plans the tasks of the read, once, before the job starts.
 
         Raises:
             MissingTopicError: a topic does not exist.
@@ -73,7 +78,7 @@ class MessageReader(DataSourceReader):
         return self._options.expression
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task, as record batches.
+        """Yields the rows of one task, as record batches.
 
         Raises:
             DataLossError: messages are not there any more, and this is to be an error.
@@ -107,3 +112,39 @@ class MessageReader(DataSourceReader):
             return batch
         names = [name for name, _ in self._columns]
         return batch.select(names).rename_columns([given for _, given in self._columns])
+
+
+class PushingReader(MessageReader):
+    """Reads only what the conditions of the query leave, which PySpark 4.1 and newer tell.
+
+    Args:
+        options: of the read.
+        columns: as of `MessageReader`.
+    """
+
+    def __init__(
+        self, options: ReadOptions, columns: Sequence[tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(options, columns)
+        self._pushed = Pushed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Takes the conditions of the query; returns those that Spark has to evaluate."""
+        return self._pushed.take(filters)
+
+    async def _ranges(self, instance: ClientInstance) -> list[Range]:
+        pushed = self._pushed
+        wanted = await planned_ranges(instance, self._options, pushed.takes_queue)
+        after_ms, before_ms = pushed.times_ms
+        queues = [r.queue for r in wanted]
+        if after_ms is not None:
+            first = await offsets_at(instance, dict.fromkeys(queues, after_ms))
+            wanted = [Range(r.queue, max(r.start, first[r.queue]), r.end) for r in wanted]
+        if before_ms is not None:
+            last = await offsets_at(instance, dict.fromkeys(queues, before_ms))
+            wanted = [Range(r.queue, r.start, min(r.end, last[r.queue])) for r in wanted]
+        return [r for r in map(pushed.cut, wanted) if r.start < r.end]
+
+    @property
+    def _expression(self) -> Expression:
+        return self._pushed.expression(self._options.expression)

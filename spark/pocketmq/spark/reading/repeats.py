@@ -1,4 +1,4 @@
-"""The reader's side of marks: which rows of a queue count (see `pocketmq.spark.marked.commits`)."""
+"""Tells a read which rows of a queue count; see `pocketmq.spark.marked.commits`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALWAYS, NEVER = 0, 2**63 - 1
 
 
 class RepeatFilter(NamedTuple):
-    """Tells the rows of one queue that count.
+    """Tells which rows of one queue count.
 
     Attributes:
         queue: which.
@@ -46,7 +46,7 @@ class RepeatFilter(NamedTuple):
     def counts(
         self, writers: Any, offsets: Ints, store_timestamps: Ints
     ) -> npt.NDArray[np.bool_] | None:
-        """Which rows count; None for all.
+        """Tells which rows count; None for all.
 
         Args:
             writers: the property ``WRITER_ID`` of each row; null for rows without a mark.
@@ -90,7 +90,7 @@ class RepeatFilters:
         self._fail_on_data_loss = fail_on_data_loss
 
     def of_queue(self, queue: MessageQueue) -> RepeatFilter:
-        """The filter for one queue."""
+        """Makes the filter for one queue."""
         committed = self._commits.of_queue(queue)
         return RepeatFilter(queue, committed, self._known_since, self._fail_on_data_loss)
 
@@ -98,7 +98,7 @@ class RepeatFilters:
 async def repeat_filters(
     instance: ClientInstance, options: ReadOptions, topic_names: Iterable[str]
 ) -> RepeatFilters:
-    """Reads the commit topic, as it is now.
+    """Reads the commit topic, as it is now, and makes the filters of queues.
 
     Raises:
         OperatingError: a broker that holds a part of it cannot be asked.
@@ -123,7 +123,7 @@ async def repeat_filters(
 async def commit_records(
     instance: ClientInstance, options: ReadOptions, wanted: Range
 ) -> list[tuple[int, MessageQueue, int, CommitRecord]]:
-    """The commits of a range: when each was stored (ms), its queue, its offset, and itself.
+    """Reads the commits of a range: when each was stored (ms), its queue, its offset, and itself.
 
     Raises:
         OperatingError: the broker does not answer, or something is no commit.

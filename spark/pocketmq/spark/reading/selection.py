@@ -1,4 +1,4 @@
-"""Which queues a batch read takes: topics by name or pattern, or queues one by one."""
+"""Finds the queues that a read takes: topics by name or pattern, or queues one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Assignment = dict[str, dict[str, list[int]]]
 
 
 async def selected_queues(instance: ClientInstance, options: ReadOptions) -> list[MessageQueue]:
-    """The queues that the options name.
+    """Finds the queues that the options name.
 
     Raises:
         OptionError: `assign` names a queue that is not there.
@@ -36,7 +36,7 @@ async def selected_queues(instance: ClientInstance, options: ReadOptions) -> lis
 
 
 async def matching_topics(instance: ClientInstance, options: ReadOptions) -> list[str]:
-    """The topics whose whole names match `subscribePattern`.
+    """Finds the topics whose whole names match `subscribePattern`.
 
     What is not made for messages of users does not match: the brokers' own topics and the commit
     topic, and topics of retries and dead letters unless the pattern begins with their ``%``.

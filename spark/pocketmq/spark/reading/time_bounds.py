@@ -1,4 +1,4 @@
-"""Bounds of a read that are given as times: looked up as offsets before the job starts."""
+"""Looks up the bounds of a read that are given as times, before the job starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANY = -1
 async def starting_bound(
     instance: ClientInstance, options: ReadOptions, queues: Sequence[MessageQueue]
 ) -> Bound:
-    """Where to begin: `startingTimestamp`, or `startingOffsetsByTimestamp`, or `startingOffsets`.
+    """Returns the bound by `startingTimestamp`, `startingOffsetsByTimestamp` or `startingOffsets`.
 
     Raises:
         OptionError: one of them cannot be read.
@@ -38,7 +38,7 @@ async def starting_bound(
 async def ending_bound(
     instance: ClientInstance, options: ReadOptions, queues: Sequence[MessageQueue]
 ) -> Bound:
-    """Where to end: `endingTimestamp`, or `endingOffsetsByTimestamp`, or `endingOffsets`.
+    """Returns the bound by `endingTimestamp`, `endingOffsetsByTimestamp` or `endingOffsets`.
 
     Raises:
         OptionError: one of them cannot be read.
@@ -76,7 +76,7 @@ async def _bound(
 async def offsets_at(
     instance: ClientInstance, times: dict[MessageQueue, int]
 ) -> dict[MessageQueue, int]:
-    """The offset of the first message of each queue that was stored at a time (ms) or later.
+    """Asks for the first offset of each queue that was stored at a time (ms) or later.
 
     It is the queue's end if there is no such message.
     """
@@ -86,7 +86,7 @@ async def offsets_at(
 
 
 def read_timestamp(option: str, text: str) -> int:
-    """A time as milliseconds since the epoch; given as such, or as ISO 8601.
+    """Reads a time, given as milliseconds since the epoch or as ISO 8601.
 
     Raises:
         OptionError: it is neither.

@@ -88,7 +88,7 @@ def decode_records(
     tags: frozenset[str] | None = None,
     columns: Collection[str] | None = None,
 ) -> Any:
-    """The messages of a pull's body as a record batch of `SCHEMA`.
+    """Decodes the records of a pull into a record batch of `SCHEMA`.
 
     Args:
         data: records back to back, or a part as a pull brings it.
@@ -154,14 +154,14 @@ class _LazyProperties:
 
 
 def read_schema(*, with_properties: bool) -> Any:
-    """The columns of a read."""
+    """Returns the Arrow schema of a read."""
     if with_properties:
         return SCHEMA
     return SCHEMA.remove(SCHEMA.get_field_index("properties"))
 
 
 class _Records:
-    """Fields of all records at once."""
+    """The fields of many records, each field of all at once."""
 
     def __init__(self, part: RecordPart) -> None:
         self._data = part.data
@@ -205,7 +205,7 @@ class _Records:
             self._refuse(is_wrong)
 
     def _require(self, until: Ints, at_least: Ints | None = None) -> None:
-        """Makes sure that a part lies within its record."""
+        """Checks that a part of each record lies within the record."""
         is_wrong = until > self._record_ends
         if at_least is not None:
             is_wrong |= until <= at_least
@@ -232,29 +232,29 @@ class _Records:
 
     @property
     def born_timestamps(self) -> Ints:
-        """When each was sent, milliseconds."""
+        """When each record was sent, milliseconds."""
         return self._int64(self._starts + BORN_HOST_AT - 8)
 
     @property
     def store_timestamps(self) -> Ints:
-        """When each was stored, milliseconds."""
+        """When each record was stored, milliseconds."""
         return self._int64(self._store_timestamp_at)
 
     @property
     def reconsume_times(self) -> npt.NDArray[np.int32]:
-        """How often each was sent back."""
+        """How often each message was sent back."""
         return self._int32(self._reconsume_at)
 
     def topics(self) -> Any:
-        """The topic of each record."""
+        """Cuts out the topic of each record."""
         return self._parts(self._topic_at, self._topic_end, pa.string())
 
     def properties(self) -> Any:
-        """The properties of each record, as they travel."""
+        """Cuts out the properties of each record, as they travel."""
         return self._parts(self._properties_at, self._record_ends, pa.string())
 
     def bodies(self) -> Any:
-        """The body of each record, unpacked."""
+        """Cuts out the body of each record, and unpacks it."""
         bodies = self._parts(self._body_at, self._body_end, pa.binary())
         compressed = np.flatnonzero(self.sys_flags & flags.COMPRESSED)
         if len(compressed) == 0:
@@ -265,7 +265,7 @@ class _Records:
         return pa.array(values, pa.binary())
 
     def message_ids(self, unique_keys: Any) -> Any:
-        """The id that each sender gave, or else the place in the store."""
+        """Returns the id that each sender gave, or else one of the position in the store."""
         if unique_keys.null_count == 0:
             return unique_keys
         physical = self._int64(self._starts + PHYSICAL_OFFSET_AT)

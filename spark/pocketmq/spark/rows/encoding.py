@@ -1,4 +1,4 @@
-"""Arrow columns into messages as they travel, many at a time.
+"""Encodes Arrow columns as messages as they travel, all rows at once.
 
 A message is head, body, and a tail of topic and properties. Everything of fixed width is written by
 numpy for all rows at once; Arrow then joins heads, bodies and tails row by row, and the data buffer
@@ -76,7 +76,7 @@ class UniqueKeyBlocks:
         self._next = int(first[_PREFIX_SIZE:], 16)
 
     def draw(self, count: int) -> Bytes:
-        """So many keys, one in each row."""
+        """Draws keys, one in each row."""
         numbers = np.arange(self._next, self._next + count, dtype=np.int64)
         self._next += count
         keys = np.empty((count, UNIQUE_KEY_SIZE), np.uint8)
@@ -97,13 +97,13 @@ class Encoded(NamedTuple):
     ends: Ints
 
     def chunk(self, first: int, last: int) -> Encoded:
-        """The messages from one to another (exclusive), still in the same memory."""
+        """Cuts out the messages from one to another (exclusive), in the same memory."""
         start, end = int(self.ends[first]), int(self.ends[last])
         return Encoded(self.data[start:end], self.ends[first : last + 1] - start)
 
     @property
     def rows(self) -> int:
-        """How many messages these are."""
+        """How many messages are encoded."""
         return len(self.ends) - 1
 
 
@@ -116,7 +116,7 @@ def encode_records(
     born_host: bytes,
     unique_keys: Bytes,
 ) -> Encoded:
-    """Rows as stored records, which a PocketMQ broker takes by `BulkAppendRequest`.
+    """Encodes rows as stored records, which a PocketMQ broker takes by `BulkAppendRequest`.
 
     What only the broker knows (offsets, store time, its address) is left zero.
 
@@ -152,7 +152,7 @@ def encode_records(
 
 
 def encode_entries(rows: Rows, *, unique_keys: Bytes) -> Encoded:
-    """Rows as entries of client batches, which every RocketMQ broker takes.
+    """Encodes rows as entries of client batches, which every RocketMQ broker takes.
 
     Raises:
         RowError: a row's properties are too long, or hold a character that separates them.
@@ -168,7 +168,7 @@ def encode_entries(rows: Rows, *, unique_keys: Bytes) -> Encoded:
 
 
 def with_queue_id(encoded: Encoded, queue_id: int) -> Encoded:
-    """A copy of stored records that names another queue: a chunk that goes elsewhere."""
+    """Copies stored records with another queue id, for a chunk that goes to another queue."""
     data = np.frombuffer(encoded.data, np.uint8).copy()
     at = encoded.ends[:-1, None] + 12 + np.arange(4)
     data[at] = np.frombuffer(queue_id.to_bytes(4, "big"), np.uint8)
@@ -176,7 +176,7 @@ def with_queue_id(encoded: Encoded, queue_id: int) -> Encoded:
 
 
 def chunk_bounds(ends: Ints, groups: Sequence[int], size_max: int, count_max: int) -> list[int]:
-    """Where to cut messages into chunks: each within one group and not over the limits.
+    """Cuts messages into chunks, each within one group and the limits; returns their bounds.
 
     A single message over `size_max` is a chunk of its own.
 
@@ -203,7 +203,7 @@ def _ends(array: Any) -> Ints:
 
 
 def _tails(topic_part: bytes, properties_sizes: Ints, unique_keys: Bytes) -> Bytes:
-    """What follows the body and has the same width in every row."""
+    """The part of each message that follows the body and has the same width in every row."""
     at = len(topic_part) + 2
     width = at + FIXED_PROPERTIES_SIZE
     tails = np.empty((len(properties_sizes), width), np.uint8)
@@ -216,7 +216,7 @@ def _tails(topic_part: bytes, properties_sizes: Ints, unique_keys: Bytes) -> Byt
 
 
 def _variable_properties(rows: Rows) -> list[Any]:
-    """Parts to be joined after the fixed properties; each an array of binaries or one constant."""
+    """The parts that follow the fixed properties; each an array of binaries or one constant."""
     parts: list[Any] = []
     named = (
         (props.KEYS, rows.keys),
@@ -287,7 +287,7 @@ def _flags(array: Any) -> npt.NDArray[np.bool_]:
 
 
 def _refuse_separators(rows: Rows, column: Any, row_of: Callable[[int], int]) -> None:
-    """Raises if a text holds 0x01 or 0x02: looked for in the whole buffer, then in its row."""
+    """Raises if a text holds 0x01 or 0x02; looks in the whole buffer first, then for the row."""
     ends = _ends(column)
     first, last = int(ends[0]), int(ends[-1])
     if first == last:
@@ -325,7 +325,7 @@ def _join(heads: npt.NDArray[Any], body: Any, tails: Bytes, variable: list[Any])
 
 
 def _fixed_width(rows: npt.NDArray[Any]) -> Any:
-    """Rows of a numpy table as an Arrow array of binaries, in the same memory."""
+    """Makes rows of a numpy table an Arrow array of binaries, in the same memory."""
     width = rows.itemsize if rows.ndim == 1 else rows.shape[1]
     ends = np.arange(0, (len(rows) + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(

@@ -1,4 +1,4 @@
-"""Hexadecimal digits of many numbers at once."""
+"""Writes the hexadecimal digits of many numbers at once."""
 
 from __future__ import annotations
 

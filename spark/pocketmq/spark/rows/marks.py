@@ -1,4 +1,4 @@
-"""Who wrote a row: two properties that a marked write gives each of its messages.
+"""Marks of rows: two properties that a marked write gives each of its messages.
 
 ``WRITER_ID`` is ``writer@broker``: the option ``writerId`` of the write, and the broker that holds
 the writer's commits (see `pocketmq.spark.marked.commits`). ``WRITER_SEQ`` is
@@ -31,7 +31,7 @@ NUMBER_DIGITS = 10
 
 
 class WriterIdentity(NamedTuple):
-    """A writer of marked rows.
+    """The identity of a writer of marked rows.
 
     Attributes:
         writer_id: what stays the same when the job is run again.
@@ -69,7 +69,7 @@ class TaskMarks:
         self._next = 0
 
     def draw(self, rows: int) -> Any:
-        """The two properties of the next rows as they travel: an Arrow array of binaries."""
+        """Draws the two properties of the next rows as they travel: an Arrow array of binaries."""
         at = len(self._start)
         width = at + NUMBER_DIGITS + len(props.VALUE_END)
         texts = np.empty((rows, width), np.uint8)
@@ -93,7 +93,7 @@ class Sequence(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Sequence:
-        """Reads the property.
+        """Reads the property ``WRITER_SEQ``.
 
         Raises:
             ValueError: it is none of this package.
@@ -103,5 +103,5 @@ class Sequence(NamedTuple):
 
 
 def new_writer_id() -> str:
-    """An id for a job that was given none: its tasks may repeat, the job itself is not."""
+    """Makes an id for a job that was given none: its tasks may be repeated, but not the job."""
     return secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""The properties of many messages, taken apart all at once."""
+"""Takes the properties of many messages apart, all at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class _Spans(NamedTuple):
-    """Where names and values stand in the text of all messages."""
+    """The positions of names and values in the text of all messages."""
 
     name_starts: Ints
     name_ends: Ints
@@ -44,7 +44,7 @@ class PropertyColumns:
         self._spans, self._row_of = whole, row_of
 
     def value_of(self, name: str) -> Any:
-        """One property of each message; null where it is not set."""
+        """Returns one property of each message; null where it is not set."""
         found = self._entries_of(name.encode())
         rows = self._row_of[found]
         spans = self._spans
@@ -56,7 +56,7 @@ class PropertyColumns:
         return values.take(pa.array(index, mask=index < 0))
 
     def maps(self) -> Any:
-        """All properties of each message as a map."""
+        """Returns all properties of each message as a map."""
         spans, row_of = self._spans, self._row_of
         names = self._strings(spans.name_starts, spans.name_ends)
         values = self._strings(spans.name_ends + 1, spans.value_ends)
@@ -69,7 +69,7 @@ class PropertyColumns:
         return pa.MapArray.from_arrays(pa.array(offsets), names, values)
 
     def _entries_of(self, name: bytes) -> Ints:
-        """Which entries have this name."""
+        """Finds the entries that have a name."""
         starts, size = self._spans.name_starts, len(name)
         found = np.flatnonzero(self._spans.name_ends - starts == size)
         if len(found) == 0:
@@ -88,7 +88,7 @@ class PropertyColumns:
 
 
 def cut_out(data: Any, starts: Ints, ends: Ints) -> Any:
-    """Parts of some bytes as an Arrow array of binaries; they come in order and do not overlap.
+    """Makes parts of bytes, in order and not overlapping, an Arrow array of binaries.
 
     An array is laid over the bytes whose elements are by turns a part and the gap before the next
     one, and every second one is taken.
@@ -104,7 +104,7 @@ def cut_out(data: Any, starts: Ints, ends: Ints) -> Any:
 
 
 def _regular_spans(texts: Any) -> tuple[_Spans, Ints, memoryview] | None:
-    """The entries if all are written as this project and RocketMQ write them, else None.
+    """Finds the entries if all are written as PocketMQ and RocketMQ write them, else None.
 
     That is: one mark ends each name and another each value, also the last one of a message.
     """
@@ -128,7 +128,7 @@ def _regular_spans(texts: Any) -> tuple[_Spans, Ints, memoryview] | None:
 
 
 def _any_spans(texts: Any) -> tuple[_Spans, Ints, memoryview]:
-    """The entries of properties that are written in any way."""
+    """Finds the entries of properties that are written in any way."""
     entries = pc.split_pattern(texts, props.VALUE_END)
     row_of = np.repeat(np.arange(len(texts)), np.diff(entries.offsets.to_numpy()))
     flat = entries.flatten()
@@ -139,7 +139,7 @@ def _any_spans(texts: Any) -> tuple[_Spans, Ints, memoryview]:
 
 
 def _text_of(texts: Any) -> tuple[Ints, memoryview]:
-    """Where each text begins and the last one ends, and all of them as they lie in memory."""
+    """Returns where each text begins and the last one ends, and the bytes of all texts."""
     _, offsets, data = texts.buffers()
     if not len(texts):
         return np.zeros(1, np.int64), memoryview(b"")
@@ -148,7 +148,7 @@ def _text_of(texts: Any) -> tuple[Ints, memoryview]:
 
 
 def _earlier_doubles(names: Any, row_of: Ints) -> npt.NDArray[np.bool_] | None:
-    """Which entries are overridden by a later one of the same name and message, if any."""
+    """Tells which entries a later one of the same name and message overrides; None without any."""
     codes = np.array(names.dictionary_encode().indices, np.int64)
     if len(codes) == 0:
         return None

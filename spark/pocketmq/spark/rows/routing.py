@@ -1,4 +1,4 @@
-"""Which queue each row goes to."""
+"""Chooses the queue of each row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Routed(NamedTuple):
 
 
 def in_turn(rows: int, queues: Sequence[int], first_queue: int) -> Routed:
-    """Rows that may go anywhere: one run of rows for each queue, all of about one length.
+    """Spreads rows that may go anywhere: one run of rows for each queue, all of about one length.
 
     Args:
         rows: how many.
@@ -42,7 +42,7 @@ def in_turn(rows: int, queues: Sequence[int], first_queue: int) -> Routed:
 
 
 def by_queue(queues: Ints) -> Routed:
-    """Rows whose queue is known: grouped by queue, the order within each queue kept."""
+    """Groups rows whose queue is known; the order within each queue is kept."""
     order = np.argsort(queues, kind="stable")
     sorted_queues = queues[order]
     changes = np.flatnonzero(np.diff(sorted_queues)) + 1
@@ -50,18 +50,18 @@ def by_queue(queues: Ints) -> Routed:
 
 
 def by_hash(keys: Any, queue_count: int) -> Routed:
-    """Equal keys to the same queue: the one that Java's and this project's selectors choose."""
+    """Groups rows by the hash of their keys, as the selectors of RocketMQ's client do."""
     return by_queue(hashed(keys, queue_count))
 
 
 def hashed(keys: Any, queue_count: int) -> Ints:
-    """The queue of each key, see `by_hash`."""
+    """Returns the queue of each key; see `by_hash`."""
     queues: Ints = np.abs(java_hashes(keys).astype(np.int64)) % queue_count
     return queues
 
 
 def java_hashes(texts: Any) -> npt.NDArray[np.int32]:
-    """Java's ``String.hashCode`` of each text of an Arrow array; nulls count as empty.
+    """Computes Java's ``String.hashCode`` of each text of an Arrow array; nulls count as empty.
 
     The hash is a polynomial in 31 over UTF-16 units. All texts are taken as one row of units; each
     unit is multiplied with the power of its distance from the end of its text, and the products of
@@ -95,7 +95,7 @@ def java_hashes(texts: Any) -> npt.NDArray[np.int32]:
 
 
 def concatenated(batches: Sequence[Any]) -> Any:
-    """Several record batches of one schema as one."""
+    """Joins record batches of one schema to one."""
     if len(batches) == 1:
         return batches[0]
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -1,4 +1,4 @@
-"""How a stream drops repeats: it follows the commits of marked writes.
+"""Lets a stream drop repeats: follows the commits of marked writes.
 
 A row that was marked counts once its write is committed (see `pocketmq.spark.marked.commits`),
 which may be long after the stream has passed the row. So a batch reads two things: of the messages
@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class LateRows(NamedTuple):
-    """Messages that were passed before their write was committed; in place of a `RepeatFilter`.
+    """Picks messages that the stream passed before their write was committed.
 
     Attributes:
         places: where they lie.
@@ -37,12 +37,12 @@ class LateRows(NamedTuple):
     places: Intervals
 
     def counts(self, writers: Any, offsets: Ints, store_timestamps: Ints) -> npt.NDArray[np.bool_]:
-        """Which messages are of these."""
+        """Tells which messages were passed and count now."""
         return self.places.contains(offsets)
 
 
 class _Settled(NamedTuple):
-    """What one record of the commit topic settled."""
+    """The offsets that count since one record of the commit topic."""
 
     queue: MessageQueue
     offset: int
@@ -50,7 +50,7 @@ class _Settled(NamedTuple):
 
 
 class CommitFeed:
-    """The commits of the topics of a stream, followed from batch to batch.
+    """Follows the commits of the topics of a stream from batch to batch.
 
     Args:
         instance: running.
@@ -70,7 +70,7 @@ class CommitFeed:
         self._settled: list[_Settled] = []
 
     async def follow(self, ends: Offsets) -> None:
-        """Reads on, or anew, until all before the ends is known, and nothing behind them.
+        """Reads commits on, or anew, up to the ends and not beyond.
 
         Args:
             ends: of the queues of the commit topic.
@@ -98,7 +98,7 @@ class CommitFeed:
                 self._settled.append(_Settled(queue, offset, places))
 
     def late(self, start: Offsets, end: Offsets, passed: Offsets) -> OffsetRanges:
-        """What lies in messages that were passed, and was committed between two positions.
+        """Returns the passed offsets that were committed between two positions of the commit topic.
 
         Args:
             start, end: of the commit topic.
@@ -116,7 +116,7 @@ class CommitFeed:
         return late
 
     def forget(self, before: Offsets, passed: Offsets) -> None:
-        """Lets go of what no batch asks for any more: it is bounded by what a batch spans.
+        """Drops commits that no later batch asks for, so that memory is bounded by a batch.
 
         Args:
             before: of the commit topic: where the last batch began in it.
@@ -126,6 +126,6 @@ class CommitFeed:
         self._commits.forget_below(passed)
 
     def filters(self) -> RepeatFilters:
-        """Tell for each queue which rows count, by the commits that were followed."""
+        """Makes the filters of queues by the commits that were followed."""
         fails = self._options.fail_on_data_loss
         return RepeatFilters(self._commits, self._known_since, fail_on_data_loss=fails)

@@ -1,4 +1,4 @@
-"""The driver's side of a stream: one connection to the cluster for the life of a query."""
+"""The driver's part of a stream: one connection to the cluster for the life of a query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StreamDriver:
         self._feed = CommitFeed(instance, options) if options.drop_repeats else None
 
     async def first_position(self) -> Position:
-        """Where a new query begins.
+        """Finds the position at which a new query begins.
 
         Raises:
             MissingTopicError: a topic does not exist.
@@ -85,7 +85,7 @@ class StreamDriver:
         return Position({**following, **{r.queue: r.start for r in wanted}}, {}, is_first=True)
 
     async def stop_at_present(self) -> None:
-        """From now on nothing is read that comes later (Trigger.AvailableNow).
+        """Notes where the queues end: the query ends there (Trigger.AvailableNow).
 
         Raises:
             MissingTopicError, OperatingError: as `first_position`.
@@ -96,7 +96,7 @@ class StreamDriver:
         self._stop_at = targets
 
     async def next_position(self, start: Position, *, is_limited: bool) -> Position:
-        """Where the next batch ends; the start itself if there is nothing to read.
+        """Decides where the next batch ends; returns the start itself if there is nothing to read.
 
         Args:
             start: where the last batch ended.
@@ -124,7 +124,7 @@ class StreamDriver:
         return start if end is data else end
 
     def _data_of(self, position: Position) -> Position:
-        """A position but for the commit topic."""
+        """Returns a position without the commit topic."""
         if not position.has_commits:
             return position
         return position.without_topic(self._options.commit_topic)
@@ -132,7 +132,7 @@ class StreamDriver:
     async def _with_commits(
         self, feed: CommitFeed, start: Position, data: Position, end: Position
     ) -> Position:
-        """Goes on in the commit topic, if there is a batch or makes one of rows that came late."""
+        """Adds the commit topic to the end of a batch; makes one if passed rows were committed."""
         before = start.of_topic(self._options.commit_topic)
         ends = {**before, **await self._commit_ends(before)}
         # A stream that did not drop repeats so far has passed all that is committed by now.
@@ -148,7 +148,7 @@ class StreamDriver:
         return Position({**end.offsets, **ends}, starts, has_commits=True)
 
     async def _commit_ends(self, known: Offsets) -> Offsets:
-        """How far the commit topic reaches; nothing if there was no marked write yet."""
+        """Asks how far the commit topic reaches; empty if there was no marked write yet."""
         found = await self._survey(known, of_commits=True)
         ends = {q: last for q, (_, last) in found.held.items()}
         if self._stop_at is None:
@@ -156,7 +156,7 @@ class StreamDriver:
         return {q: min(last, self._stop_at.get(q, known.get(q, 0))) for q, last in ends.items()}
 
     async def last_position(self, first: Position | None) -> Position:
-        """The end of all queues, for a Spark that does not say where a batch begins.
+        """Returns the end of all queues, for a Spark that does not say where a batch begins.
 
         Args:
             first: where the query began, if it is to read its first batch.
@@ -192,11 +192,11 @@ class StreamDriver:
 
     @property
     def latest(self) -> Position | None:
-        """How far the queues reached when they were last asked."""
+        """The ends of the queues when they were last asked for."""
         return Position(self._latest, {}) if self._latest else None
 
     async def tasks(self, start: Position, end: Position) -> list[StreamTask]:
-        """What the batch between two positions reads, always cut the same way.
+        """Divides the batch between two positions into tasks, always in the same way.
 
         Raises:
             OperatingError: a broker cannot be asked.
@@ -230,6 +230,6 @@ class StreamDriver:
         return offsets.split(whole, options.min_partitions, options.max_records_per_partition)
 
     async def commit(self, end: Position) -> None:
-        """Tells the brokers how far the query is, if it has a group."""
+        """Commits the position of the query in the brokers, if it has a group."""
         if self._group is not None:
             await self._group.commit(self._data_of(end).offsets)

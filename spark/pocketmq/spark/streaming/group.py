@@ -1,4 +1,4 @@
-"""The offsets of a stream's consumer group, which tools show."""
+"""Commits the offsets of a stream's consumer group, which tools show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("pocketmq.spark")
 
 
 class StreamGroup:
-    """The offsets of a consumer group, kept in the brokers for tools to show.
+    """Keeps the offsets of a stream in the brokers, as those of a consumer group, for tools.
 
     The query itself goes by its checkpoint: what cannot be committed now is committed with the next
     batch.
@@ -70,7 +70,7 @@ class StreamGroup:
             await self._admin.create_topic(topic, queues, broker_addr=address)
 
     async def commit(self, offsets: Offsets) -> None:
-        """Commits what has changed since the last time."""
+        """Commits the offsets that have changed since the last commit."""
         changed = [(q, o) for q, o in offsets.items() if self._committed.get(q) != o]
         outcomes = await asyncio.gather(
             *(self._offsets.commit(self._group, q, o) for q, o in changed), return_exceptions=True

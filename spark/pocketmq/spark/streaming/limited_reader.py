@@ -23,7 +23,7 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
     """
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
-        """Says that there are limits; which they are is known here."""
+        """Tells Spark that batches have limits, by one of the options."""
         if (most := self._options.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         if (least := self._options.min_offsets_per_trigger) is not None:
@@ -31,7 +31,7 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
-        """Notes what is there: the query ends when that is read.
+        """Notes where the queues end: the query ends when it has read up to there.
 
         Raises:
             MissingTopicError: a topic does not exist.
@@ -42,7 +42,7 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # type: ignore[override]  # noqa: N802 (Spark's name)
         self, start: Json, limit: ReadLimit
     ) -> Json:
-        """Where the next batch ends; the start as it is if there is nothing to read.
+        """Decides where the next batch ends; returns the start if there is nothing to read.
 
         Args:
             start: where the last batch ended.
@@ -58,6 +58,6 @@ class MessageStreamReader(UnlimitedStreamReader, SupportsTriggerAvailableNow):
         return dict(start) if end is position else end.encode()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 (Spark's name)
-        """How far the topics reach, for the query's progress."""
+        """Returns how far the topics reach, for the progress of the query."""
         latest = self._driver.latest
         return None if latest is None else latest.encode()

@@ -1,4 +1,4 @@
-"""How much one batch of a stream reads, and whether it is time for one."""
+"""Decides how much one batch of a stream reads, and whether it is time for one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pocketmq.spark.streaming.options import StreamOptions
 
 
 class BatchLimits:
-    """Decides what the next batch takes of what waits.
+    """Decides how many of the waiting messages the next batch takes.
 
     Args:
         options: of the stream.
@@ -27,7 +27,7 @@ class BatchLimits:
     def take(
         self, backlogs: Mapping[MessageQueue, int], *, is_limited: bool, may_wait: bool
     ) -> Offsets:
-        """How many messages of each queue the batch reads; empty if it is to wait.
+        """Decides how many messages of each queue the batch reads; empty if it is to wait.
 
         Args:
             backlogs: messages that wait, by queue; at least one each.

@@ -1,4 +1,4 @@
-"""Where a stream stands: offsets as they lie in Spark's checkpoint, and how far a batch may go.
+"""Positions of a stream: offsets as they lie in Spark's checkpoint, and the batches between them.
 
 As JSON a position is ``{"topic": {"broker": {"queue": offset}}}``, what startingOffsets takes. A
 batch may begin elsewhere than where the last one ended: the first one, a queue that is new, one
@@ -31,7 +31,7 @@ Offsets = dict[MessageQueue, int]
 
 
 class Position(NamedTuple):
-    """What a checkpoint says.
+    """A position of a stream, as a checkpoint holds it.
 
     Attributes:
         offsets: the next offset of each queue.
@@ -47,14 +47,14 @@ class Position(NamedTuple):
 
     @classmethod
     def decode(cls, json: Mapping[str, Any]) -> Position:
-        """Out of what Spark kept."""
+        """Reads a position that Spark kept."""
         tables = {n: table for n, table in json.items() if n not in (STARTS, FIRST, COMMITS)}
         starts = dict(queue_values(json.get(STARTS, {})))
         is_first, has_commits = bool(json.get(FIRST)), bool(json.get(COMMITS))
         return cls(dict(queue_values(tables)), starts, is_first, has_commits)
 
     def encode(self) -> dict[str, Any]:
-        """As Spark keeps it: sorted, because it compares texts."""
+        """Returns the position as Spark keeps it: sorted, because Spark compares texts."""
         json = _tables(self.offsets)
         if self.starts:
             json[STARTS] = _tables(self.starts)
@@ -65,11 +65,11 @@ class Position(NamedTuple):
         return json
 
     def of_topic(self, topic: str) -> Offsets:
-        """The offsets of one topic."""
+        """Returns the offsets of one topic."""
         return {q: offset for q, offset in self.offsets.items() if q.topic == topic}
 
     def without_topic(self, topic: str) -> Position:
-        """The position but for one topic."""
+        """Returns the position without one topic."""
         offsets, starts = (
             {q: offset for q, offset in table.items() if q.topic != topic}
             for table in (self.offsets, self.starts)
@@ -84,9 +84,9 @@ def _tables(offsets: Offsets) -> dict[str, Any]:
 
 
 def batch_ranges(start: Position, end: Position) -> list[Range]:
-    """What the batch between two positions reads, sorted by queue: always the same.
+    """Returns the ranges of the batch between two positions, sorted by queue: always the same.
 
-    Queues of which nobody knows where they begin are left out; see `unknown_starts`.
+    Queues without a known beginning are left out; see `unknown_starts`.
     """
     known = {**start.offsets, **end.starts}
     return [
@@ -97,17 +97,17 @@ def batch_ranges(start: Position, end: Position) -> list[Range]:
 
 
 def unknown_starts(start: Position, end: Position) -> list[MessageQueue]:
-    """Queues of a batch that it does not say the beginning of.
+    """Returns the queues of a batch whose beginning neither position names.
 
-    Before Spark 4.2 a stream is not told where it stands when it says how far it goes.
+    Before 4.2 Spark asks where a batch ends without saying where it begins.
     """
     return sorted(end.offsets.keys() - start.offsets.keys() - end.starts.keys())
 
 
 def spread(backlogs: Mapping[MessageQueue, int], rows_max: int) -> Offsets:
-    """How many messages of each queue a batch takes: in proportion to what waits there.
+    """Spreads a batch over the queues, in proportion to the messages that wait in each.
 
-    No queue with a backlog is left out: each gets one, though that be more than the limit.
+    No queue with a backlog is left out: each gets one, even if the sum exceeds the limit.
 
     Args:
         backlogs: messages that wait, at least one each.

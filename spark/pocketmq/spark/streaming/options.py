@@ -66,7 +66,7 @@ class StreamOptions(ReadOptions, rename="camel", frozen=True, kw_only=True):
 
     @property
     def max_trigger_delay_s(self) -> float:
-        """How long a batch waits at the most.
+        """How long a batch waits for more messages at the most.
 
         Raises:
             OptionError: it is no duration.
@@ -105,7 +105,7 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
             f"read it by itself without that"
         )
     assert options.max_trigger_delay_s >= 0
-    # Read once more when the query begins; what is wrong is better told before.
+    # Read once more when the query begins; an error is better raised before.
     starting = options.starting_offsets.strip()
     if starting.startswith("{"):
         offsets.starting(starting)
@@ -120,7 +120,7 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
 
 
 def columns_options(given: Mapping[str, str]) -> ReadOptions:
-    """Reads the options of a read that may be a batch or a stream, for what its columns are.
+    """Reads the options of a read that may be a batch or a stream, to find its columns.
 
     Raises:
         OptionError: an option is unknown, missing or does not fit.
@@ -129,7 +129,7 @@ def columns_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def check_batch_read(given: Mapping[str, str]) -> None:
-    """Makes sure that a batch read is given nothing that only a stream has.
+    """Checks that a batch read has no option that only a stream has.
 
     Raises:
         OptionError: it is.

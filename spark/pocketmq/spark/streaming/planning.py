@@ -1,4 +1,4 @@
-"""How far the next batch of a stream goes, given what the queues hold."""
+"""Decides how far the next batch of a stream goes, by what the queues hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pocketmq.spark.streaming.survey import Survey
 
 
 class Waiting(NamedTuple):
-    """What could be read now.
+    """The messages that could be read now.
 
     Attributes:
         ranges: from where to where, by queue; may be empty.
@@ -33,7 +33,7 @@ def waiting(
     *,
     fail_on_data_loss: bool,
 ) -> Waiting:
-    """What could be read from a position on.
+    """Finds the messages that could be read from a position on.
 
     Args:
         start: where the last batch ended.
@@ -71,7 +71,7 @@ def waiting(
 def next_position(
     start: Position, now: Waiting, limits: BatchLimits, *, is_limited: bool, may_wait: bool = True
 ) -> Position:
-    """Where the next batch ends; the start itself if there is no batch yet.
+    """Decides where the next batch ends; returns the start itself if there is no batch yet.
 
     Args:
         start: where the last batch ended.

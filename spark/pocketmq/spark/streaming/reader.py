@@ -25,7 +25,7 @@ Column = tuple[str, str]
 
 
 class _Connected:
-    """A driver's instance on the loop of a thread of its own, so that it lives between calls."""
+    """A client instance on the loop of another thread, so that it lives between calls of Spark."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._thread = LoopThread.shared()
@@ -75,7 +75,7 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         return self._connection.run(coroutine)
 
     def initialOffset(self) -> Json:  # noqa: N802 (Spark's name)
-        """Where a new query begins.
+        """Finds where a new query begins.
 
         Raises:
             MissingTopicError: a topic does not exist.
@@ -86,7 +86,7 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         return self._first.encode()
 
     def latestOffset(self) -> Json:  # type: ignore[override]  # noqa: N802 (Spark's name)
-        """Where the next batch ends: this Spark does not say where it begins.
+        """Decides where the next batch ends, for a Spark that does not say where it begins.
 
         Raises:
             OperatingError: a broker cannot be asked.
@@ -94,7 +94,7 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         return self._run(self._driver.last_position(self._first)).encode()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """The tasks of a batch.
+        """Divides a batch into tasks.
 
         Raises:
             OperatingError: a broker cannot be asked.
@@ -104,11 +104,11 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         return [RangePartition(task.wanted, task.counts) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task, as record batches; see `MessageReader.read`."""
+        """Yields the rows of one task, as record batches; see `MessageReader.read`."""
         return MessageReader(self._options, self._columns).read(partition)
 
     def commit(self, end: Json) -> None:
-        """Tells the brokers how far the query is, if it has a group."""
+        """Commits the position of the query in the brokers, if it has a group."""
         self._run(self._driver.commit(Position.decode(end)))
 
     def stop(self) -> None:

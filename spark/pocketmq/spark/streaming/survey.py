@@ -1,8 +1,8 @@
-"""What the driver of a stream finds out about the queues, again and again.
+"""Surveys the queues of a stream, before each batch.
 
 A stream outlives restarts of brokers and name servers, so a queue that does not answer is no error
 by itself: it is left where it is until it does. A queue that its broker does not hold any more is
-another matter, and told apart.
+another matter, and listed apart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Span = tuple[int, int]
 
 
 class Survey(NamedTuple):
-    """The queues at some moment.
+    """What the queues held at one moment.
 
     Attributes:
         held: what each queue holds that can be read.
@@ -45,10 +45,10 @@ class Survey(NamedTuple):
 async def survey_of_stream(
     instance: ClientInstance, options: StreamOptions, known: Collection[MessageQueue]
 ) -> Survey:
-    """Asks for the queues that a stream reads; those of topics that are new to its pattern, too.
+    """Surveys the queues that a stream reads, and those of topics that are new to its pattern.
 
     Raises:
-        NoNameServerError: nobody can be asked, and nothing is known from before.
+        NoNameServerError: no name server answers, and nothing is known from before.
     """
     names: Collection[str] = options.named_topics
     if options.subscribe_pattern:
@@ -70,7 +70,7 @@ async def survey_of_stream(
 async def survey(
     instance: ClientInstance, topics: Sequence[str], known: Collection[MessageQueue]
 ) -> Survey:
-    """Asks for all queues of some topics.
+    """Surveys all queues of some topics.
 
     Args:
         instance: running.
@@ -78,7 +78,7 @@ async def survey(
         known: queues that were read before.
 
     Raises:
-        NoNameServerError: nobody can be asked, and nothing is known from before.
+        NoNameServerError: no name server answers, and nothing is known from before.
     """
     listed = await _listed(instance, topics, known)
     held: dict[MessageQueue, Span] = {}
@@ -154,7 +154,7 @@ async def _span(instance: ClientInstance, address: str, queue: MessageQueue) -> 
 
 
 async def _masters(instance: ClientInstance) -> dict[str, str]:
-    """The address of each master that is registered; none if nobody can be asked."""
+    """Asks for the addresses of all masters; none if no name server answers."""
     try:
         info = ClusterInfo.decode((await instance.namesrv.ask(ClusterInfoRequest())).body)
     except NoNameServerError:

@@ -48,7 +48,7 @@ class WrittenBatch(WriterCommitMessage):
 
 
 class MessageStreamWriter(DataSourceStreamArrowWriter):
-    """Made on the driver for each batch, copied to each task.
+    """Writes the rows of one micro-batch: made on the driver, copied to each task.
 
     Args:
         options: of the write.
@@ -85,7 +85,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         return WrittenBatch(rows, writer, batch_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Says where the rows of a marked batch lie, and writes the report if one is wanted.
+        """Commits the rows of a marked batch, and writes the report if one is wanted.
 
         Raises:
             OperatingError: the rows are in the topic, but the commit is not confirmed.
@@ -102,7 +102,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         report(self._options, rows, batch_id=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing to take back: what was stored stays, and the query fails with its reason."""
+        """Leaves what was stored: the query fails with the reason of its task."""
 
 
 def _local_property(name: str) -> str:

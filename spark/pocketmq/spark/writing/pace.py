@@ -1,4 +1,4 @@
-"""A limit to how many rows a writing task sends in a second."""
+"""Limits how many rows a writing task sends in a second."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pace:
         self._due = clock.monotonic()
 
     def pieces(self, block: Any) -> Iterator[Any]:
-        """A block of rows as pieces, each when it is due."""
+        """Yields the pieces of a block of rows, each when it is due."""
         if not self._rows_per_s:
             yield block
             return
@@ -39,7 +39,7 @@ class Pace:
             yield piece
 
     def pause_s(self, rows: int) -> float:
-        """How long to wait before so many rows; they count as sent."""
+        """Returns how long to wait before sending rows, and counts them as sent."""
         now = self._clock.monotonic()
         begin = max(self._due, now)
         self._due = begin + rows / self._rows_per_s

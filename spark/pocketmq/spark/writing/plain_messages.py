@@ -27,7 +27,7 @@ _LEFT_OUT = frozenset({*OWN_PROPERTIES, *MARK_PROPERTIES, *DELAY_PROPERTIES})
 
 
 def delayed_messages(topic: str, rows: Rows) -> Iterator[Message]:
-    """Makes rows with delays messages that the broker holds back.
+    """Makes messages that the broker holds back of rows with delays.
 
     Raises:
         RowError: a delay is negative, or none that the broker has.
@@ -50,7 +50,7 @@ def delayed_messages(topic: str, rows: Rows) -> Iterator[Message]:
 
 
 def diverted_messages(side_topic: str, topic: str, rows: Rows) -> Iterator[Message]:
-    """Makes rows of a topic whose values are too large messages of the side topic."""
+    """Makes messages of the side topic of rows that are too large for their topic."""
     for row in range(rows.size):
         message = _message(side_topic, rows, row)
         message.properties[ORIGIN_TOPIC] = topic

@@ -35,7 +35,7 @@ MESSAGE_OVERHEAD = 512
 
 
 class SendingThread:
-    """Sends chunks while the caller makes more; holds the caller back when too much is under way.
+    """Sends chunks while the caller makes more; blocks the caller when too much is under way.
 
     The first error ends the sending, and is raised from the caller's next call.
 
@@ -80,7 +80,7 @@ class SendingThread:
 
     @property
     def instance(self) -> ClientInstance:
-        """The client instance of the thread."""
+        """The client instance that runs on the thread."""
         return self._instance
 
     def submit(self, sender: BulkSender, chunk: Chunk) -> None:

@@ -35,16 +35,16 @@ class Directory:
         return str(self._base.toString()).removeprefix("file:")
 
     def uri(self, name: str) -> str:
-        """The whole path of a name, for Spark."""
+        """Returns the whole path of a file or directory, for Spark."""
         return f"{self._base.toString()}/{name}"
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Whether the directory itself exists."""
         with job(f"looking for {self}"):
             return bool(self._files.exists(self._base))
 
     def names(self, name: str = "") -> list[str]:
-        """What lies in a directory below, sorted; nothing if it does not exist."""
+        """Lists the names in a directory below, sorted; none if it does not exist."""
         path = self._path(name)
         with job(f"listing {path.toString()}"):
             if not self._files.exists(path):
@@ -52,7 +52,7 @@ class Directory:
             return sorted(str(found.getPath().getName()) for found in self._files.listStatus(path))
 
     def read(self, name: str) -> bytes:
-        """A file's content."""
+        """Reads a file."""
         path = self._path(name)
         with job(f"reading {path.toString()}"):
             out = self._jvm.java.io.ByteArrayOutputStream()
@@ -64,7 +64,7 @@ class Directory:
             return bytes(out.toByteArray())
 
     def create(self, name: str, data: bytes) -> bool:
-        """Makes a file as a whole; whether it was not there before."""
+        """Creates a file as a whole; returns False if it exists already."""
         path, unfinished = self._path(name), self._path(f"{name}.part")
         with job(f"writing {path.toString()}"):
             stream = self._files.create(unfinished, True)
@@ -77,7 +77,7 @@ class Directory:
             return bool(self._files.rename(unfinished, path))
 
     def move(self, name: str, new_name: str) -> None:
-        """Gives a file another name, and makes the directory that this asks for."""
+        """Renames a file, and creates the directory that its new name needs."""
         old, new = self._path(name), self._path(new_name)
         what = f"moving {old.toString()} to {new.toString()}"
         with job(what):
@@ -86,7 +86,7 @@ class Directory:
                 raise JobError(what, "the file system refuses")
 
     def delete(self, name: str = "") -> None:
-        """Removes a file, or a directory with all that is in it, if it is there."""
+        """Removes a file, or a directory with all that is in it, if it exists."""
         path = self._path(name)
         with job(f"deleting {path.toString()}"):
             self._files.delete(path, True)

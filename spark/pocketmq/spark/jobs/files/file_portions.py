@@ -1,4 +1,4 @@
-"""Files that are loaded a portion at a time, and a ledger of those that are loaded.
+"""Divides files into portions to be loaded, and books in a ledger which are loaded.
 
 A portion is one marked write, whose writer has the same id in each attempt: when a run was cut off,
 the portion is loaded again, and readers with dropRepeats take what was committed first.
@@ -54,7 +54,7 @@ class Portion(NamedTuple):
 
 
 class FilePortions:
-    """What is still to be loaded of a source, by a checkpoint.
+    """The files of a source that are not loaded yet, by a checkpoint.
 
     Args:
         spark: the session.
@@ -86,18 +86,18 @@ class FilePortions:
 
     @property
     def files_new(self) -> int:
-        """Files that no run has loaded to its end."""
+        """How many files no run has loaded to its end."""
         return len(self._new)
 
     def new_rows(self) -> DataFrame:
-        """The rows of all files that are not loaded yet."""
+        """Returns the rows of all files that are not loaded yet."""
         return self._of(self._new)
 
     def __iter__(self) -> Iterator[Portion]:
-        """The portions; each is booked as loaded when the next one is asked for.
+        """Yields the portions; each is booked as loaded when the next one is asked for.
 
         Raises:
-            JobError: a file has rows, but none of them were among those of its portion.
+            JobError: a file has rows, but none of them were among the rows of its portion.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sf
@@ -128,7 +128,7 @@ class FilePortions:
                 )
 
     def _portions(self) -> list[list[InputFile]]:
-        """New files in portions; first what was begun, as it was begun: its writer is the same."""
+        """Divides new files into portions; one that was begun comes first, with its old writer."""
         part = self._ledger.open_slice
         begun = {} if part is None else part.files
         portions = [[f for f in self._new if f.uri in begun]] if begun else []
@@ -150,7 +150,7 @@ class FilePortions:
         return self._source.rows.where(path.isin([_plain(f.uri) for f in files]))
 
     def _missed(self, files: Sequence[InputFile], seen: set[str]) -> list[InputFile]:
-        """Files of which no row was seen although there are some; notes those without rows."""
+        """Finds files that have rows of which none passed; notes files without rows."""
         missed = []
         for file in files:
             if _plain(file.uri) in seen:

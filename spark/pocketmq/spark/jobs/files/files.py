@@ -1,4 +1,4 @@
-"""Files and tables as Spark reads them."""
+"""Reads files and tables with Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Source(NamedTuple):
     settings: Mapping[str, str] = {}
 
     def has_rows(self, path: str) -> bool:
-        """Whether a file has rows, read by itself.
+        """Whether a file has rows; reads it by itself.
 
         Args:
             path: of a single file; characters of patterns stand for themselves.
@@ -61,12 +61,12 @@ class Source(NamedTuple):
 def read_rows(
     spark: SparkSession, source: str, file_format: str | None, options: Mapping[str, str]
 ) -> Source:
-    """The rows of a file, a directory, a pattern or a table of the catalog.
+    """Reads the rows of a file, a directory, a pattern or a table of the catalog.
 
     Args:
         spark: the session.
         source: a path (also with a scheme, such as s3a://) or the name of a table.
-        file_format: of the file; by default told by its suffix.
+        file_format: of the file; by default that of its suffix.
         options: of Spark's reader.
 
     Raises:
@@ -89,7 +89,7 @@ def read_rows(
 
 
 def _exists(spark: SparkSession, source: str) -> bool:
-    """Whether a path or pattern finds something in its file system, which need not be local."""
+    """Whether a path or pattern matches a file in its file system, which need not be local."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(source)
     found = path.getFileSystem(spark._jsc.hadoopConfiguration()).globStatus(path)

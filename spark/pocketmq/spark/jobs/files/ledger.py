@@ -1,4 +1,4 @@
-"""What a job has done so far, kept beside its output, so that the next run goes on from there.
+"""The ledger of a job: what it has done so far, so that the next run goes on from there.
 
 Each state is a file of its own that is made as a whole, with a number one higher than the last:
 a run that finds its number taken knows that another one is at work.
@@ -25,7 +25,7 @@ FOLDER = "_pocketmq"
 
 
 class OpenSlice(msgspec.Struct, rename="camel", kw_only=True):
-    """What was begun and not finished.
+    """A slice that was begun and not finished.
 
     Attributes:
         number: of the slice, from 1 on.
@@ -96,7 +96,7 @@ class Ledger(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LedgerFile:
-    """Where a ledger is kept.
+    """Keeps the ledger of a job in its directory.
 
     Args:
         directory: of the job.
@@ -107,7 +107,7 @@ class LedgerFile:
         self._number = 0
 
     def load(self, job: str, settings: dict[str, str]) -> Ledger | None:
-        """The last state; None if there is none.
+        """Reads the last state of the ledger; None if there is none.
 
         Raises:
             OptionError: it is that of another job, or of other settings.
@@ -133,7 +133,7 @@ class LedgerFile:
         return ledger
 
     def save(self, ledger: Ledger) -> None:
-        """Keeps a new state.
+        """Writes a new state of the ledger.
 
         Raises:
             JobError: another run has kept one meanwhile, or it cannot be written.

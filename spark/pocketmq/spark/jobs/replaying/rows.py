@@ -1,4 +1,4 @@
-"""Messages that were read become messages to be sent: chosen, edited, and told where to go."""
+"""Makes messages that were read messages to be sent: filters, edits and addresses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAG
 """RocketMQ's brokers name in a dead letter the topic that it came from at last."""
 
 ORIGINS = (props.RETRY_TOPIC, DLQ_ORIGIN_TOPIC, props.REAL_TOPIC)
-"""Properties that tell where a message was sent to at first; those of retries are passed over."""
+"""Properties that name the topic to which a message was sent at first, but for retry topics."""
 
 LEFT_OUT = (
     props.DELAY,
@@ -58,7 +58,7 @@ NEEDED = ("topic", "brokerName", "queueId", "queueOffset", "value", "keys", "tag
 
 @dataclass(frozen=True)
 class Edit:
-    """What is sent again, and how it is changed.
+    """Which messages are sent again, and how they are changed.
 
     Attributes:
         to_topic: where all goes; None for where each message came from.
@@ -71,7 +71,7 @@ class Edit:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Makes sure that only columns of a message are set.
+        """Checks that only columns of a message are set.
 
         Raises:
             OptionError: another one is.
@@ -82,7 +82,7 @@ class Edit:
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
-    """Makes sure that rows are those of an export.
+    """Checks that rows have the columns of an export.
 
     Raises:
         OptionError: a column is missing.
@@ -96,7 +96,7 @@ def check_columns(columns: Sequence[str], source: str) -> None:
 
 
 def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
-    """The messages as they are sent.
+    """Makes the messages as they are sent.
 
     Columns: `topic` (where to; null if nothing tells it), `source` (where from), the mark `place`,
     and value, keys, tags, shardingKey and properties.
@@ -139,19 +139,19 @@ def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
 
 
 def origin() -> Column:
-    """Where a message came from at first; null if only its dead-letter or retry topic is known."""
+    """The topic to which a message was sent at first; null if only %DLQ% or %RETRY% is known."""
     from pyspark.sql import functions as sf
 
     def own(name: Column) -> Column:
         special = name.startswith(RETRY_PREFIX) | name.startswith(DLQ_PREFIX) | (name == "")
         return sf.when(~special, name)
 
-    told = (own(sf.col("properties")[name]) for name in ORIGINS)
-    return sf.coalesce(*told, own(sf.col("topic")))
+    named = (own(sf.col("properties")[name]) for name in ORIGINS)
+    return sf.coalesce(*named, own(sf.col("topic")))
 
 
 def _properties(replay_id: str) -> Column:
-    """What a message bears besides keys, tags and sharding key, and the marks of the replay."""
+    """The properties of a message but keys, tags and sharding key, and the marks of the replay."""
     from pyspark.sql import functions as sf
 
     own = [*LEFT_OUT, props.KEYS, props.TAGS, props.SHARDING_KEY]

@@ -1,4 +1,4 @@
-"""The sending side of a replay: slices as marked writes, and what one that was cut off has sent.
+"""Sends the slices of a replay as marked writes, and finds what one that was cut off has sent.
 
 Each message bears `REPLAY_ID` and `REPLAY_OF`, by which a later run finds it again, whoever reads
 the topic. Beside these it bears the marks of a marked write, whose writer is the slice, so that a
@@ -80,7 +80,7 @@ class ReplaySending:
         self._pace = Pace(rate, clock)
 
     def ends(self, topics: Iterable[str]) -> Table:
-        """Where topics end that are sent to, as ranges up to themselves; creates missing ones.
+        """Asks where target topics end, as ranges from an end to itself; creates missing topics.
 
         Raises:
             MissingTopicError: one does not exist, and is not to be created.
@@ -127,7 +127,7 @@ class ReplaySending:
         written.write.format(FORMAT).options(**settings).mode("append").save()
 
     def recover(self, part: OpenSlice) -> set[str]:
-        """The places of what earlier attempts of a slice have sent; from here on it counts.
+        """Commits what earlier attempts of a slice have sent; returns the marks of these messages.
 
         Args:
             part: the slice, with the number of this attempt.
@@ -141,7 +141,7 @@ class ReplaySending:
         return {message.place for message in sent}
 
     def without(self, rows: DataFrame, sent: Collection[str]) -> DataFrame:
-        """The rows of a slice but for those of some places."""
+        """Returns the rows of a slice without those that bear some marks."""
         from pyspark.sql import functions as sf
 
         if not sent:
@@ -151,7 +151,7 @@ class ReplaySending:
         return rows.join(sf.broadcast(places), "place", "left_anti")
 
     def _sent(self, part: OpenSlice) -> list[SentMessage]:
-        """What lies behind the ends that the slice has booked, and bears the mark of the replay.
+        """Reads the messages behind the booked ends that bear the mark of the replay.
 
         All of it comes to the driver, once: what is left out here and what is committed must be the
         same messages, whatever still arrives meanwhile.
@@ -179,7 +179,7 @@ class ReplaySending:
         ]
 
     async def let_count(self, sent: Collection[SentMessage], part: OpenSlice) -> None:
-        """Commits what was sent of a slice and does not count yet, one copy of each message.
+        """Commits one copy of each message of a slice that was sent and does not count yet.
 
         Args:
             sent: all copies.

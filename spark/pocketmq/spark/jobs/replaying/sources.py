@@ -1,4 +1,4 @@
-"""Where a replay takes messages from: a topic, or files of an export."""
+"""The sources of a replay: a topic, or files of an export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ReplaySource:
-    """Messages by their offsets.
+    """Gives the messages of a replay by their offsets.
 
     Args:
         ranges: what there is to be replayed.

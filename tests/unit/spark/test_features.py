@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pocketmq.spark.errors import RequirementError
-from pocketmq.spark.streaming.features import StreamFeatures, installed_features
+from pocketmq.spark.features import StreamFeatures, installed_features
 from pocketmq.spark.streaming.options import StreamOptions
 
 OLD = StreamFeatures("4.0.1", has_limits=False, has_arrow_writes=False)
