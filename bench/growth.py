@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, cast
 
 import psutil
 import uvloop
-from results import put_section
+from results import origin, put_section
 from rich.console import Console
 from rich.progress import Progress
 
@@ -333,11 +333,11 @@ def main() -> None:
         put_section(
             "growth",
             "## How it grows\n\n"
-            f"`make growth`: {given.seconds:g} s a point, a cluster of its own for each. Raw "
-            "connections, each with one message under way (16 with 64 KB, 4 with 1 MB, else 64); "
-            "128-byte bodies and 8 queues unless the line says otherwise; one generator process "
-            "drives both. A JVM is not warm after so little: the table above has RocketMQ at its "
-            "best.\n\n"
+            f"{origin()} `make growth`: {given.seconds:g} s a point, a cluster of its own for "
+            "each. Raw connections, each with one message under way (16 with 64 KB, 4 with 1 MB, "
+            "else 64); 128-byte bodies and 8 queues unless the line says otherwise; one generator "
+            "process drives both. A JVM is not warm after so little: the table above has RocketMQ "
+            "at its best.\n\n"
             f"{table(measured)}\n\n![How rate, latency and memory grow](growth.svg)\n",
         )
 

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+import subprocess
+from datetime import date
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
+
+
+def origin() -> str:
+    """The words that a section begins with: day, commit of the code, Python and cores."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=RESULTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return (
+        f"{date.today().isoformat()}, commit {commit or 'unknown'}, "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores."
+    )
 
 
 def put_section(name: str, text: str) -> None:

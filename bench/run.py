@@ -10,18 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from results import put_section
+from results import origin, put_section
 from rich.console import Console
 from rich.table import Table
 
@@ -312,7 +310,7 @@ def write_results(name: str, part: Part, lines: list[Line], remark: str) -> None
         name,
         f"""## {part.title}
 
-{date.today().isoformat()}, Python {platform.python_version()}, {os.cpu_count()} cores. {remark}
+{origin()} {remark}
 
 | {" | ".join(headings)} |
 |---|---|---|---|---|---|
