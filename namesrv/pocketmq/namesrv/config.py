@@ -12,7 +12,7 @@ Milliseconds = Annotated[int, Meta(ge=1)]
 
 
 class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
-    """What a name server can be told; the keys of its YAML file are these names in camel case.
+    """The settings of a name server; the keys of its YAML file are these names in camel case.
 
     Attributes:
         listen_port: where to listen; 0 lets the system choose.
@@ -58,4 +58,4 @@ FIXED_KEYS = frozenset(
         "rocketmqHome",
     }
 )
-"""Keys that only the file can change: they are read at the start, or name places on the disk."""
+"""Keys that only the file can change: they are read at the start, or name files."""

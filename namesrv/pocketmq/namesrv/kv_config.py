@@ -1,4 +1,4 @@
-"""The KV configuration: strings by namespace and key, the one thing that a name server keeps.
+"""The KV configuration: strings by namespace and key, all that a name server keeps on the disk.
 
 The file has the form of RocketMQ's own (`namesrv/kvconfig/KVConfigSerializeWrapper`), so that
 either can take over the other's.
@@ -15,10 +15,10 @@ import msgspec
 from pocketmq.protocol.errors import OperatingError
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Holds "broker-a:4;broker-b:4" for each topic whose messages must keep their order."""
+"""The namespace that holds "broker-a:4;broker-b:4" for each topic that keeps an order."""
 
 ENTRIES_MAX = 100_000
-"""Keys in all namespaces together; the whole table is written at each change."""
+"""Keys of all namespaces together; the whole table is written at each change."""
 
 TEXT_SIZE_MAX = 64 * 1024
 """Characters of one namespace, key or value."""
@@ -48,7 +48,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class KVConfig:
-    """A table of tables of strings; a change is on the disk before it is seen.
+    """Tables of strings by namespace; a change is on the disk before readers see it.
 
     Changes are rare and made by hand, so they are written on the spot, without a thread.
 
@@ -60,10 +60,10 @@ class KVConfig:
         self._path = path
         self._table: Table = {}
         self.generation = 0
-        """Grows with every change."""
+        """A number that grows with every change."""
 
     def load(self) -> None:
-        """Reads the file; a missing one is an empty table.
+        """Reads the file; takes a missing one for an empty table.
 
         Raises:
             KVConfigError: it is damaged or cannot be read.
@@ -84,11 +84,11 @@ class KVConfig:
         self.generation += 1
 
     def get(self, namespace: str, key: str) -> str | None:
-        """The value of a key."""
+        """Returns the value of a key."""
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
-        """All keys of a namespace; None if nothing was ever put there."""
+        """Returns all keys of a namespace; None if nothing was ever put there."""
         return self._table.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:
@@ -107,7 +107,7 @@ class KVConfig:
         self._replace(namespace, {**self._table.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
-        """Removes a key; one that is not there is no error.
+        """Removes a key; does nothing if there is none.
 
         Raises:
             KVConfigError: the file cannot be written. Nothing has changed then.

@@ -1,4 +1,4 @@
-"""The name server as a whole: what it is made of, and how it starts and stops."""
+"""The name server as a whole: its parts, its start and its stop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NameServer:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Starts.
+        """Binds the address and starts to answer.
 
         Raises:
             ConfigError: the address cannot be listened on.
@@ -82,12 +82,12 @@ class NameServer:
         await self.close()
 
     async def close(self) -> None:
-        """Answers what came in, closes all connections and frees the port. Idempotent."""
+        """Answers requests that came in, closes all connections and frees the port. Idempotent."""
         await self._stack.aclose()
 
     @property
     def address(self) -> str:
-        """``host:port`` at which programs on this machine reach it."""
+        """The ``host:port`` at which programs on this machine reach the server."""
         host, port = split_address(self._server.address)
         return join_address(_ANY_TO_LOOPBACK.get(host, host), port)
 

@@ -1,4 +1,4 @@
-"""Routes as a caller may see them, encoded and kept until something changes.
+"""Routes as a caller may see them, encoded, and cached until something changes.
 
 Between the table and the caller stand, in this order: the acting master, the zone, the addresses
 for this caller, and the order-topic configuration.
@@ -16,20 +16,20 @@ from pocketmq.protocol.flags import is_writable
 from pocketmq.protocol.names.advertise import IPAddress
 
 KEPT_SIZE_MAX = 16 * 1024 * 1024
-"""Bytes of encoded routes that are kept; when they are more, all are forgotten."""
+"""Bytes of encoded routes in the cache; when there would be more, it is emptied."""
 
 CALLERS_KEPT_MAX = 10_000
-"""Callers whose class is kept; likewise."""
+"""Callers whose class is cached; when there would be more, all are forgotten."""
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics by which a broker's members find each other: they are never shown an acting master."""
+"""Topics by which a broker's members find each other: acting masters are not shown in them."""
 
 _Class = tuple[str | None, ...]
 _Question = tuple[str, bool, _Class]
 
 
 class RouteAnswers:
-    """Answers to questions for routes and addresses."""
+    """Encodes answers to questions for routes and addresses."""
 
     def __init__(self, routes: RouteTable, kv: KVConfig, config: NamesrvConfig) -> None:
         self._routes, self._kv, self._config = routes, kv, config
@@ -41,7 +41,7 @@ class RouteAnswers:
     def topic(
         self, topic: str, caller: IPAddress | None, *, quote_keys: bool, zone: str = ""
     ) -> bytes | None:
-        """A topic's encoded route; None if there is none.
+        """Returns a topic's encoded route; None if there is none.
 
         Args:
             topic: its name.
@@ -63,7 +63,7 @@ class RouteAnswers:
         return answer
 
     def cluster_info(self, caller: IPAddress | None) -> ClusterInfo:
-        """All brokers with the addresses for a caller."""
+        """Returns all brokers with the addresses for a caller."""
         info = self._routes.cluster_info()
         info.broker_addr_table = {
             name: self._readdressed(data, caller) for name, data in info.broker_addr_table.items()
@@ -71,7 +71,7 @@ class RouteAnswers:
         return info
 
     def member_group(self, cluster: str, broker_name: str, caller: IPAddress | None) -> MemberGroup:
-        """One broker name's addresses for a caller."""
+        """Returns the addresses of one broker name for a caller."""
         group = self._routes.member_group(cluster, broker_name)
         group.broker_addrs = self._addresses(cluster, group.broker_addrs, caller)
         return group
@@ -125,7 +125,7 @@ class RouteAnswers:
         self._kept_size += len(answer)
 
     def _class_of(self, caller: IPAddress | None) -> _Class:
-        """What tells callers apart: the addresses that all rules give them."""
+        """Returns the addresses that all rules give a caller; equal callers share cached routes."""
         known = self._classes.get(caller)
         if known is None:
             if len(self._classes) >= CALLERS_KEPT_MAX:
@@ -159,7 +159,7 @@ def _with_acting_master(data: BrokerData) -> BrokerData:
 
 
 def keep_zone(route: TopicRoute, zone: str) -> None:
-    """Leaves the brokers of a zone and those without a master (`ZoneRouteRPCHook`)."""
+    """Removes the brokers of other zones that have a master (`ZoneRouteRPCHook`)."""
     removed = {
         data.broker_name
         for data in route.broker_datas

@@ -1,4 +1,4 @@
-"""What the brokers of all clusters told the name server (`namesrv/routeinfo/RouteInfoManager`).
+"""What the brokers of all clusters have registered (`namesrv/routeinfo/RouteInfoManager`).
 
 Pure: no sockets, no clock. Time comes as an argument, connections are opaque values that are
 compared and handed back.
@@ -32,14 +32,14 @@ MASTER_ID = 0
 
 
 class BrokerKey(NamedTuple):
-    """One broker process: its cluster and the address that it registered."""
+    """The identity of one broker process: its cluster and the address that it registered."""
 
     cluster: str
     address: str
 
 
 class BrokerRegistration(msgspec.Struct, kw_only=True):
-    """What one broker says of itself.
+    """The content of one broker's registration.
 
     Attributes:
         acting_master: None for brokers before 5.0, which know nothing of acting masters.
@@ -64,19 +64,19 @@ class BrokerRegistration(msgspec.Struct, kw_only=True):
 
     @property
     def key(self) -> BrokerKey:
-        """Who registers."""
+        """The identity of the broker."""
         return BrokerKey(self.cluster, self.address)
 
 
 class MasterAddresses(msgspec.Struct, frozen=True):
-    """What a registration answers a slave; empty for a master."""
+    """The master's addresses in the answer to a slave's registration; empty for a master."""
 
     master: str | None = None
     ha: str | None = None
 
 
 class LiveBroker(msgspec.Struct):
-    """A broker's sign of life, and what belongs to the process and not to the broker name."""
+    """When a broker process was last heard of, and what else belongs to the process."""
 
     broker_name: str
     updated_ms: int
@@ -88,7 +88,7 @@ class LiveBroker(msgspec.Struct):
 
 
 class RouteTable:
-    """Brokers by name, by cluster and by sign of life, and the topics that they hold."""
+    """Brokers by name, by cluster and by last heartbeat, and the topics that they hold."""
 
     def __init__(self) -> None:
         self.topics = TopicQueueTable()
@@ -99,7 +99,7 @@ class RouteTable:
 
     @property
     def generation(self) -> tuple[int, int]:
-        """Another value whenever a route may look different."""
+        """A value that changes whenever a route may look different."""
         return self._changes, self.topics.generation
 
     # -- brokers come -------------------------------------------------------------------------
@@ -107,13 +107,14 @@ class RouteTable:
     def register(
         self, broker: BrokerRegistration, now_ms: int, *, drops_other_topics: bool = False
     ) -> MasterAddresses:
-        """Takes a registration.
+        """Enters a registration.
 
-        An address has one id: under another it is removed. An id has one address: the one that
-        registers now, unless the other has a higher state version; then nothing is taken.
+        An address has one id: its registration under another id is removed. An id has one
+        address: the one that registers now, unless the other one has a higher state version; then
+        the registration is ignored.
 
         Args:
-            broker: what it says.
+            broker: the registration.
             now_ms: the time.
             drops_other_topics: remove the topics of the broker name that are not registered now.
 
@@ -175,7 +176,7 @@ class RouteTable:
     def _take_topics(
         self, broker: BrokerRegistration, lowest_id: int, is_first: bool, drops_others: bool
     ) -> None:
-        """Takes over the topics of a master, or of the slave that may act as one."""
+        """Enters the topics of a master, or of the slave that may act as one."""
         is_prime_slave = broker.acting_master is not None and broker.broker_id == lowest_id
         if broker.broker_id != MASTER_ID and not is_prime_slave:
             return
@@ -228,24 +229,24 @@ class RouteTable:
     # -- brokers live -------------------------------------------------------------------------
 
     def touch(self, key: BrokerKey, now_ms: int) -> None:
-        """Takes a sign of life; of an unknown broker it means nothing."""
+        """Notes that a broker is alive; does nothing for an unknown broker."""
         live = self._live.get(key)
         if live is not None:
             live.updated_ms = now_ms
 
     def version_of(self, key: BrokerKey) -> DataVersion | None:
-        """The version of the topics that a broker registered last."""
+        """Returns the version of the topics that a broker registered last."""
         live = self._live.get(key)
         return None if live is None else live.version
 
     def is_changed(self, key: BrokerKey, version: DataVersion) -> bool:
-        """Whether a broker's topics are newer than those it registered, or it is unknown."""
+        """Whether a broker is unknown, or its topics are newer than those it registered."""
         return self.version_of(key) != version
 
     # -- brokers go ---------------------------------------------------------------------------
 
     def unregister(self, key: BrokerKey, broker_name: str) -> bool:
-        """Removes a broker; with its last address a broker name goes, and with it its queues.
+        """Removes a broker; with the last address of a broker name its queues go, too.
 
         Args:
             key: the broker.
@@ -280,7 +281,7 @@ class RouteTable:
         return gone
 
     def expire(self, now_ms: int) -> dict[BrokerKey, object]:
-        """Removes the brokers that were silent for too long; returns them with their channels."""
+        """Removes brokers that were silent for too long, and returns them with their channels."""
         silent = {
             key: live.channel
             for key, live in self._live.items()
@@ -326,20 +327,20 @@ class RouteTable:
         self.topics.remove_topic(topic, self._clusters.get(cluster, {}) if cluster else None)
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Takes the write permission from a broker's topics and returns how many they are.
+        """Takes the write permission from a broker's topics, and returns how many they are.
 
         Like `add_write_perm`, this lasts until the broker registers a change.
         """
         return self.topics.change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Lets a broker's topics be read and written and returns how many they are."""
+        """Makes a broker's topics readable and writable, and returns how many they are."""
         return self.topics.change_perm(broker_name, lambda _: PERM_READ | PERM_WRITE)
 
     # -- questions ----------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRoute | None:
-        """Where a topic's queues are; None if no known broker holds any."""
+        """Returns where a topic's queues are; None if no known broker holds any."""
         queues = self.topics.queues(topic)
         brokers = [self._brokers[q.broker_name] for q in queues if q.broker_name in self._brokers]
         if not brokers:
@@ -351,14 +352,14 @@ class RouteTable:
         )
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers, and the broker names of each cluster."""
+        """Returns all brokers, and the broker names of each cluster."""
         return ClusterInfo(
             broker_addr_table=dict(self._brokers),
             cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
         )
 
     def member_group(self, cluster: str, broker_name: str) -> MemberGroup:
-        """The addresses of one broker name; none if it is unknown."""
+        """Returns the addresses of one broker name; none if it is unknown."""
         return MemberGroup(
             cluster=cluster,
             broker_name=broker_name,
@@ -366,26 +367,26 @@ class RouteTable:
         )
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """The topics on the brokers of a cluster."""
+        """Returns the topics on the brokers of a cluster."""
         return self.topics.topics_of(self._clusters.get(cluster, ()))
 
     def system_topics(self) -> list[str]:
-        """The names of clusters and brokers, which are topics too."""
+        """Returns the names of clusters and brokers, which are topics too."""
         names = [n for cluster, brokers in self._clusters.items() for n in (cluster, *brokers)]
         return list(dict.fromkeys(names))
 
     def any_broker(self) -> BrokerKey | None:
-        """Some broker that can be asked for more; the first that is known."""
+        """Returns the address of the first known broker, which can be asked for more."""
         for data in self._brokers.values():
             return BrokerKey(data.cluster or "", data.broker_addrs[min(data.broker_addrs)])
         return None
 
     def advertised(self) -> list[Advertised]:
-        """The rules of all brokers that have some."""
+        """Returns the rules of all brokers that have some."""
         return [live.advertised for live in self._live.values() if live.advertised.rules]
 
     def address_for(self, key: BrokerKey, caller: IPAddress | None) -> str:
-        """The address at which a caller reaches a broker."""
+        """Returns the address at which a caller reaches a broker."""
         live = self._live.get(key)
         chosen = None if live is None else live.advertised.address_for(caller)
         return chosen or key.address

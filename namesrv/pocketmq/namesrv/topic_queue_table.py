@@ -18,7 +18,7 @@ UNIT_SUB = 2
 
 
 class TopicQueueTable:
-    """Which broker names hold which queues of a topic.
+    """The queues of each topic by broker name, and the topics of each broker name.
 
     Each broker name knows its topics, so that what concerns one broker costs as much as that
     broker has topics, however many others there are. Queue data are replaced, never changed.
@@ -29,7 +29,7 @@ class TopicQueueTable:
         self._topics_of: dict[str, dict[str, None]] = {}  # keys only: a set that keeps its order
         self._mappings: dict[str, dict[str, TopicQueueMapping]] = {}
         self.generation = 0
-        """Grows with every change."""
+        """A number that grows with every change."""
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -38,7 +38,7 @@ class TopicQueueTable:
         return topic in self._queues
 
     def check_room(self, topics: Collection[str]) -> None:
-        """Refuses topics for which there is no room.
+        """Refuses topics that would be too many.
 
         Raises:
             ResponseError: there would be more than `TOPICS_MAX`.
@@ -52,7 +52,7 @@ class TopicQueueTable:
             )
 
     def put(self, topic: str, queues: QueueData) -> None:
-        """Sets a topic's queues on the broker name that the data carry."""
+        """Sets a topic's queues on the broker name that stands in the queue data."""
         by_broker = self._queues.setdefault(topic, {})
         if by_broker.get(queues.broker_name) != queues:
             by_broker[queues.broker_name] = queues
@@ -74,25 +74,25 @@ class TopicQueueTable:
         return broker in self._queues.get(topic, ())
 
     def queues(self, topic: str) -> list[QueueData]:
-        """A topic's queues, sorted by broker name."""
+        """Returns a topic's queues, sorted by broker name."""
         by_broker = self._queues.get(topic, {})
         return [by_broker[broker] for broker in sorted(by_broker)]
 
     def mappings(self, topic: str) -> dict[str, TopicQueueMapping] | None:
-        """A static topic's mappings by broker name; None for any other topic."""
+        """Returns a static topic's mappings by broker name; None for any other topic."""
         mappings = self._mappings.get(topic)
         return dict(mappings) if mappings else None
 
     def topics(self) -> list[str]:
-        """All topics."""
+        """Returns all topics."""
         return list(self._queues)
 
     def topics_of(self, brokers: Iterable[str]) -> list[str]:
-        """The topics of some broker names, each once."""
+        """Returns the topics of some broker names, each once."""
         return list({topic: None for b in brokers for topic in self._topics_of.get(b, ())})
 
     def topics_with_flags(self, present: int, absent: int = 0) -> list[str]:
-        """The topics with some bits of `topicSysFlag` set and others not (first broker counts)."""
+        """Returns topics that have some bits of `topicSysFlag`, not others (first broker counts)."""
         return [
             topic
             for topic, by_broker in self._queues.items()
@@ -101,7 +101,7 @@ class TopicQueueTable:
         ]
 
     def change_perm(self, broker: str, change: Callable[[int], int]) -> int:
-        """Changes the permission of all topics of a broker name and returns how many they are."""
+        """Sets the permission of all topics of a broker name, and returns how many they are."""
         topics = self._topics_of.get(broker, {})
         for topic in topics:
             old = self._queues[topic][broker]
@@ -118,12 +118,12 @@ class TopicQueueTable:
         return len(topics)
 
     def keep_only(self, broker: str, topics: Collection[str]) -> None:
-        """Removes from a broker name all topics but these."""
+        """Removes all topics but these from a broker name."""
         for topic in [t for t in self._topics_of.get(broker, ()) if t not in topics]:
             self._remove(topic, broker)
 
     def remove_broker(self, broker: str) -> None:
-        """Removes all topics of a broker name; those without queues elsewhere vanish."""
+        """Removes all topics of a broker name; a topic without queues elsewhere vanishes."""
         self.keep_only(broker, ())
 
     def remove_topic(self, topic: str, brokers: Iterable[str] | None = None) -> None:

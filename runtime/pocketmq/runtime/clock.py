@@ -1,4 +1,4 @@
-"""The one source of time: whatever stamps or waits takes a `Clock`.
+"""The one source of time: all code that stamps or waits takes a `Clock`.
 
 `SystemClock` is the machine's; `pocketmq.testing` has a virtual one that jumps.
 """
@@ -30,10 +30,10 @@ class Clock(Protocol):
         """Seconds of a clock that never goes back."""
 
     def stopwatch(self) -> float:
-        """The same for measuring how long something took, which nothing waits for.
+        """Seconds of a clock that never goes back, only to measure how long something took.
 
-        Who looks at the time for more than that is taken for busy by clocks that jump when nobody
-        is (`pocketmq.testing.travel.travel_clock`).
+        Clocks that jump while nobody is busy (`pocketmq.testing.travel.travel_clock`) take every
+        other look at the time for work.
         """
 
     async def sleep(self, seconds: float) -> None:
@@ -44,10 +44,10 @@ class Clock(Protocol):
 
     @property
     def machine(self) -> Clock:
-        """The time of wires and disks: deadlines, idle limits, heartbeats, housekeeping.
+        """The clock of wires and disks: for deadlines, idle limits, heartbeats, housekeeping.
 
-        The clock itself, but for one that can be set forward while real clients are connected
-        (`pocketmq.testing.travel.travel_clock`): what peers agree on must not be hurried then.
+        It is the clock itself, unless that can be set forward while real clients are connected
+        (`pocketmq.testing.travel.travel_clock`): then what peers agree on must not be hurried.
         """
 
 
@@ -71,12 +71,12 @@ class SystemClock:
 
     @property
     def machine(self) -> Clock:
-        """Itself."""
+        """The clock itself."""
         return self
 
 
 async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:
-    """Awaits something for so many seconds of the clock at the most.
+    """Awaits an awaitable for at most so many seconds of a clock.
 
     Raises:
         TimeoutError: it took longer; it was cancelled.

@@ -1,4 +1,4 @@
-"""Tells when the event loop was kept from its work: nobody is served while one callback runs."""
+"""Detects when one callback blocks the event loop, during which nobody is served."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Each tick costs about 50 µs; an idle loop is not asked.
 """
 
 BLOCKED_S = 0.05
-"""A tick that comes later than this tells of a blockage; one up to TICK_S longer may be missed."""
+"""A tick that is later than this counts as a blockage; one up to TICK_S longer may be missed."""
 
 LOG_PERIOD_S = 1.0
-"""Blockages are told of once in so many seconds, however many there were."""
+"""Blockages are logged once in so many seconds, however many there were."""
 
 
 class LoopWatch:
-    """Measures by a timer how long the loop is blocked.
+    """Measures how long the event loop is blocked, by a timer that comes late.
 
-    The timer runs only while requests come, which are told of by `began`. What the broker does by
-    itself is measured step by step instead (`watched`).
+    The timer runs only while requests come, of which `began` is told. The broker's periodic
+    actions are measured step by step instead (`watched`).
 
     Args:
         clock: whose timer it is.
@@ -56,7 +56,7 @@ class LoopWatch:
         self._untold = 0
 
     def began(self, code: int) -> None:
-        """Notes that a request is handled from now on; the loop is watched for two ticks at least.
+        """Notes the request that is handled now, and watches the loop for at least two ticks.
 
         Args:
             code: the request's.
@@ -66,9 +66,9 @@ class LoopWatch:
             self._arm()
 
     def watched(self, name: str, action: Action) -> Action:
-        """The same action, whose time between any two turns of the loop is measured.
+        """Wraps an action so that its time between any two iterations of the loop is measured.
 
-        So an idle broker, which does little but such things, needs no ticks.
+        An idle broker, which does little but periodic actions, so needs no ticks.
 
         Args:
             name: what it is called when it blocks the loop.
@@ -114,7 +114,7 @@ class LoopWatch:
             self._took(now_s, now_s - begun_s, cpu_s, name)
 
     def close(self) -> None:
-        """Ends the watch."""
+        """Stops the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

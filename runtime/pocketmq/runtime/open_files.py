@@ -1,4 +1,4 @@
-"""How many sockets a process may have, beside the files that it keeps open.
+"""Limits a server's connections to the file handles that its process may have.
 
 Out of handles a server cannot take connections, and worse, its store cannot open files.
 """
@@ -11,14 +11,14 @@ import resource
 log = logging.getLogger("pocketmq.transport")
 
 FEW_CONNECTIONS = 1024
-"""With fewer than this somebody may well be turned away, so that it is told by default."""
+"""A server with room for fewer connections warns: clients may well be turned away."""
 
 SPARE_FILES = 128
 """Handles for everything else: libraries, the database, logs, threads that flush."""
 
 
 def room_for_connections(wanted: int, other_files: int) -> int:
-    """How many connections a server may take, at most `wanted`; the system's limit is raised to it.
+    """Raises the system's limit of open files, and returns how many connections then have room.
 
     Args:
         wanted: connections.

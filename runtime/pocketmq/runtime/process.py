@@ -1,4 +1,4 @@
-"""How processes of this project run their main coroutine."""
+"""Runs the main coroutine of a process, and tunes the processes of servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import uvloop
 T = TypeVar("T")
 
 FREED_BYTES_KEPT = 32 * 1024 * 1024
-"""What a server keeps of the memory it has freed; the largest frames are half of it."""
+"""Bytes of freed memory that a server keeps: room for two frames of the largest size."""
 
 _MALLOC_VARIABLES = frozenset({"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"})
 
@@ -26,7 +26,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run_server(main: Coroutine[Any, Any, T]) -> T:
-    """The same in a process that serves and does nothing else."""
+    """Runs the main coroutine of a process that serves and does nothing else."""
     keep_freed_memory()
     return run(main)
 
@@ -35,8 +35,8 @@ def keep_freed_memory() -> bool:
     """Has this process's malloc keep `FREED_BYTES_KEPT` of what is freed; tells whether it does.
 
     Otherwise glibc gives the megabytes of each bulk answer back to the system, which then hands
-    them out again page by page, each cleared: two thirds of what a bulk pull costs. Only glibc can
-    be told, and who sets its variables is obeyed.
+    them out again page by page, each cleared: two thirds of what a bulk pull costs. Other C
+    libraries do not have the call, and glibc's environment variables have precedence.
     """
     if not _MALLOC_VARIABLES.isdisjoint(os.environ):
         return False
@@ -51,7 +51,7 @@ def keep_freed_memory() -> bool:
 
 
 def spare_what_stays() -> None:
-    """Has the garbage collector leave alone what there is now, for a server that has started.
+    """Has the garbage collector ignore all objects that exist now; for a server that has started.
 
     Modules, tables and configuration live as long as the process: a full round over them takes some
     10 ms, in which nobody is served, and never finds anything.

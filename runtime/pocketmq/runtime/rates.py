@@ -1,15 +1,15 @@
-"""Figures of the last minute or hour, kept at the cost of an addition."""
+"""Rates of the last minute or hour, for the price of an addition per event."""
 
 from __future__ import annotations
 
 from collections import deque
 
 BUCKETS = 6
-"""Parts of a window; what is older than the window by up to one part still counts."""
+"""Parts of a window; an event may count for up to one part longer than the window."""
 
 
 class RateWindow:
-    """What happened during the last so many seconds: events, of how many things, at what cost.
+    """Counts the events of the last so many seconds, the things they were about, and their cost.
 
     Nothing runs in the background: a window moves on when it is written or read.
 
@@ -28,7 +28,7 @@ class RateWindow:
         self._buckets: deque[tuple[int, int, int, float]] = deque()
 
     def add(self, now_s: float, count: int, cost: float = 0.0) -> None:
-        """One event of `count` things, which cost so much in all."""
+        """Counts one event of `count` things, which cost so much in all."""
         number = int(now_s / self._part_s)
         if number != self._number:
             self._move(number)
@@ -44,12 +44,12 @@ class RateWindow:
             self._buckets.popleft()
 
     def count(self, now_s: float) -> int:
-        """How many things there were."""
+        """Returns how many things there were."""
         self._look(now_s)
         return self._count + sum(count for _, _, count, _ in self._buckets)
 
     def mean_cost(self, now_s: float) -> float:
-        """What an event cost on average; 0 without any."""
+        """Returns what an event cost on average; 0 without events."""
         self._look(now_s)
         events = self._events + sum(events for _, events, _, _ in self._buckets)
         total = self._total + sum(total for _, _, _, total in self._buckets)
@@ -61,7 +61,7 @@ class RateWindow:
             self._move(number)
 
     def per_second(self, now_s: float) -> float:
-        """How many things there were a second."""
+        """Returns how many things there were a second."""
         count = self.count(now_s)
         span_s = now_s - max((self._number - BUCKETS + 1) * self._part_s, self._begin_s)
         return count / max(span_s, 1.0)

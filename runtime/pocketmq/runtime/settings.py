@@ -20,7 +20,7 @@ SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
 
 
 def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> SettingsT:
-    """Reads a YAML file of settings; what it leaves out keeps its default.
+    """Reads a YAML file of settings; settings that it leaves out keep their defaults.
 
     Args:
         path: the file.
@@ -40,7 +40,7 @@ def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> Setting
 
 
 def settings_text(settings: msgspec.Struct) -> str:
-    """Settings as Java properties text, sorted by key, as GET_BROKER_CONFIG answers them.
+    """Writes settings as Java properties text, sorted by key, as GET_BROKER_CONFIG answers them.
 
     What is unset is left out; lists and tables are written as JSON.
     """
@@ -54,12 +54,12 @@ def settings_text(settings: msgspec.Struct) -> str:
 
 
 def properties_text(values: Mapping[str, str]) -> str:
-    """Java properties text, which `properties_from_text` reads."""
+    """Writes Java properties text, which `properties_from_text` reads."""
     return "".join(f"{key}={_escape(text)}\n" for key, text in values.items())
 
 
 def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> SettingsT:
-    """A copy with some settings changed; values are text, as properties hold them.
+    """Copies settings with some of them changed; values are text, as properties hold them.
 
     Raises:
         ConfigError: a key does not exist, or a value does not fit it.
@@ -79,7 +79,7 @@ def changed_settings(settings: SettingsT, changes: Mapping[str, str]) -> Setting
 
 
 def properties_from_text(text: str) -> dict[str, str]:
-    """The pairs of Java properties text, ``key=value`` or ``key: value`` (`java.util.Properties`).
+    """Reads Java properties text, ``key=value`` or ``key: value`` (`java.util.Properties`).
 
     Raises:
         ConfigError: an escape of the form backslash-u is not followed by four hexadecimal digits.
@@ -118,7 +118,7 @@ def _unescape(text: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a backslash at the end joins the next line."""
+    """Yields lines without comments and blanks; a backslash at a line's end joins the next one."""
     joined = ""
     for line in re.split(r"\r\n|\r|\n", text):
         line = line.lstrip(" \t\f")

@@ -1,4 +1,4 @@
-"""Background work with an owner: nothing runs on after its owner is closed, no error is lost."""
+"""Background tasks with an owner: they end with it, and their errors are logged."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Tasks:
         """Cancels all tasks and waits for their end. Idempotent.
 
         Args:
-            clock: measures the patience. Without one there is no end to it, which only tasks
-                deserve that run nothing of the application's.
+            clock: measures the patience. Without a clock it has no end, which suits only tasks that
+                run no code of the application.
             patience_s: what ignores its cancellation for so many seconds is logged and left alone.
         """
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
@@ -66,7 +66,7 @@ async def repeat(
     *,
     first_s: float | None = None,
 ) -> None:
-    """Does something every so many seconds, forever; an error is logged and does not end it.
+    """Runs an action every so many seconds, forever; logs its errors and goes on.
 
     Args:
         clock: by which the seconds are counted.

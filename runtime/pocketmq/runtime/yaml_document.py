@@ -24,7 +24,7 @@ SIZE_MAX = 1024 * 1024
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 KeyPath = tuple[str | int, ...]
-"""Keys and indexes that lead to a value."""
+"""The keys and indexes that lead to a value."""
 
 MERGE_TAG = "tag:yaml.org,2002:merge"
 """YAML's ``<<``, which takes in the keys of another mapping."""
@@ -32,11 +32,11 @@ MERGE_TAG = "tag:yaml.org,2002:merge"
 NULL_TAG = "tag:yaml.org,2002:null"
 
 SIMILARITY_MIN = 0.6
-"""From which likeness on (`difflib`, 0 to 1) another key is named as the one that was meant."""
+"""Likeness (`difflib`, 0 to 1) from which on a known key is suggested for an unknown one."""
 
 
 class YamlDocument:
-    """One YAML file as nodes, which know their places.
+    """One YAML file as nodes, which know their lines.
 
     Args:
         path: the file.
@@ -64,7 +64,7 @@ class YamlDocument:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing but comments and perhaps a document mark."""
+        """Whether the file has no value: only comments, perhaps a document mark."""
         return self._root is None or self._root.tag == NULL_TAG
 
     @property
@@ -73,7 +73,7 @@ class YamlDocument:
         return isinstance(self._root, yaml.MappingNode)
 
     def convert(self, cls: type[StructT], *, strict: bool) -> StructT:
-        """The whole document as a struct.
+        """Converts the whole document to a struct.
 
         Args:
             cls: the struct; its names on the wire are the keys.
@@ -101,7 +101,7 @@ class YamlDocument:
             raise ConfigError(f"{where}: the value of {key} does not fit: {reason}") from e
 
     def at(self, key_path: KeyPath = ()) -> str:
-        """File and line of a value, or of the nearest one around it, for an error's text."""
+        """Returns file and line of a value, or of the nearest one around it, for errors."""
         node = self._root
         found = node if not key_path else None
         for step in key_path:
@@ -134,7 +134,7 @@ class YamlDocument:
         return ConfigError(f"{where}: this is no YAML: {problem}")
 
     def _check_keys(self, node: yaml.Node, kind: inspect.Type) -> None:
-        """Refuses keys that the type there does not have, and keys that stand twice."""
+        """Refuses keys that the type of a node does not have, and keys that stand twice."""
         if isinstance(kind, inspect.UnionType):
             for member in kind.types:
                 self._check_keys(node, member)
@@ -155,7 +155,7 @@ class YamlDocument:
                 self._check_keys(value_node, kind.value_type)
 
     def _pairs(self, node: yaml.MappingNode) -> Iterable[tuple[yaml.Node, yaml.Node]]:
-        """The keys of a mapping, which must differ, with their values."""
+        """Yields the keys of a mapping, which must differ, with their values."""
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if key_node.tag == MERGE_TAG:
@@ -185,7 +185,7 @@ def _file_text(path: Path, size_max: int) -> str:
 
 
 def suggestion(key: str, known: Iterable[str]) -> str:
-    """A hint for an unknown key."""
+    """Words a hint for an unknown key: the known key that is most like it."""
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=SIMILARITY_MIN)
     return f"did you mean {by_lower[near[0]]!r}?" if near else "no setting has a similar name"
@@ -232,7 +232,7 @@ def explain(
 def _culprit(
     value: object, key_path: Sequence[str | int], cls: Any, strict: bool
 ) -> tuple[str, object] | None:
-    """The key of a table whose value does not fit, and the whole with that one alone in it."""
+    """Finds the key of a table whose value does not fit; returns the key and the reduced whole."""
     table = value
     for step in key_path:
         table = table[step] if isinstance(table, (dict, list)) else None  # type: ignore[index]
@@ -259,6 +259,6 @@ def _replaced(value: Any, key_path: Sequence[str | int], inner: object) -> Any:
 
 
 def key_text(key_path: KeyPath) -> str:
-    """A path as people write it, such as ``advertise[0].addr``."""
+    """Writes a path as people do, such as ``advertise[0].addr``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in key_path)
     return text.removeprefix(".")

@@ -1,4 +1,4 @@
-"""One connection between two peers; both may send requests on it."""
+"""One connection between two peers, each of which may send requests."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 log = logging.getLogger("pocketmq.transport")
 
 GREETING_FIELD = "pocketmq"
-"""A loose field by which PocketMQ peers know each other; RocketMQ ignores it."""
+"""A loose field by which PocketMQ's peers recognise each other; RocketMQ ignores it."""
 
 GREETING = {GREETING_FIELD: "1"}
 
 CLIENT_ID = "client_id"
-"""The attribute of a connection that says as whom its peer has introduced itself."""
+"""The attribute of a connection that holds the client id of its peer."""
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
-"""RocketMQ's words for a full request queue: its clients know them by heart."""
+"""RocketMQ's text for a full request queue, which its clients look for."""
 
 Reply = Command | None | Awaitable[Command | None]
 Handler = Callable[[Command, "Connection"], Reply]
@@ -120,14 +120,14 @@ class Connection(FrameStream):
     # -- asyncio.Protocol ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts the connection."""
+        """Starts the connection, and calls `on_open`."""
         super().connection_made(transport)
         self._table = ResponseTable(self.clock, self.remote_address, self._async_permits)
         if self._on_open is not None:
             self._on_open(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends everything that waited for the peer."""
+        """Ends the calls and handlers that wait for the peer, and calls `on_close`."""
         super().connection_lost(exc)
         for task in self._tasks:
             task.cancel()
@@ -228,7 +228,7 @@ class Connection(FrameStream):
     # -- requests of the peer -----------------------------------------------------------------
 
     def respond(self, request: Command, response: Command) -> None:
-        """Answers a request, in the codec that it came in."""
+        """Answers a request, in the codec in which it came."""
         if request.flag & FLAG_ONEWAY or self._transport.is_closing():
             return
         response.opaque = request.opaque
@@ -306,7 +306,7 @@ class Connection(FrameStream):
             log.debug("a late answer of %s to %d", self.remote_address, response.opaque)
 
     def _meet(self, first: Command) -> None:
-        """Learns from the peer's first frame whether it understands PocketMQ's own codec."""
+        """Learns from the peer's first frame whether it is PocketMQ; then speaks msgpack to it."""
         try:
             known = GREETING_FIELD in first.fields
         except ContentError:  # whoever reads that header refuses it

@@ -1,4 +1,4 @@
-"""What can go wrong between two peers: leaves of `OperatingError` (see `pocketmq.protocol.errors`).
+"""Errors between two peers: leaves of `OperatingError` (see `pocketmq.protocol.errors`).
 
 OperatingError
 ├── ConnectError             the address cannot be reached
@@ -40,7 +40,7 @@ class ConnectionClosedError(OperatingError):
 
 
 class CallTimeoutError(OperatingError, TimeoutError):
-    """No answer in time; the request may have been carried out."""
+    """No answer came in time; the request may have been carried out."""
 
     def __init__(self, address: str, timeout_ms: float) -> None:
         super().__init__(address, timeout_ms)
@@ -51,7 +51,7 @@ class CallTimeoutError(OperatingError, TimeoutError):
 
 
 class TooMuchRequestError(OperatingError):
-    """All permits are taken: the caller sends faster than the peers answer."""
+    """All permits are taken: the caller sends faster than its peers answer."""
 
     def __init__(self, kind: str, limit: int) -> None:
         super().__init__(kind, limit)

@@ -1,6 +1,6 @@
-"""How many bytes of frames that are not complete yet all connections of a server hold together.
+"""Bounds the bytes of incomplete frames that all connections of a server hold together.
 
-Without it ten thousand peers could each leave a frame of 16 MiB unfinished.
+Without the bound ten thousand peers could each leave a frame of 16 MiB unfinished.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pocketmq.transport.reading_state import Hold
 log = logging.getLogger("pocketmq.transport")
 
 UNREAD_SIZE_MAX = 256 * 1024 * 1024
-"""Bytes of large frames that may be under way together."""
+"""Bytes of large frames that may be incomplete at the same time."""
 
 SMALL_FRAME_SIZE = 64 * 1024
-"""Frames up to this size are not counted: what a connection holds of one is bounded by it."""
+"""Frames of up to this size take no room: the size itself bounds what a connection holds."""
 
 FRAME_PATIENCE_S = 30.0
-"""How long a large frame may take while others wait for its room."""
+"""Seconds that a large frame may take while others wait for its room."""
 
 
 class ReadingConnection(Protocol):
-    """A connection, as far as it reads."""
+    """What the budget needs of a connection."""
 
     @property
     def peer_name(self) -> str: ...  # noqa: D102
@@ -36,7 +36,7 @@ class ReadingConnection(Protocol):
         """Reads again, if no other reason holds it."""
 
     def abort(self, reason: str) -> None:
-        """Closes at once."""
+        """Closes the connection at once."""
 
 
 class _Frame(NamedTuple):
@@ -45,11 +45,11 @@ class _Frame(NamedTuple):
 
 
 class FrameBudget:
-    """Room for large frames, given in the order in which they begin.
+    """Gives room to large frames, in the order in which they begin.
 
-    A frame has its whole size reserved before the rest of it is read, so that whoever has room can
-    finish. A peer that finds none is not read from meanwhile. One that does not finish in time, and
-    only while others wait, is cut off.
+    The whole size of a frame is reserved before the rest of it is read, so that every peer with
+    room can finish. A peer without room is not read from. A peer that does not finish in time while
+    others wait is cut off.
 
     Args:
         clock: for the time limit.
@@ -68,11 +68,11 @@ class FrameBudget:
 
     @property
     def waiting_count(self) -> int:
-        """How many connections are not read from at the moment."""
+        """How many connections wait for room."""
         return len(self._waiting)
 
     def reserve(self, reader: ReadingConnection, size: int) -> None:
-        """Takes room for a frame that has begun, or has its connection wait for it."""
+        """Takes room for a frame that has begun, or holds its connection until there is room."""
         if not self._waiting and self._has_room(size):
             self._grant(reader, size)
             return
@@ -82,7 +82,7 @@ class FrameBudget:
             self._arm()
 
     def give_back(self, reader: ReadingConnection) -> None:
-        """The frame is complete, or its connection is gone."""
+        """Frees the room of a connection whose frame is complete, or that is gone."""
         self._waiting.pop(reader, None)
         frame = self._frames.pop(reader, None)
         if frame is not None:

@@ -1,7 +1,7 @@
-"""How much of what all peers of a server send is taken in one turn of the loop.
+"""Bounds the frames that a server takes in one iteration of the loop, of all peers together.
 
-Without it a turn lasts as long as everything takes that has come: a second, if fifty peers have
-sent five hundred requests each, in which nobody is answered and no timer fires.
+Without the bound an iteration lasts until all requests that have come are handled: a second, if
+fifty peers have sent five hundred requests each, in which nobody is answered and no timer fires.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections import deque
 from typing import Protocol
 
 FRAMES_PER_ITERATION_MAX = 256
-"""Frames of all connections together: sends take 5 to 20 ms, and less the writes they ask for."""
+"""Frames of all connections: handling so many sends takes 5 to 20 ms, without their writes."""
 
 
 class WaitingConnection(Protocol):
-    """A connection, as far as it takes frames."""
+    """What the share needs of a connection."""
 
     def take_more(self) -> None:
-        """Takes what is left of the turn's frames, or has itself put off again."""
+        """Takes frames that wait, up to the share; puts itself off again if more are left."""
 
 
 class FrameShare:
-    """Counts the frames of a turn, and has those wait, in order of arrival, that come too late.
+    """Counts the frames of an iteration, and queues connections whose frames come too late.
 
-    Until half of the share is taken nobody looks whether the turn is over, which would cost a lone
-    sender another round of the loop with each request: part of a share may be of earlier turns.
+    Until half of the share is taken, nothing looks whether the iteration is over, which would cost
+    a lone sender another iteration for each request: so part of a share may be of earlier ones.
 
     Args:
-        frames_max: of one turn.
+        frames_max: frames of one iteration.
 
     Attributes:
         left: frames that may still be taken in this turn; at 0 whoever has some is to be put off.
@@ -40,14 +40,14 @@ class FrameShare:
         self._is_counting = False
 
     def took(self, count: int) -> None:
-        """Notes that so many frames were taken."""
+        """Takes a number of frames off the share of this iteration."""
         self.frames_left -= count
         if self.frames_left <= self._frames_max // 2 and not self._is_counting:
             self._is_counting = True
             asyncio.get_running_loop().call_soon(self._end_turn)
 
     def put_off(self, connection: WaitingConnection) -> None:
-        """Has a connection called in one of the next turns."""
+        """Queues a connection, to be called in one of the next iterations."""
         self._waiting.append(connection)
 
     def _end_turn(self) -> None:

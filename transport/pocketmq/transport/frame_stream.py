@@ -137,16 +137,16 @@ class FrameStream(asyncio.Protocol, ABC):
 
     @abstractmethod
     def _take_request(self, request: Command) -> None:
-        """Takes what the peer asks for."""
+        """Handles a request of the peer."""
 
     @abstractmethod
     def _take_response(self, response: Command) -> None:
-        """Takes what the peer answers."""
+        """Handles an answer of the peer."""
 
     # -- asyncio.Protocol ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts the stream."""
+        """Starts the stream: notes the peer's address, and watches for idleness."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
         self._transport.set_write_buffer_limits(high=self.limits.write_pause_size)
         peer = transport.get_extra_info("peername")
@@ -280,7 +280,7 @@ class FrameStream(asyncio.Protocol, ABC):
             self._take_frames()
 
     def pause_writing(self) -> None:
-        """The peer does not keep up: stop reading its requests."""
+        """Stops reading requests of a peer that does not read its answers."""
         if self._writable is None:
             self._writable = self._loop.create_future()
             if not self._dials:
@@ -289,7 +289,7 @@ class FrameStream(asyncio.Protocol, ABC):
                 self._slow_readers.begin(self)
 
     def resume_writing(self) -> None:
-        """The peer keeps up again: go on with what was left."""
+        """Goes on with a peer that reads its answers again."""
         writable, self._writable = self._writable, None
         if writable is None:
             return
@@ -301,7 +301,7 @@ class FrameStream(asyncio.Protocol, ABC):
             self.release_reading(Hold.UNREAD_ANSWERS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the stream, and what waited for the peer to read."""
+        """Ends the stream, and wakes all that waited for the peer to read."""
         if exc is not None:
             self.close_reason = str(exc) or type(exc).__name__
         elif not self.is_closing:
@@ -328,7 +328,7 @@ class FrameStream(asyncio.Protocol, ABC):
     # -- bytes out, and the end ---------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Queues a frame; all frames of one turn of the loop leave together."""
+        """Queues a frame; all frames of one iteration of the loop leave together."""
         out = self._out
         out.append(data)
         self._out_size += len(data)
@@ -364,18 +364,18 @@ class FrameStream(asyncio.Protocol, ABC):
 
     @property
     def received_s(self) -> float:
-        """When the chunk came that is being handled, in seconds of the clock."""
+        """When the bytes came that are being handled, in seconds of the clock."""
         return self._last_activity
 
     def set_pause_size(self, size: int) -> None:
-        """From how many unsent bytes on the peer counts as slow."""
+        """Sets from how many unsent bytes on the peer counts as slow."""
         self._pause_size = size
         if not self.is_closing:
             self._transport.set_write_buffer_limits(high=size)
 
     @property
     def peer_name(self) -> str:
-        """Who the peer is, for people to read."""
+        """The peer's name in logs."""
         return self.remote_address
 
     @property

@@ -1,4 +1,4 @@
-"""What one connection may take."""
+"""The limits of one connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pocketmq.protocol.wire import frames
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one connection may take.
+    """The limits of one connection.
 
     Attributes:
         frame_size_max: bytes of one frame, either way in.

@@ -1,4 +1,4 @@
-"""How many calls may be under way at once (`remoting/netty/NettySystemConfig`)."""
+"""Bounds the calls that may be under way at once (`remoting/netty/NettySystemConfig`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Permits:
         self.kind, self.limit, self.taken = kind, limit, 0
 
     def acquire(self) -> None:
-        """Takes one.
+        """Takes one permit.
 
         Raises:
             TooMuchRequestError: all are taken.
@@ -32,6 +32,6 @@ class Permits:
         self.taken += 1
 
     def release(self) -> None:
-        """Gives one back."""
+        """Gives one permit back."""
         assert self.taken > 0, f"a {self.kind} permit is given back twice"
         self.taken -= 1

@@ -1,4 +1,4 @@
-"""A client's connections: one to each address, dialled when first needed."""
+"""A client's connections: one to each address, dialled when it is first needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONNECT_TIMEOUT_MS = 3000
 
 
 class ConnectionPool:
-    """Calls peers by address; a connection that is lost is dialled again on the next call.
+    """Calls peers by address; dials anew, on the next call, where a connection was lost.
 
     Args:
         clock: for deadlines.
@@ -65,7 +65,7 @@ class ConnectionPool:
         self._is_closed = False
 
     async def get(self, address: str) -> Connection:
-        """The open connection to an address, dialled if need be; callers share one attempt.
+        """Returns the open connection to an address; dials if there is none, once for all callers.
 
         Raises:
             ConnectError: it cannot be reached, or the pool is closed.
@@ -93,7 +93,7 @@ class ConnectionPool:
             task.exception()  # known to those who wait; perhaps nobody does any more
 
     def peek(self, address: str) -> Connection | None:
-        """The open connection to an address, if there is one."""
+        """Returns the open connection to an address, if there is one."""
         connection = self._open.get(address)
         return None if connection is None or connection.is_closing else connection
 
@@ -155,7 +155,7 @@ class ConnectionPool:
     async def ask(
         self, address: str, request: RequestHeader, timeout_ms: float, body: bytes = b""
     ) -> Command:
-        """As `call`, but an answer other than success is raised.
+        """Sends a request and returns its answer; raises an answer other than success.
 
         Raises:
             ResponseError: the peer refused; further, what `call` raises.
@@ -173,7 +173,7 @@ class ConnectionPool:
         timeout_ms: float,
         body: bytes = b"",
     ) -> HeaderT:
-        """As `ask`, and the answer's header is read.
+        """Sends a request and reads its answer's header; raises an answer other than success.
 
         Raises:
             ContentError: the answer cannot be read; further, what `ask` raises.

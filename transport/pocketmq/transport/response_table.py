@@ -1,4 +1,4 @@
-"""Requests of one connection that wait for their answers, by opaque."""
+"""The calls of one connection that wait for their answers, by opaque."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPAQUE_MAX = 0x7FFFFFFF
 
 
 class PendingCall(NamedTuple):
-    """One request on its way."""
+    """One call that waits for its answer."""
 
     on_answer: OnAnswer
     deadline: float
@@ -50,7 +50,7 @@ class ResponseTable:
         return len(self._pending)
 
     def add(self, on_answer: OnAnswer, timeout_ms: float) -> int:
-        """Registers a call and returns its opaque.
+        """Registers a call, and returns its opaque.
 
         Args:
             on_answer: called once with the answer or with the error that ends the call.
@@ -71,7 +71,7 @@ class ResponseTable:
         return opaque
 
     def resolve(self, response: Command) -> bool:
-        """Hands an answer to its caller; False when nobody waits for it any more."""
+        """Gives an answer to its call; returns False if no call waits for it any more."""
         call = self._pending.pop(response.opaque, None)
         if call is None:
             return False
@@ -97,7 +97,7 @@ class ResponseTable:
                 self._arm(earliest)
 
     def fail_all(self, error: OperatingError) -> None:
-        """Ends every call with an error: the connection is gone."""
+        """Ends every call with an error, because the connection is gone."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._scan_at = None, float("inf")

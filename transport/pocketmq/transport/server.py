@@ -23,7 +23,7 @@ CONNECTIONS_MAX = 20_000
 """Further connections are closed at once; each open one costs a few kilobytes."""
 
 RETUNED_BELOW = 8
-"""With less than an eighth of the connections for which shares were cut they grow again."""
+"""With less than an eighth of the connections for which pause sizes were cut, they grow again."""
 
 
 class Server:
@@ -83,7 +83,7 @@ class Server:
         self.address = ""
 
     async def listen(self, host: str, port: int) -> None:
-        """Binds; port 0 lets the system choose, `address` tells the result.
+        """Binds an address; port 0 lets the system choose, and `address` tells its choice.
 
         Further calls add sockets to the first one, whose address stays the server's.
 
@@ -98,7 +98,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The port of the first socket."""
         return int(self.address.rpartition(":")[2])
 
     def _connection(self) -> Connection:
@@ -123,7 +123,7 @@ class Server:
             connection.set_pause_size(self._pause_size)
 
     def _tune(self) -> None:
-        """Shares out what may wait unsent, each time that there are twice as many connections."""
+        """Sets the connections' pause sizes anew, each time that there are twice as many."""
         before = self._pause_size
         self._tuned_for = 2 * len(self.connections)
         self._pause_size = self._slow_readers.pause_size(

@@ -1,4 +1,4 @@
-"""Peers that do not read their answers: what is left unsent to all of them is bounded."""
+"""Bounds what is left unsent to all peers that do not read their answers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pocketmq.runtime.clock import Clock, Timer
 log = logging.getLogger("pocketmq.transport")
 
 UNSENT_SIZE_MAX = 512 * 1024 * 1024
-"""Bytes that may wait in all; the half of it for those who are slow, the other for all others."""
+"""Bytes that may wait in all: one half for slow peers, the other for all other peers."""
 
 SLOW_READER_TIMEOUT_S = 30.0
 READ_SHARE_MIN = 1 / 16
-"""So much of what it has left unread a slow peer must read in each SLOW_READER_TIMEOUT_S."""
+"""The part of its unread bytes that a slow peer must read in each SLOW_READER_TIMEOUT_S."""
 
 PAUSE_SIZE_MIN = 16 * 1024
-"""With very many connections each may leave so much unread before its requests wait."""
+"""Unsent bytes that each connection may have before it counts as slow, however many there are."""
 
 
 class WritingConnection(Protocol):
-    """A connection, as far as it writes."""
+    """What the bound needs of a connection."""
 
     @property
     def peer_name(self) -> str: ...  # noqa: D102
@@ -30,11 +30,11 @@ class WritingConnection(Protocol):
     def unsent_size(self) -> int: ...  # noqa: D102
 
     def abort(self, reason: str) -> None:
-        """Closes at once."""
+        """Closes the connection at once."""
 
 
 class _Slow:
-    """A peer that is being waited for.
+    """The state of a peer that does not keep up.
 
     Attributes:
         size: what it has left unread when it was last looked at.
@@ -53,9 +53,8 @@ class _Slow:
 class SlowReaders:
     """The connections of a server whose peers do not keep up.
 
-    Their requests are not read meanwhile, which is the business of the connections. Here they are
-    cut off if they go on like that, or if too much waits for all of them: then the one that has
-    left the most unread.
+    The connections do not read such peers' requests. Here a peer is cut off if it goes on like
+    that; and if too much waits for all of them, the peer that has left the most unread.
 
     Args:
         clock: for the time limit.
@@ -76,27 +75,27 @@ class SlowReaders:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many peers do not keep up."""
         return len(self._slow)
 
     def pause_size(self, connections: int, most: int) -> int:
-        """From how many unsent bytes on a peer counts as slow, with so many connections.
+        """Returns from how many unsent bytes on a peer counts as slow.
 
         Args:
-            connections: that are open.
-            most: with few connections.
+            connections: how many are open.
+            most: the size with few connections.
         """
         return max(min(most, self._size_max // max(connections, 1)), PAUSE_SIZE_MIN)
 
     def begin(self, writer: WritingConnection) -> None:
-        """A peer does not keep up."""
+        """Enters a peer that does not keep up."""
         if writer not in self._slow:
             timer = self._clock.call_later(self._timeout_s, self._look, writer)
             slow = self._slow[writer] = _Slow(writer.unsent_size, timer)
             self._grew(slow.size)
 
     def wrote(self, writer: WritingConnection, size: int) -> None:
-        """More was written to a peer that does not keep up."""
+        """Notes that more was written to a peer, if it does not keep up."""
         slow = self._slow.get(writer)
         if slow is not None:
             slow.added += size
@@ -104,7 +103,7 @@ class SlowReaders:
             self._grew(slow.size - before)
 
     def end(self, writer: WritingConnection) -> None:
-        """It keeps up again, or is gone."""
+        """Removes a peer that keeps up again, or is gone."""
         slow = self._slow.pop(writer, None)
         if slow is not None:
             slow.timer.cancel()
@@ -124,7 +123,7 @@ class SlowReaders:
             )
 
     def _measure(self) -> None:
-        """Takes in what was read since the last look."""
+        """Measures anew how much each slow peer has left unread."""
         for writer, slow in self._slow.items():
             before, slow.size = slow.size, writer.unsent_size
             self.size += slow.size - before

@@ -20,7 +20,7 @@ from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.consuming.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.consuming.queries import QueryHandlers
-from pocketmq.broker.handlers.sending.answers import SendReplies
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
 from pocketmq.broker.handlers.sending.half_sends import HalfSends
@@ -81,7 +81,7 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
     broker_name, appender = settings.now.broker_name, Appender(store)
     checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, chance)
     added = SendProperties(sending, store_host, parts.clock, chance)
-    answers = SendReplies(sending, store_host)
+    answers = SendAnswers(sending, store_host)
     return (
         SendHandlers(
             checks, targets, added, answers,

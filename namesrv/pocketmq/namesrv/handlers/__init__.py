@@ -1,4 +1,4 @@
-"""What a name server answers to which request, one module for each family of requests."""
+"""The handlers of a name server, one module for each family of requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pocketmq.transport.unsupported import unsupported_handlers
 def handler_table(
     routes: RouteTable, kv: KVConfig, config: NamesrvConfig, clock: Clock
 ) -> dict[int, Handler]:
-    """Every request code that a name server knows; the transport refuses all others."""
+    """Makes the handlers of all request codes that a name server knows."""
     answers = RouteAnswers(routes, kv, config)
     return {
         **unsupported_handlers(UNSUPPORTED),

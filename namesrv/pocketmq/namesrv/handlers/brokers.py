@@ -1,4 +1,4 @@
-"""What brokers ask: 103 register, 104 leave, 322 compare versions, 904 give a sign of life."""
+"""Handlers of brokers: 103 register, 104 unregister, 322 compare versions, 904 heartbeat."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CRC_MASK = 0x7FFFFFFF
 
 
 class BrokerHandlers:
-    """Keeps the route table true to what brokers say."""
+    """Enters into the route table what brokers say of themselves."""
 
     def __init__(
         self, routes: RouteTable, kv: KVConfig, config: NamesrvConfig, clock: Clock
@@ -41,7 +41,7 @@ class BrokerHandlers:
         self._routes, self._kv, self._config, self._clock = routes, kv, config, clock
 
     def table(self) -> dict[int, Handler]:
-        """Request codes and their handlers."""
+        """Returns the handlers by request code."""
         return {
             RegisterBrokerRequest.code: self.register,
             UnregisterBrokerRequest.code: self.unregister,
@@ -50,7 +50,7 @@ class BrokerHandlers:
         }
 
     def register(self, request: Command, connection: Connection) -> Command:
-        """Takes a broker's addresses and topics; tells a slave where its master is."""
+        """103: enters a broker's addresses and topics; tells a slave its master's address."""
         header = request.read(RegisterBrokerRequest)
         _check_registration(header, request.body)
         body = read_registration(
@@ -111,7 +111,7 @@ class BrokerHandlers:
         return b"" if table is None else KVTable(table=dict(table)).encode()
 
     def unregister(self, request: Command, connection: Connection) -> Command:
-        """Removes a broker that stops."""
+        """104: removes a broker that stops."""
         header = request.read(UnregisterBrokerRequest)
         key = BrokerKey(header.cluster_name, header.broker_addr)
         if self._routes.unregister(key, header.broker_name):
@@ -119,7 +119,7 @@ class BrokerHandlers:
         return Command(ResponseCode.SUCCESS)
 
     def query_data_version(self, request: Command, connection: Connection) -> Command:
-        """Tells a broker whether it has to register in full; is a sign of life too."""
+        """322: tells a broker whether it has to register in full; counts as a heartbeat, too."""
         header = request.read(QueryDataVersionRequest)
         key = BrokerKey(header.cluster_name, header.broker_addr)
         known = self._routes.version_of(key)
@@ -132,7 +132,7 @@ class BrokerHandlers:
         )
 
     def heartbeat(self, request: Command, connection: Connection) -> Command:
-        """Takes a sign of life."""
+        """904: notes that a broker is alive."""
         header = request.read(BrokerHeartbeatRequest)
         self._routes.touch(BrokerKey(header.cluster_name, header.broker_addr), self._clock.now_ms())
         return Command(ResponseCode.SUCCESS)

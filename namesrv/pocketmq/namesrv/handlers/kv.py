@@ -1,4 +1,4 @@
-"""The KV configuration: 100 put, 101 get, 102 delete, 219 list."""
+"""Handlers of the KV configuration: 100 put, 101 get, 102 delete, 219 list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KVHandlers:
         self._kv = kv
 
     def table(self) -> dict[int, Handler]:
-        """Request codes and their handlers."""
+        """Returns the handlers by request code."""
         return {
             PutKVConfigRequest.code: self.put,
             GetKVConfigRequest.code: self.get,
@@ -37,7 +37,7 @@ class KVHandlers:
         }
 
     def put(self, request: Command, connection: Connection) -> Command:
-        """Sets a key."""
+        """100: sets a key."""
         header = request.read(PutKVConfigRequest)
         try:
             self._kv.put(header.namespace, header.key, header.value)
@@ -47,7 +47,7 @@ class KVHandlers:
         return Command(ResponseCode.SUCCESS)
 
     def get(self, request: Command, connection: Connection) -> Command:
-        """The value of a key."""
+        """101: answers with the value of a key."""
         header = request.read(GetKVConfigRequest)
         value = self._kv.get(header.namespace, header.key)
         if value is None:
@@ -58,7 +58,7 @@ class KVHandlers:
         return Command(ResponseCode.SUCCESS, header=GetKVConfigResponse(value=value))
 
     def delete(self, request: Command, connection: Connection) -> Command:
-        """Removes a key."""
+        """102: removes a key."""
         header = request.read(DeleteKVConfigRequest)
         try:
             self._kv.delete(header.namespace, header.key)
@@ -68,7 +68,7 @@ class KVHandlers:
         return Command(ResponseCode.SUCCESS)
 
     def list_namespace(self, request: Command, connection: Connection) -> Command:
-        """All keys of a namespace."""
+        """219: answers with all keys of a namespace."""
         namespace = request.read(GetKVListRequest).namespace
         table = self._kv.namespace(namespace)
         if table is None:

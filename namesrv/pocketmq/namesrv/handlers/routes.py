@@ -1,4 +1,4 @@
-"""Where things are: 105 a topic's route, 106 all brokers, 901 one broker name."""
+"""Handlers of routes: 105 of a topic, 106 all brokers, 304 system topics, 901 a broker name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pocketmq.transport.connection import Connection, Handler
 
 
 class RouteHandlers:
-    """Answers everything that holds addresses, which depend on the caller."""
+    """Answers requests for addresses, which depend on the caller."""
 
     def __init__(
         self, routes: RouteTable, answers: RouteAnswers, config: NamesrvConfig, clock: Clock
@@ -31,7 +31,7 @@ class RouteHandlers:
         self._started = clock.monotonic()
 
     def table(self) -> dict[int, Handler]:
-        """Request codes and their handlers."""
+        """Returns the handlers by request code."""
         return {
             RouteRequest.code: self.topic_route,
             ClusterInfoRequest.code: self.cluster_info,
@@ -40,7 +40,7 @@ class RouteHandlers:
         }
 
     def topic_route(self, request: Command, connection: Connection) -> Command:
-        """A topic's queues and brokers (`ClientRequestProcessor`)."""
+        """105: answers with a topic's queues and brokers."""
         self._check_ready()
         header = request.read(RouteRequest)
         zone = header.zone_name or "" if (header.zone_mode or "").lower() == "true" else ""
@@ -60,7 +60,7 @@ class RouteHandlers:
         return Command(ResponseCode.SUCCESS, body=body)
 
     def _check_ready(self) -> None:
-        """Refuses while brokers may not have found the time to register."""
+        """Refuses a request while brokers may not have had the time to register."""
         if not self._config.need_wait_for_service:
             return
         left_s = self._config.wait_seconds_for_service - (self._clock.monotonic() - self._started)
@@ -72,12 +72,12 @@ class RouteHandlers:
             )
 
     def cluster_info(self, request: Command, connection: Connection) -> Command:
-        """All clusters and brokers."""
+        """106: answers with all clusters and brokers."""
         info = self._answers.cluster_info(caller_address(connection.remote_host))
         return Command(ResponseCode.SUCCESS, body=info.encode())
 
     def member_group(self, request: Command, connection: Connection) -> Command:
-        """The addresses of one broker name."""
+        """901: answers with the addresses of one broker name."""
         header = request.read(BrokerMemberGroupRequest)
         group = self._answers.member_group(
             header.cluster_name, header.broker_name, caller_address(connection.remote_host)
@@ -87,7 +87,7 @@ class RouteHandlers:
         )
 
     def system_topics(self, request: Command, connection: Connection) -> Command:
-        """The names of clusters and brokers, and a broker that can be asked for further ones."""
+        """304: answers with the names of clusters and brokers, and one broker's address."""
         broker = self._routes.any_broker()
         caller = caller_address(connection.remote_host)
         names = TopicList(

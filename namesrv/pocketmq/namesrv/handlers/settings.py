@@ -1,4 +1,4 @@
-"""The name server's settings: 319 shows them, 318 changes them until the next start."""
+"""Handlers of the name server's settings: 319 shows them, 318 changes them until the next start."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class SettingsHandlers:
         self._config = config
 
     def table(self) -> dict[int, Handler]:
-        """Request codes and their handlers."""
+        """Returns the handlers by request code."""
         return {
             NamesrvConfigRequest.code: self.show,
             UpdateNamesrvConfigRequest.code: self.update,
         }
 
     def show(self, request: Command, connection: Connection) -> Command:
-        """All settings as properties text."""
+        """319: answers with all settings as properties text."""
         return Command(ResponseCode.SUCCESS, body=settings_text(self._config).encode())
 
     def update(self, request: Command, connection: Connection) -> Command:
-        """Changes settings, all of them or none; they are not written to the file."""
+        """318: changes settings, all of them or none; does not write them to the file."""
         try:
             changes = properties_from_text(request.body.decode())
             self._check_allowed(changes)

@@ -1,4 +1,4 @@
-"""Topics as the name server knows them: lists, permissions, and changes by hand."""
+"""Handlers of topics as the name server knows them: lists, permissions, changes by hand."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ log = logging.getLogger("pocketmq.namesrv")
 
 
 class TopicHandlers:
-    """Lists and changes topics in the route table; brokers are not asked."""
+    """Lists and changes topics in the route table, without asking brokers."""
 
     def __init__(self, routes: RouteTable, config: NamesrvConfig) -> None:
         self._routes, self._config = routes, config
 
     def table(self) -> dict[int, Handler]:
-        """Request codes and their handlers."""
+        """Returns the handlers by request code."""
         return {
             TopicListRequest.code: self.all_topics,
             TopicsByClusterRequest.code: self.topics_of_cluster,
@@ -51,28 +51,28 @@ class TopicHandlers:
         }
 
     def all_topics(self, request: Command, connection: Connection) -> Command:
-        """The names of all topics."""
+        """206: answers with the names of all topics."""
         if not self._config.enable_all_topic_list:
             raise _disabled("enableAllTopicList")
         return _names(self._routes.topics.topics())
 
     def topics_of_cluster(self, request: Command, connection: Connection) -> Command:
-        """The names of the topics on a cluster's brokers; none for an unknown cluster."""
+        """224: answers with the topics on a cluster's brokers; none for an unknown cluster."""
         self._check_lists()
         return _names(self._routes.topics_of_cluster(request.read(TopicsByClusterRequest).cluster))
 
     def unit_topics(self, request: Command, connection: Connection) -> Command:
-        """The names of the topics with the unit flag."""
+        """311: answers with the topics that have the unit flag."""
         self._check_lists()
         return _names(self._routes.topics.topics_with_flags(UNIT))
 
     def unit_sub_topics(self, request: Command, connection: Connection) -> Command:
-        """The names of the topics with the unit-subscription flag."""
+        """312: answers with the topics that have the unit-subscription flag."""
         self._check_lists()
         return _names(self._routes.topics.topics_with_flags(UNIT_SUB))
 
     def unit_sub_only_topics(self, request: Command, connection: Connection) -> Command:
-        """The names of the topics with the unit-subscription flag but without the unit flag."""
+        """313: answers with the topics that have the unit-subscription flag, but no unit flag."""
         self._check_lists()
         return _names(self._routes.topics.topics_with_flags(UNIT_SUB, absent=UNIT))
 
@@ -81,28 +81,28 @@ class TopicHandlers:
             raise _disabled("enableTopicList")
 
     def register_topic(self, request: Command, connection: Connection) -> Command:
-        """Adds queue data to a topic."""
+        """217: adds queue data to a topic."""
         topic = request.read(RegisterTopicRequest).topic
         if request.body:
             self._routes.register_topic(topic, TopicRoute.decode(request.body).queue_datas)
         return Command(ResponseCode.SUCCESS)
 
     def delete_topic(self, request: Command, connection: Connection) -> Command:
-        """Removes a topic, from one cluster if one is named."""
+        """216: removes a topic, from one cluster if one is named."""
         header = request.read(DeleteTopicInNamesrvRequest)
         self._routes.delete_topic(header.topic, header.cluster_name)
         log.info("topic %s was deleted by %s", header.topic, connection.remote_address)
         return Command(ResponseCode.SUCCESS)
 
     def wipe_write_perm(self, request: Command, connection: Connection) -> Command:
-        """Makes all topics of a broker read-only until it registers a change."""
+        """205: makes all topics of a broker read-only until the broker registers a change."""
         broker = request.read(WipeWritePermRequest).broker_name
         count = self._routes.wipe_write_perm(broker)
         log.info("%s made %d topics of %s read-only", connection.remote_address, count, broker)
         return Command(ResponseCode.SUCCESS, header=WipeWritePermResponse(wipe_topic_count=count))
 
     def add_write_perm(self, request: Command, connection: Connection) -> Command:
-        """Makes all topics of a broker readable and writable until it registers a change."""
+        """327: makes all topics of a broker readable and writable until it registers a change."""
         broker = request.read(AddWritePermRequest).broker_name
         count = self._routes.add_write_perm(broker)
         log.info("%s made %d topics of %s writable", connection.remote_address, count, broker)

@@ -1,4 +1,4 @@
-"""Request codes that others might ask of a name server, and what to do instead."""
+"""Request codes of RocketMQ's controllers, and what to do instead."""
 
 from __future__ import annotations
 

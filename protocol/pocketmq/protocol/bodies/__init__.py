@@ -16,11 +16,11 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
     """A JSON body; None means absent."""
 
     def encode(self, *, quote_keys: bool = False) -> bytes:
-        """The body as RocketMQ writes it; with `quote_keys`, as standard JSON."""
+        """Encodes the body as RocketMQ writes it; with `quote_keys`, as standard JSON."""
         return loose_json.encode(self, quote_keys=quote_keys)
 
     def pieces(self) -> Iterator[bytes]:
-        """What `encode` returns, piece by piece; see `loose_json.pieces`."""
+        """Yields what `encode` returns, piece by piece; see `loose_json.pieces`."""
         return loose_json.pieces(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a broker tells of itself."""
+"""Bodies with a broker's statistics and replication state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.protocol.bodies import Body
 
 
 class StatsItem(Body, kw_only=True):
-    """A statistic in one window: how much, how much a second, how much a request."""
+    """A statistic in one window: its sum, its rate a second and its mean per request."""
 
     sum: int = 0
     tps: float = 0.0
@@ -16,7 +16,7 @@ class StatsItem(Body, kw_only=True):
 
 
 class BrokerStats(Body, kw_only=True):
-    """A statistic in three windows (`body/BrokerStatsData`)."""
+    """A statistic of the last minute, hour and day (`body/BrokerStatsData`)."""
 
     stats_minute: StatsItem = field(default_factory=StatsItem)
     stats_hour: StatsItem = field(default_factory=StatsItem)
@@ -24,7 +24,7 @@ class BrokerStats(Body, kw_only=True):
 
 
 class HAClient(Body, kw_only=True):
-    """How a slave reads from its master; a master says not at all (`HAClientRuntimeInfo`)."""
+    """How a slave reads from its master; absent at a master (`HAClientRuntimeInfo`)."""
 
     transferred_byte_in_second: int = 0
     max_offset: int = 0
@@ -34,7 +34,7 @@ class HAClient(Body, kw_only=True):
 
 
 class HAStatus(Body, kw_only=True):
-    """How replication fares (`body/HARuntimeInfo`)."""
+    """The state of a broker's replication (`body/HARuntimeInfo`)."""
 
     master: bool = True
     master_commit_log_max_offset: int = 0

@@ -1,4 +1,4 @@
-"""Heartbeats, subscriptions and connections."""
+"""Bodies of heartbeats, subscriptions, connections and group settings."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SQL92 = "SQL92"
 CLUSTERING = "CLUSTERING"
 BROADCASTING = "BROADCASTING"
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
-"""How RocketMQ calls push consumers."""
+"""RocketMQ's word for push consumers."""
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-"""How RocketMQ calls pull consumers."""
+"""RocketMQ's word for pull consumers."""
 CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
 CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 class Subscription(Body, kw_only=True):
-    """What a group wants of one topic (`SubscriptionData`)."""
+    """Which messages of one topic a group subscribes to (`SubscriptionData`)."""
 
     topic: str
     sub_string: str = SUBSCRIBE_ALL
@@ -36,7 +36,7 @@ class Subscription(Body, kw_only=True):
 
     @classmethod
     def of_tags(cls, topic: str, expression: str, version_ms: int) -> Subscription:
-        """A subscription by tags: ``*`` or ``TagA || TagB``.
+        """Makes a subscription by tags: ``*`` or ``TagA || TagB``.
 
         Args:
             topic: the topic subscribed to.
@@ -56,7 +56,7 @@ class Subscription(Body, kw_only=True):
 
     @classmethod
     def of_sql(cls, topic: str, expression: str, version_ms: int) -> Subscription:
-        """A subscription by a SQL92 expression over the messages' properties.
+        """Makes a subscription by a SQL92 expression over the messages' properties.
 
         Args:
             topic: the topic subscribed to.
@@ -69,7 +69,7 @@ class Subscription(Body, kw_only=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether no message is filtered out."""
+        """Whether the subscription lets every message pass."""
         return self.expression_type in (None, TAG) and self.sub_string in ("", SUBSCRIBE_ALL)
 
 
@@ -101,7 +101,7 @@ class Heartbeat(Body, kw_only=True):
 
 
 class CheckClientConfigBody(Body, kw_only=True):
-    """What 46 asks about: whether a broker can serve a subscription."""
+    """The subscription that a broker is asked to check (46)."""
 
     client_id: str | None = None
     group: str | None = None
@@ -122,7 +122,7 @@ class ClientConnection(Body, kw_only=True):
     language: str
     version: int
     subscription: str | None = None
-    """What it subscribes to, in words; only PocketMQ's brokers tell."""
+    """The client's subscriptions as text; only PocketMQ's brokers fill it in."""
 
 
 class SubscriptionSide(Body, kw_only=True):
@@ -134,7 +134,7 @@ class SubscriptionSide(Body, kw_only=True):
 
 
 class ConsumerConnection(Body, kw_only=True):
-    """Who consumes as a group, and what."""
+    """The connected members of a consumer group and their subscriptions."""
 
     connection_set: list[ClientConnection] = field(default_factory=list)
     subscription_table: dict[str, Subscription] = field(default_factory=dict)
@@ -142,11 +142,11 @@ class ConsumerConnection(Body, kw_only=True):
     message_model: str | None = None
     consume_from_where: str | None = None
     subscription_conflict: list[SubscriptionSide] | None = None
-    """Who subscribes how, where the members differ; only PocketMQ's brokers tell."""
+    """Which members subscribe differently; only PocketMQ's brokers fill it in."""
 
 
 class ProducerConnection(Body, kw_only=True):
-    """Who produces as a group."""
+    """The connected members of a producer group."""
 
     connection_set: list[ClientConnection] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Groups: their offsets, and what their members tell of themselves."""
+"""Bodies with the offsets of groups, and with what members say of themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CR_LATER = "CR_LATER"
 CR_COMMIT = "CR_COMMIT"
 CR_ROLLBACK = "CR_ROLLBACK"
 CR_THROW_EXCEPTION = "CR_THROW_EXCEPTION"
-"""What a listener made of a message that it was given directly (`body/CMResult`)."""
+"""The outcome of a message that was given to a listener directly (`body/CMResult`)."""
 
 PROP_NAMESERVER_ADDR = "PROP_NAMESERVER_ADDR"
 PROP_THREADPOOL_CORE_SIZE = "PROP_THREADPOOL_CORE_SIZE"
@@ -37,7 +37,7 @@ class GroupConfigList(Body, kw_only=True):
 
 
 class GroupForbidden(Body, kw_only=True):
-    """Whether a group may read a topic."""
+    """Whether a group may read a topic (`subscription/GroupForbidden`)."""
 
     group: str
     topic: str
@@ -78,7 +78,7 @@ class ConsumeTimeSpans(Body, kw_only=True):
 
 
 class ConsumeStatsList(Body, kw_only=True):
-    """Where all groups of a broker stand."""
+    """The offsets and lag of all groups of a broker."""
 
     broker_addr: str
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
@@ -94,13 +94,13 @@ class ConsumerOffsetTable(Body, kw_only=True):
 
 
 class CorrectionOffsets(Body, kw_only=True):
-    """How far the groups of a topic are, by queue (`body/QueryCorrectionOffsetBody`)."""
+    """The least offset of a topic's groups, by queue (`body/QueryCorrectionOffsetBody`)."""
 
     correction_offsets: dict[int, int] = field(default_factory=dict)
 
 
 class DelayOffsets(Body, kw_only=True):
-    """How far each delay level has delivered: the offset in its queue, by level."""
+    """The offset up to which each delay level has delivered its queue, by level."""
 
     offset_table: dict[int, int] = field(default_factory=dict)
     data_version: DataVersion = DataVersion()
@@ -132,13 +132,13 @@ class QueueOffset(Body, kw_only=True):
 
 
 class ResetOffsetList(Body, kw_only=True):
-    """The same as `ResetOffsets` for clients in C++ (`body/ResetOffsetBodyForC`)."""
+    """`ResetOffsets` in the form that clients in C++ read (`body/ResetOffsetBodyForC`)."""
 
     offset_table: list[QueueOffset] = field(default_factory=list)
 
     @classmethod
     def of(cls, offsets: Mapping[QueueKey, int]) -> ResetOffsetList:
-        """The list for a table."""
+        """Makes the list of a table."""
         return cls(
             offset_table=[
                 QueueOffset(
@@ -173,7 +173,7 @@ class _WireResetOffsets(Body, kw_only=True):
 
 
 class ConsumerStatus(Body, kw_only=True):
-    """Where consumers say they stand (`body/GetConsumerStatusBody`).
+    """The offsets at which consumers say they are (`body/GetConsumerStatusBody`).
 
     A client fills `message_queue_table`, a broker `consumer_table` by client id.
     """
@@ -197,7 +197,7 @@ class _WireConsumerStatus(Body, kw_only=True):
 
 
 class ProcessQueueInfo(Body, kw_only=True):
-    """One queue in a consumer; times in milliseconds since the epoch, 0 for never."""
+    """The state of one queue in a consumer; times in ms since the epoch, 0 for never."""
 
     commit_offset: int = 0
     cached_msg_min_offset: int = 0
@@ -216,7 +216,7 @@ class ProcessQueueInfo(Body, kw_only=True):
 
 
 class ConsumeStatus(Body, kw_only=True):
-    """How a consumer fares in one topic: mean times in milliseconds, messages a second."""
+    """A consumer's rates in one topic: mean times in milliseconds, messages a second."""
 
     pull_rt: float = field(default=0.0, name="pullRT")
     pull_tps: float = field(default=0.0, name="pullTPS")
@@ -227,7 +227,7 @@ class ConsumeStatus(Body, kw_only=True):
 
 
 class RunningInfo(Body, kw_only=True):
-    """How a consumer fares (`body/ConsumerRunningInfo`)."""
+    """A consumer's state, as it reports it (`body/ConsumerRunningInfo`)."""
 
     properties: dict[str, object] = field(default_factory=dict)
     subscription_set: list[Subscription] = field(default_factory=list)
@@ -238,7 +238,7 @@ class RunningInfo(Body, kw_only=True):
 
     @classmethod
     def decode(cls, data: bytes) -> RunningInfo:
-        """Reads it; the keys of the queue table are whole objects."""
+        """Reads the state; the keys of its queue table are whole objects."""
         wire = loose_json.decode(data, _WireRunningInfo)
         return cls(
             properties=wire.properties,
@@ -260,7 +260,7 @@ class _WireRunningInfo(Body, kw_only=True):
 
 
 class ConsumeDirectlyResult(Body, kw_only=True):
-    """What a listener made of a message that it was given directly."""
+    """The outcome of a message that was given to a listener directly."""
 
     order: bool = False
     auto_commit: bool = True

@@ -12,7 +12,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 
 
 class LockBatchBody(Body, kw_only=True):
-    """Queues that a client wants, or gives back (`LockBatchRequestBody`)."""
+    """The queues that a client locks or unlocks (`LockBatchRequestBody`)."""
 
     client_id: str
     consumer_group: str
@@ -21,28 +21,28 @@ class LockBatchBody(Body, kw_only=True):
 
     @classmethod
     def of(cls, group: str, client_id: str, queues: Iterable[MessageQueue]) -> LockBatchBody:
-        """The body for some queues of one broker."""
+        """Makes the body for some queues of one broker."""
         return cls(client_id=client_id, consumer_group=group, mq_set=_keys(queues))
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues."""
+        """Returns the queues."""
         return _queues(self.mq_set)
 
 
 class LockBatchResult(Body, kw_only=True):
-    """The queues that are the client's now (`LockBatchResponseBody`)."""
+    """The queues that the client holds now (`LockBatchResponseBody`)."""
 
     lock_ok_mq_set: list[QueueKey] = field(default_factory=list, name="lockOKMQSet")
 
     @classmethod
     def of(cls, queues: Iterable[MessageQueue]) -> LockBatchResult:
-        """The answer for some queues."""
+        """Makes the answer for some queues."""
         return cls(lock_ok_mq_set=_keys(queues))
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues."""
+        """Returns the queues."""
         return _queues(self.lock_ok_mq_set)
 
 

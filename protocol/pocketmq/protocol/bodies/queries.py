@@ -1,4 +1,4 @@
-"""What a queue's index holds."""
+"""Bodies with entries of a queue's index."""
 
 from __future__ import annotations
 

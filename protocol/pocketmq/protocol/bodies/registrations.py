@@ -26,7 +26,7 @@ _LENGTH = struct.Struct(">i")
 
 
 def read_registration(body: bytes, *, compressed: bool, version: int) -> RegisterBrokerBody:
-    """What a broker registers.
+    """Reads the topics in the body of a broker's registration.
 
     Args:
         body: as received; empty means no topics.
@@ -46,7 +46,7 @@ def read_registration(body: bytes, *, compressed: bool, version: int) -> Registe
 
 
 def read_topic_config(text: str) -> TopicConfig:
-    """A topic's settings in their string form, such as ``T 4 4 6 SINGLE_TAG {}``.
+    """Reads a topic's settings in their string form, such as ``T 4 4 6 SINGLE_TAG {}``.
 
     Raises:
         ContentError: it is not of that form.
@@ -98,7 +98,7 @@ class _Parts:
         self._data, self._at = data, 0
 
     def next(self) -> bytes:
-        """The next part."""
+        """Returns the next part."""
         size = self._number()
         start = self._at
         if size > len(self._data) - start:
@@ -107,7 +107,7 @@ class _Parts:
         return self._data[start : self._at]
 
     def counted(self) -> Iterator[bytes]:
-        """A count and so many parts."""
+        """Reads a count, and yields as many parts."""
         for _ in range(self._number()):
             yield self.next()
 

@@ -1,4 +1,4 @@
-"""Routes and cluster tables of a name server."""
+"""Bodies with the routes and cluster tables of a name server."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class BrokerData(Body, kw_only=True):
 
     @property
     def master_address(self) -> str | None:
-        """Where writes go."""
+        """The address that takes writes."""
         return self.broker_addrs.get(0)
 
 
 class TopicRoute(Body, kw_only=True):
-    """Where a topic's queues are (`TopicRouteData`)."""
+    """The queues of a topic and the brokers that hold them (`TopicRouteData`)."""
 
     queue_datas: list[QueueData] = field(default_factory=list)
     broker_datas: list[BrokerData] = field(default_factory=list)
@@ -44,7 +44,7 @@ class TopicRoute(Body, kw_only=True):
 
 
 class ClusterInfo(Body, kw_only=True):
-    """All brokers, and which cluster they belong to."""
+    """All brokers, and the broker names of each cluster."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
     cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class BrokerMemberGroup(Body, kw_only=True):
 
 
 class AdvertiseRule(Body, kw_only=True, forbid_unknown_fields=True):
-    """PocketMQ's own: the address that some callers are told instead of the registered one.
+    """PocketMQ's own: an address that some callers get instead of the registered one.
 
     Attributes:
         addr: ``host:port``.

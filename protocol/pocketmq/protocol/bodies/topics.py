@@ -1,4 +1,4 @@
-"""Topics, their settings and their statistics."""
+"""Bodies with topics, their settings and their statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DataVersion(msgspec.Struct, rename="camel", kw_only=True, frozen=True):
     timestamp: int = 0
 
     def next(self, now_ms: int) -> DataVersion:
-        """The version after a change made now."""
+        """Returns the version after a change made now."""
         return DataVersion(
             counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms
         )
@@ -42,7 +42,7 @@ class TopicConfig(Body, kw_only=True):
 
     @property
     def queue_nums_max(self) -> int:
-        """How many queues may hold messages."""
+        """The number of queues that may hold messages."""
         return max(self.read_queue_nums, self.write_queue_nums)
 
 
@@ -53,7 +53,7 @@ class TopicConfigList(Body, kw_only=True):
 
 
 class TopicQueueMapping(Body, kw_only=True):
-    """Which logical queues of a static topic a broker holds (`TopicQueueMappingInfo`)."""
+    """The logical queues of a static topic that a broker holds (`TopicQueueMappingInfo`)."""
 
     topic: str | None = None
     scope: str = "__global__"
@@ -75,14 +75,14 @@ class TopicConfigTable(Body, kw_only=True):
 
 
 class RegisterBrokerBody(Body, kw_only=True):
-    """What a broker registers: its topics."""
+    """The topics that a broker registers."""
 
     topic_config_serialize_wrapper: TopicConfigTable = field(default_factory=TopicConfigTable)
     filter_server_list: list[str] = field(default_factory=list)
 
 
 class TopicList(Body, kw_only=True):
-    """Names of topics, and a broker's address where one is asked for."""
+    """Names of topics, and in some answers the address of a broker."""
 
     topic_list: list[str] = field(default_factory=list)
     broker_addr: str | None = None
@@ -95,7 +95,7 @@ class KVTable(Body, kw_only=True):
 
 
 class QueueKey(msgspec.Struct, rename="camel", frozen=True):
-    """A MessageQueue as the key of a map; fields stand in the order of the wire."""
+    """A queue as the key of a map; its fields stand in the order of the wire."""
 
     broker_name: str
     queue_id: int
@@ -103,7 +103,7 @@ class QueueKey(msgspec.Struct, rename="camel", frozen=True):
 
 
 class TopicOffset(Body, kw_only=True):
-    """What one queue holds."""
+    """The lowest and highest offset of one queue, and when it was last written to."""
 
     min_offset: int
     max_offset: int
@@ -111,7 +111,7 @@ class TopicOffset(Body, kw_only=True):
 
 
 class TopicStatsTable(Body, kw_only=True):
-    """What each queue of a topic holds, and how fast it is written."""
+    """The offsets of each queue of a topic, and the topic's rate of writes."""
 
     offset_table: dict[QueueKey, TopicOffset] = field(default_factory=dict)
     topic_put_tps: float = 0.0
@@ -127,7 +127,7 @@ class TopicStatsTable(Body, kw_only=True):
 
 
 class OffsetWrapper(Body, kw_only=True):
-    """Where a group stands in one queue."""
+    """A group's offset in one queue beside the broker's, and the last consumed message's time."""
 
     broker_offset: int
     consumer_offset: int
@@ -136,7 +136,7 @@ class OffsetWrapper(Body, kw_only=True):
 
 
 class ConsumeStats(Body, kw_only=True):
-    """Where a group stands in each queue."""
+    """A group's offset in each queue beside the broker's."""
 
     offset_table: dict[QueueKey, OffsetWrapper] = field(default_factory=dict)
     consume_tps: float = 0.0
@@ -162,5 +162,5 @@ class _WireConsumeStats(Body, kw_only=True):
 
 
 def queue_key(text: str) -> QueueKey:
-    """A key of a table as `loose_json` hands it out: its own JSON text."""
+    """Reads the key of a table, which `loose_json` hands out as JSON text."""
     return loose_json.decode(text.encode(), QueueKey)

@@ -23,11 +23,11 @@ _WORD = re.compile(r"([+-]?)(NaN|Infinity)")
 
 
 class Incomparable(Exception):
-    """Two values that RocketMQ fails to compare: the whole expression does not match."""
+    """RocketMQ fails to compare two values: the whole expression does not match."""
 
 
 def integer(text: str) -> int:
-    """`Integer.valueOf`: 32 bits.
+    """Reads a string as `Integer.valueOf` does: 32 bits.
 
     Raises:
         Incomparable: it is no integer, or too large for 32 bits.
@@ -39,7 +39,7 @@ def integer(text: str) -> int:
 
 
 def long(text: str) -> int:
-    """`Long.valueOf`: 64 bits.
+    """Reads a string as `Long.valueOf` does: 64 bits.
 
     Raises:
         Incomparable: it is no integer, or too large for 64 bits.
@@ -57,7 +57,7 @@ def _whole(text: str, low: int, high: int) -> int:
 
 
 def _unusual(text: str, bound: int) -> int:
-    """Leading zeros without limit, and the decimal digits of any script up to U+FFFF."""
+    """Reads what `int` does not: many leading zeros, and digits of any script up to U+FFFF."""
     sign = text[:1] if text[:1] in ("+", "-") else ""
     digits = text[len(sign) :]
     value = 0
@@ -74,7 +74,7 @@ def _unusual(text: str, bound: int) -> int:
 
 
 def double(text: str) -> float:
-    """`Double.valueOf`.
+    """Reads a string as `Double.valueOf` does.
 
     Raises:
         Incomparable: it is no number.
@@ -96,13 +96,13 @@ def double(text: str) -> float:
 
 
 def double_or_more(text: str) -> float:
-    """As `double`, to compare with a finite number: Java's NaN is above all of them."""
+    """Reads a string as `double`, for a comparison with a finite number: NaN is above all."""
     value = double(text)
     return math.inf if value != value else value
 
 
 def total_order(text: str) -> tuple[bool, float, float]:
-    """A key that sorts as `Double.compareTo`: -0.0 below 0.0, NaN above all and equal to itself."""
+    """Makes a key that sorts as `Double.compareTo`: -0.0 below 0.0, NaN above all others."""
     value = double(text)
     if value != value:
         return True, 0.0, 0.0
@@ -110,5 +110,5 @@ def total_order(text: str) -> tuple[bool, float, float]:
 
 
 def truth(text: str) -> bool:
-    """`Boolean.valueOf`."""
+    """Reads a string as `Boolean.valueOf` does."""
     return text.lower() == "true"

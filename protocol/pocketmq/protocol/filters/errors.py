@@ -1,4 +1,4 @@
-"""What is wrong with a filter expression."""
+"""The error of a filter expression that is refused."""
 
 from __future__ import annotations
 

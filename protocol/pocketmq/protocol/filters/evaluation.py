@@ -1,4 +1,4 @@
-"""Nodes to closures, because one expression meets millions of messages.
+"""Turns nodes into closures, because one expression meets millions of messages.
 
 Logic has three values: true, false and null, which here is None. A comparison that RocketMQ fails
 to make (a property that is no number against a number) ends the whole evaluation with
@@ -69,18 +69,18 @@ _NUMBERS: dict[Kind, Callable[[str], float]] = {
     Kind.LONG: conversions.long,
     Kind.DOUBLE: conversions.double_or_more,
 }
-"""How a string is read that is compared with a number of that kind."""
+"""How a string is read that is compared with a number of this kind."""
 
 
 class Operand(NamedTuple):
-    """What a comparison compares: the kind and the value for given properties, or None."""
+    """One side of a comparison: its kind, and a function from properties to its value, or None."""
 
     kind: Kind
     value: Callable[[Properties], Any]
 
 
 def evaluation_of(condition: Condition) -> Evaluation:
-    """The function that evaluates a condition; it may raise `Incomparable`."""
+    """Makes the function that evaluates a condition; the function may raise `Incomparable`."""
     return _COMPILERS[type(condition)](condition)
 
 
@@ -164,7 +164,7 @@ def _operand(node: Node) -> Operand:
 
 
 def _number(node: Node) -> tuple[Kind, int | float]:
-    """The kind and value of a number literal with or without signs, else (NULL, 0)."""
+    """Returns kind and value of a number literal with or without signs, else (NULL, 0)."""
     if isinstance(node, Integer):
         # The suffix L does not count. A sign does not change the kind: -2147483648 is a long.
         return (Kind.INTEGER if node.value <= INT_MAX else Kind.LONG), node.value
@@ -177,7 +177,7 @@ def _number(node: Node) -> tuple[Kind, int | float]:
 
 
 def _emptied(operand: Operand) -> Callable[[Properties], None]:
-    """Minus something that is no number: null, unless its evaluation fails."""
+    """Evaluates minus something that is no number: to null, unless its operand fails."""
 
     def value(properties: Properties) -> None:
         operand.value(properties)
@@ -195,7 +195,7 @@ def _order(node: Order) -> Evaluation:
 
 
 def _property_with_number(sign: str, left: Node, right: Node) -> Evaluation | None:
-    """The common case made short; None if it is another."""
+    """Compares a property with a number, the common case, by one closure; None for other cases."""
     missing: bool | None = None
     if isinstance(right, Property):
         # x = property is false, not null, where the property is missing; property = x is null.
@@ -251,7 +251,7 @@ def _same(value: Any) -> Any:
 
 
 def _between(node: Between) -> Evaluation:
-    """As ``x >= low AND x <= high``, but x evaluated once: nested, that would double each time."""
+    """Evaluates ``x >= low AND x <= high``, and x only once: nested, the work would double."""
     operand, low, high = _operand(node.operand), _operand(node.low), _operand(node.high)
     convert_for_low, convert_low = _order_conversions(operand.kind, low.kind)
     convert_for_high, convert_high = _order_conversions(operand.kind, high.kind)
@@ -304,7 +304,7 @@ def _any_equal(left: Operand, right: Operand) -> Evaluation:
 
 
 def _equality(left: Kind, right: Kind) -> Comparison:
-    """How two values of these kinds are compared (`ComparisonExpression.__compare`)."""
+    """Chooses how two values of these kinds are compared (`ComparisonExpression.__compare`)."""
     if left is right:
         return operator.eq
     if Kind.BOOLEAN not in (left, right):

@@ -1,4 +1,4 @@
-"""A condition over message properties, ready to be asked."""
+"""A parsed filter expression, which tells whether a message with given properties passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Expression:
             return False
 
     def evaluate(self, properties: Properties) -> bool | None:
-        """True, false or null, which is None.
+        """Evaluates the condition to true, false or null, which is None.
 
         Raises:
             Incomparable: a property does not convert; RocketMQ ends the evaluation there.
@@ -59,7 +59,7 @@ class Expression:
 
 
 def parse(text: str, *, strict: bool = False) -> Expression:
-    """Reads a SQL92 filter expression by RocketMQ's grammar.
+    """Parses a SQL92 filter expression by RocketMQ's grammar.
 
     Args:
         text: the expression.

@@ -1,4 +1,4 @@
-"""Filter text to tokens, one at a time (`SelectorParser.jj`, the token section)."""
+"""Cuts filter text into tokens, one at a time (`SelectorParser.jj`, the token section)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pocketmq.protocol.filters.errors import FilterSyntaxError
 
 TEXT_LENGTH_MAX = 16_384
-"""Characters of an expression: room for a thousand listed values; every message pays for them."""
+"""Characters of an expression, enough for a thousand values; each message pays for them."""
 
 NAME, STRING, INTEGER, DOUBLE, END = "a property", "a string", "an integer", "a decimal", "the end"
 """Kinds of tokens; a keyword (in capitals) or an operator is its own kind."""
@@ -54,7 +54,7 @@ class Token(NamedTuple):
 
 
 class Lexer:
-    """Reads tokens when asked, since RocketMQ does not look at what it does not need.
+    """Reads one token at a time, because RocketMQ does not look at tokens that it does not need.
 
     Args:
         text: the expression.
@@ -75,7 +75,7 @@ class Lexer:
         self._position = 0
 
     def next(self) -> Token:
-        """The next token; after the last one, the end, however often.
+        """Returns the next token; after the last one, the end, however often.
 
         Raises:
             FilterSyntaxError: no token begins there.

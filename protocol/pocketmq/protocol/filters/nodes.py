@@ -1,4 +1,4 @@
-"""What a filter expression consists of; ``str`` of a node is text that parses back to it.
+"""The nodes of a filter expression; ``str`` of a node is text that parses back to it.
 
 ``a <> b``, ``a IS NOT NULL``, ``NOT BETWEEN`` and ``NOT IN`` are the negations of their positive
 forms, because RocketMQ evaluates them to the same. The negated text operators are not: on a missing
@@ -108,7 +108,7 @@ class Equal:
         return self.render()
 
     def render(self, *, negated: bool = False) -> str:
-        """As text."""
+        """Writes the node as text."""
         left, right = _within(self.left, _EQUALITY), _within(self.right, _COMPARISON)
         return f"{left} {'<>' if negated else '='} {right}"
 
@@ -123,7 +123,7 @@ class IsNull:
         return self.render()
 
     def render(self, *, negated: bool = False) -> str:
-        """As text."""
+        """Writes the node as text."""
         return f"{_within(self.operand, _EQUALITY)} IS {'NOT ' if negated else ''}NULL"
 
 
@@ -155,7 +155,7 @@ class Between:
         return self.render()
 
     def render(self, *, negated: bool = False) -> str:
-        """As text."""
+        """Writes the node as text."""
         operand, low, high = (_within(x, _UNARY) for x in (self.operand, self.low, self.high))
         return f"{operand} {'NOT ' if negated else ''}BETWEEN {low} AND {high}"
 
@@ -171,7 +171,7 @@ class In:
         return self.render()
 
     def render(self, *, negated: bool = False) -> str:
-        """As text."""
+        """Writes the node as text."""
         values = ", ".join(_quoted(value) for value in self.values)
         return f"{self.operand} {'NOT ' if negated else ''}IN ({values})"
 
@@ -240,7 +240,7 @@ _LEVELS: dict[type, int] = {
 
 
 def _within(node: Node, level: int) -> str:
-    """The node's text where the grammar wants something that binds as tightly as the level."""
+    """Writes a node as text, in parentheses if it binds too loosely for its surroundings."""
     shape = type(node)
     if isinstance(node, Not) and isinstance(node.operand, (Equal, IsNull, Between, In)):
         shape = type(node.operand)

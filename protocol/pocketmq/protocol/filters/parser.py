@@ -1,4 +1,4 @@
-"""Tokens to nodes: recursive descent over RocketMQ's grammar (`SelectorParser.jj`).
+"""Turns tokens into nodes by recursive descent over RocketMQ's grammar (`SelectorParser.jj`).
 
 Loosest first: OR; AND; ``=``, ``<>`` and IS NULL; the comparisons; NOT and signs; values and
 parentheses. NOT binds tighter than a comparison: ``NOT a = 1`` is ``(NOT a) = 1``.
@@ -35,7 +35,7 @@ from pocketmq.protocol.filters.nodes import (
 )
 
 DEPTH_MAX = 64
-"""Levels of nesting: parsing and evaluating take some Python frames for each, of about 1,000."""
+"""Levels of nesting: each takes some Python frames to parse and evaluate, of about 1,000."""
 
 IN_VALUES_MAX = 1_000
 """Values of one IN list."""
@@ -49,7 +49,7 @@ _CONDITION_REMEDY = "compare it: a condition is for example a = 'x' or b > 1"
 
 
 class Part(NamedTuple):
-    """A node, where its text begins, and the levels of nodes in it."""
+    """A node, the position at which its text begins, and the levels of nodes in it."""
 
     node: Node
     position: int
@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 def parse_node(text: str, *, strict: bool) -> Condition:
-    """Reads one condition.
+    """Parses one condition.
 
     Args:
         text: the expression.
@@ -320,7 +320,7 @@ _Flat = TypeVar("_Flat", And, Or)
 
 
 def _flat(shape: type[_Flat], condition: Condition) -> list[Condition]:
-    """The condition's parts if it is of that shape, which evaluates to the same, else itself."""
+    """Returns the parts of nested conditions of one shape (AND or OR), else the condition alone."""
     return list(condition.parts) if isinstance(condition, shape) else [condition]
 
 

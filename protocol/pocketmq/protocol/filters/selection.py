@@ -1,4 +1,4 @@
-"""Which messages a subscription takes, as the broker asks: by tags code, or by properties."""
+"""Compiles the filter of a subscription: tags codes, or a condition on the properties."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pocketmq.protocol.filters.expression import Expression, parse
 from pocketmq.protocol.filters.lexer import TEXT_LENGTH_MAX
 
 TAGS_CACHE_SIZE = 1_024
-"""Sets of tags codes kept: a broker's subscriptions; a client may send a new one with a pull."""
+"""Sets of tags codes that are cached: a client may send another one with each pull."""
 SQL92_CACHE_SIZE = 256
-"""Expressions kept: the longest that is allowed takes about 1.5 MB once it is compiled."""
+"""Expressions that are cached; the longest takes about 1.5 MB once it is compiled."""
 
 MessageFilter: TypeAlias = frozenset[int] | Expression | None
 """The tags codes that pass, or the condition on the properties; None lets everything pass."""
 
 
 def compile_filter(expression_type: str | None, text: str, *, strict: bool = True) -> MessageFilter:
-    """The filter of a subscription; the least recently used ones are compiled anew.
+    """Compiles the filter of a subscription; the most recently used filters are cached.
 
     Args:
         expression_type: TAG, which None and the empty string stand for too, or SQL92.

@@ -20,7 +20,7 @@ assert ENTRY_OVERHEAD == 22
 
 
 class BatchEntry(NamedTuple):
-    """One message of a client batch; `properties` are encoded."""
+    """One message of a client batch, with encoded properties."""
 
     flag: int
     body: bytes
@@ -28,7 +28,7 @@ class BatchEntry(NamedTuple):
 
 
 def encode_batch(entries: Sequence[tuple[int, bytes, bytes]]) -> bytes:
-    """The body of a batch send."""
+    """Encodes messages as the body of a batch send."""
     parts: list[bytes] = []
     for flag, body, properties in entries:
         total = ENTRY_OVERHEAD + len(body) + len(properties)
@@ -42,7 +42,7 @@ def encode_batch(entries: Sequence[tuple[int, bytes, bytes]]) -> bytes:
 
 
 def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
-    """The messages of a batch send: flag, body and properties of each, as in `BatchEntry`.
+    """Reads flag, body and properties of each message of a batch send.
 
     Raises:
         ContentError: an entry is cut off or its lengths contradict each other.
@@ -52,7 +52,7 @@ def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
 
 
 def _decode_alike(data: bytes) -> list[tuple[int, bytes, bytes]] | None:
-    """The messages of a batch in which all have the same sizes, as many do, cut at once."""
+    """Reads a batch whose messages all have the same sizes, which many batches do, in one call."""
     if len(data) < ENTRY_OVERHEAD:
         return None
     total, _, _, _, body_size = _HEAD.unpack_from(data)

@@ -11,19 +11,19 @@ from pocketmq.protocol import flags
 from pocketmq.protocol.errors import ContentError
 
 BODY_SIZE_MAX = 64 * 1024 * 1024
-"""What a compressed body may unpack to: a few bytes must not fill the memory."""
+"""Bytes to which a compressed body may unpack: a small frame must not fill the memory."""
 
 LEVEL = 5
 """RocketMQ's default compression level."""
 
 
 def compress(body: bytes, level: int = LEVEL) -> tuple[bytes, int]:
-    """The body as a zlib stream, and the bits to set in the message's flags."""
+    """Compresses a body with zlib; returns it and the bits to set in the message's flags."""
     return zlib.compress(body, level), flags.COMPRESSED | flags.COMPRESSION_ZLIB
 
 
 def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> bytes:
-    """A compressed body, unpacked.
+    """Unpacks a compressed body.
 
     Raises:
         ContentError: it is damaged, of an unknown method, or larger than `size_max` bytes.
@@ -54,7 +54,7 @@ def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> byt
 
 
 def _is_whole_zstd_frame(body: bytes) -> bool:
-    """Walks from block to block: the library's reader takes a cut-off frame for a short one."""
+    """Checks block by block that a frame is complete, which the library's reader does not."""
     at, is_last = zstandard.frame_header_size(body), False
     while not is_last and at + 3 <= len(body):
         block = int.from_bytes(body[at : at + 3], "little")

@@ -12,7 +12,7 @@ IPV6_HOST_SIZE = 20
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """``host:port`` or ``[v6]:port`` as a host and a port.
+    """Splits ``host:port`` or ``[v6]:port`` into host and port.
 
     Raises:
         UsageError: there is no port, or it is no number.
@@ -24,13 +24,13 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def join_address(host: str, port: int) -> str:
-    """A host and a port as ``host:port``, IPv6 in brackets."""
+    """Joins host and port to ``host:port``, with IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @lru_cache(maxsize=4096)
 def encode_host(host: str, port: int) -> bytes:
-    """An IP address and a port as a record holds them; a name becomes 127.0.0.1."""
+    """Encodes an IP address and a port as a record holds them; a name becomes 127.0.0.1."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -42,5 +42,5 @@ def encode_host(host: str, port: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def decode_host(data: bytes) -> str:
-    """``host:port`` of an encoded address of 8 or 20 bytes."""
+    """Decodes an address of 8 or 20 bytes to ``host:port``."""
     return join_address(str(ipaddress.ip_address(data[:-4])), int.from_bytes(data[-4:], "big"))

@@ -11,14 +11,14 @@ from pocketmq.protocol.messages.hosts import decode_host
 
 
 class StoredAt(NamedTuple):
-    """What an offset message id says: the broker's address and the physical offset there."""
+    """The content of an offset message id: a broker's address and a physical offset there."""
 
     store_host: str
     physical_offset: int
 
 
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
-    """The id that names a stored message by its place.
+    """Makes the id that names a stored message by its physical offset.
 
     Args:
         store_host: encoded address and port of the broker (8 or 20 bytes).
@@ -28,7 +28,7 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
 
 
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
-    """The ids of several messages on one broker, separated by commas."""
+    """Makes the ids of several messages on one broker, separated by commas."""
     places = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
     prefix = store_host.hex().upper()
     return prefix + places.hex(",", 8).upper().replace(",", f",{prefix}")
@@ -53,7 +53,7 @@ def parse_offset_msg_id(text: str) -> StoredAt:
 
 
 def unique_key(prefix: bytes, month_ms: int, counter: int) -> str:
-    """The id that a client gives to a message (`common/message/MessageClientIDSetter`).
+    """Makes the id that a client gives to a message (`common/message/MessageClientIDSetter`).
 
     Args:
         prefix: IP address (4 or 16 bytes), process id (2) and a random number (4).

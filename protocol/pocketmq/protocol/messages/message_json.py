@@ -1,8 +1,7 @@
-"""Messages as JSON: the one form in which they go through pipes and files (docs/pipes.md).
+"""Messages as JSON, the form in which pipes and files carry them (docs/pipes.md).
 
-Everything that a message has is written. What is read back is what a sender can decide: body,
-keys, tags, properties, flag, the queue, and the id where the reader asks for it. The rest may be
-left out.
+All fields of a message are written. Read back are those that a sender can decide: body, keys, tags,
+properties, flag, the queue, and the id if the reader asks for it. The other fields may be left out.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _WAITED = frozenset({props.DELAY, *props.TIMER_PROPERTIES})
 class MessageDocument(
     msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
 ):
-    """A message as JSON has it.
+    """The JSON object of a message.
 
     Attributes:
         body, body_base64: the content, one of the two: as text, or encoded where it is no UTF-8.
@@ -85,7 +84,7 @@ class MessageDocument(
 
     @property
     def content(self) -> bytes:
-        """The body's bytes.
+        """Returns the body's bytes.
 
         Raises:
             UsageError: there is no body, or not exactly one.
@@ -106,7 +105,7 @@ class MessageDocument(
         return content
 
     def message(self, topic: str, *, keep_id: bool = False) -> Message:
-        """The message to send.
+        """Makes the message to send.
 
         Args:
             topic: where it goes; its own is not looked at.
@@ -134,7 +133,7 @@ class MessageDocument(
         return message
 
     def _check_doubles(self, message: Message) -> None:
-        """A key or tag may stand in the properties as well, if it says the same."""
+        """Refuses a key or tag that stands in the properties as well with another value."""
         raw_keys, raw_tags = self.properties.get(props.KEYS), self.properties.get(props.TAGS)
         if raw_keys is not None:
             if self.keys and raw_keys.split() != self.keys:
@@ -149,7 +148,7 @@ class MessageDocument(
 
 
 def message_document(message: ReceivedMessage) -> dict[str, Any]:
-    """A stored message with all that `MessageDocument` tells of it, ready for a JSON encoder.
+    """Makes the document of a stored message, ready for a JSON encoder.
 
     Keys and tags stand in fields of their own, and among the properties only where they are no
     list of words.
@@ -175,7 +174,7 @@ def message_document(message: ReceivedMessage) -> dict[str, Any]:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """The field that holds a body: ``body`` if it is UTF-8, ``bodyBase64`` otherwise."""
+    """Returns the field that holds a body: ``body`` if it is UTF-8, else ``bodyBase64``."""
     try:
         return {"body": bytes(body).decode()}
     except UnicodeDecodeError:
@@ -190,7 +189,7 @@ _decoder = msgspec.json.Decoder(MessageDocument)
 
 
 def message_line(message: ReceivedMessage) -> bytes:
-    """A stored message as one line of JSON, without the line's end, however lines are told."""
+    """Encodes a stored message as one line of JSON, whatever its readers take for a line's end."""
     line = _encoder.encode(message_document(message))
     for mark, escape in _LINE_ENDS:
         if mark in line:
@@ -213,7 +212,7 @@ def document_of_line(line: bytes) -> MessageDocument:
 
 
 def _reason(text: str) -> str:
-    """What msgspec says, with the field that was probably meant."""
+    """Words a validation error of msgspec, with the field that was probably meant."""
     name = text.partition("contains unknown field `")[2].partition("`")[0]
     if not name:
         return text.replace("`", "")
@@ -221,7 +220,7 @@ def _reason(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name."""
+    """Words a hint for an unknown name: the known name that is most like it."""
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     if near:

@@ -38,7 +38,7 @@ TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 TIMER_PROPERTIES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
-"""By which a message says when it wants to be delivered; the first that is there counts."""
+"""Properties that say when a message is to be delivered; the first one present counts."""
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
@@ -57,7 +57,7 @@ REPLY = "reply"
 
 
 def encode(properties: Mapping[str, str]) -> str:
-    """The properties as one string, each entry closed by 0x02.
+    """Joins properties to one string, each entry closed by 0x02.
 
     Raises:
         UsageError: a name or value holds one of the two separators, or is no string.
@@ -80,7 +80,7 @@ def encode(properties: Mapping[str, str]) -> str:
 
 
 def encode_checked(properties: Mapping[str, str]) -> bytes:
-    """The properties as UTF-8 bytes of a stored record.
+    """Encodes properties as the UTF-8 bytes of a stored record.
 
     Raises:
         MessageSizeError: they are longer than 32,767 bytes.
@@ -104,7 +104,7 @@ def _is_plain(text: str) -> bool:
 
 
 def decode(text: str) -> dict[str, str]:
-    """The properties of a string; entries without a name or a value are dropped, as in RocketMQ."""
+    """Splits a string into properties; like RocketMQ, drops entries without a name or a value."""
     out: dict[str, str] = {}
     for entry in text.split(VALUE_END):
         name, _, value = entry.partition(NAME_END)
@@ -114,7 +114,7 @@ def decode(text: str) -> dict[str, str]:
 
 
 def value_of(text: str, name: str) -> str | None:
-    """One property of an encoded string, without decoding the others."""
+    """Finds one property in an encoded string, without decoding the others."""
     mark = name + NAME_END
     start = 0 if text.startswith(mark) else text.find(VALUE_END + mark) + 1
     if start == 0 and not text.startswith(mark):
@@ -126,7 +126,7 @@ def value_of(text: str, name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: 32 bits with a sign, over UTF-16 code units."""
+    """Computes Java's ``String.hashCode``: 32 bits with a sign, over UTF-16 code units."""
     h = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for i in range(0, len(data), 2):
@@ -135,5 +135,5 @@ def java_hash(text: str) -> int:
 
 
 def tags_code(tags: str | None) -> int:
-    """What an index entry holds so that a broker can filter by tag; 0 without tags."""
+    """Computes the number in an index entry by which a broker filters tags; 0 without tags."""
     return java_hash(tags) if tags else 0

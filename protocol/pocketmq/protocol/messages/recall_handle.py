@@ -1,4 +1,4 @@
-"""By what a timer message can be called back (`common/producer/RecallMessageHandle`)."""
+"""Recall handles: each names a timer message (`common/producer/RecallMessageHandle`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIME = re.compile(r"-?[0-9]{1,18}")
 
 
 class RecallHandle(NamedTuple):
-    """Where a timer message waits.
+    """The content of a recall handle: which timer message, and where it waits.
 
     Attributes:
         topic: that it was sent to.
@@ -32,13 +32,13 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def encode(self) -> str:
-        """The text that clients get and give."""
+        """Encodes the handle as the text that clients get and give back."""
         text = f"{VERSION} {self.topic} {self.broker_name} {self.timestamp_ms} {self.unique_key}"
         return urlsafe_b64encode(text.encode()).decode()
 
 
 def parse_recall_handle(text: str) -> RecallHandle:
-    """Takes a handle apart; one with an unreadable time has `TIME_UNREADABLE`.
+    """Reads a handle; one with an unreadable time gets `TIME_UNREADABLE`.
 
     Raises:
         UsageError: it is none.

@@ -1,4 +1,4 @@
-"""Parts of many stored records at once, as numpy arrays over the very bytes that hold them.
+"""Many stored records at once, as numpy arrays over the bytes that hold them.
 
 Only bulk requests and Spark need this module: importing it imports numpy.
 """
@@ -55,7 +55,7 @@ TOGETHER_SIZE = 256 * 1024
 
 
 def parts_at(data: bytes | bytearray | memoryview, at: Ints, size: int) -> Bytes:
-    """A copy of the parts of one size that begin at these places, one in each row.
+    """Copies the parts of one size that begin at these positions, one into each row.
 
     The caller makes sure that all of them lie within the data.
     """
@@ -68,7 +68,7 @@ def parts_at(data: bytes | bytearray | memoryview, at: Ints, size: int) -> Bytes
 
 
 def put_at(data: bytearray | memoryview, at: Ints, rows: Bytes) -> None:
-    """Writes each row at its place; one row for all if there is only one."""
+    """Writes each row at its position; a single row is written at all of them."""
     size = rows.shape[-1]
     everywhere = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
     everywhere[at] = rows.reshape(-1).view(f"V{size}")
@@ -77,7 +77,7 @@ def put_at(data: bytearray | memoryview, at: Ints, rows: Bytes) -> None:
 def crcs_at(
     data: bytes | bytearray | memoryview, starts: Ints, sizes: Ints
 ) -> npt.NDArray[np.uint32]:
-    """CRC-32 of each part, 31 bits: what a record holds of its body."""
+    """Computes the CRC-32 of each part, 31 bits, as a record holds it of its body."""
     count = len(starts)
     found: Iterable[int]
     if count > 1 and 0 < sizes[0] <= EQUAL_SIZE_MAX and (sizes == sizes[0]).all():

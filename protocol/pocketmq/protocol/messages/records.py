@@ -74,7 +74,7 @@ def encode_record(
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """One message as it is stored; by position only where each send passes.
+    """Encodes one message as it is stored; takes its arguments by position where sends pass.
 
     Hosts are encoded addresses and decide the two IPv6 flags, whatever `sys_flag` says of them: a
     sender's flags must not make the record unreadable.
@@ -117,7 +117,7 @@ def encode_record(
 
 
 def check_record(data: bytes | memoryview, position: int, end: int) -> int:
-    """The size of the record at a position if it is whole and sound, else 0.
+    """Returns the size of the record at a position if it is whole and sound, else 0.
 
     Checked are the length, the magic, the lengths inside, and the body's CRC.
     """
@@ -149,7 +149,7 @@ def check_record(data: bytes | memoryview, position: int, end: int) -> int:
 
 
 def body_size_at(sys_flag: int) -> int:
-    """Where in a record the body's length stands: it depends on the hosts' address families."""
+    """Returns where in a record the body's length stands: the hosts' address families decide."""
     at = BODY_SIZE_AT_V4
     if sys_flag & flags.BORN_HOST_V6:
         at += IPV6_HOST_SIZE - IPV4_HOST_SIZE
@@ -159,20 +159,20 @@ def body_size_at(sys_flag: int) -> int:
 
 
 def store_timestamp_at(sys_flag: int) -> int:
-    """Where in a record the store time stands."""
+    """Returns where in a record the store time stands."""
     v6 = sys_flag & flags.BORN_HOST_V6
     return STORE_TIMESTAMP_AT_V4 + (IPV6_HOST_SIZE - IPV4_HOST_SIZE if v6 else 0)
 
 
 def read_store_timestamp(record: bytes | memoryview, position: int = 0) -> int:
-    """The store time, in milliseconds, of the record at a position."""
+    """Reads the store time, in milliseconds, of the record at a position."""
     (sys_flag,) = _INT.unpack_from(record, position + SYS_FLAG_AT)
     (timestamp,) = _STORED.unpack_from(record, position + store_timestamp_at(sys_flag))
     return int(timestamp)
 
 
 def topic_and_properties(data: bytes, position: int = 0) -> tuple[bytes, bytes]:
-    """The encoded topic and properties of the sound record at a position."""
+    """Reads the encoded topic and properties of the sound record at a position."""
     (sys_flag,) = _INT.unpack_from(data, position + SYS_FLAG_AT)
     at = position + body_size_at(sys_flag)
     at += 4 + _INT.unpack_from(data, at)[0]
@@ -184,7 +184,7 @@ def topic_and_properties(data: bytes, position: int = 0) -> tuple[bytes, bytes]:
 
 
 def record_properties(record: bytes) -> dict[str, str]:
-    """The properties of one sound record, without decoding the rest of it."""
+    """Reads the properties of one sound record, without decoding the rest of it."""
     return props.decode(topic_and_properties(record)[1].decode())
 
 
@@ -198,7 +198,7 @@ def decode_records(
     inflate: bool = True,
     on_damaged: OnDamaged | None = None,
 ) -> Iterator[ReceivedMessage]:
-    """The messages of a pull's body.
+    """Decodes the messages in the body of a pull.
 
     Bytes of properties that are no UTF-8 are replaced, as Java does.
 

@@ -1,4 +1,4 @@
-"""Message trace: what clients write of each message into the trace topic.
+"""Message traces: the records that clients write about messages into the trace topic.
 
 RocketMQ's text (`client/trace/TraceDataEncoder`): the fields of a record are separated by 0x01,
 each record is closed by 0x02, and one message of the trace topic holds many. A field that is
@@ -21,7 +21,7 @@ NULL = "null"
 
 
 class MessageType(IntEnum):
-    """What kind of message was sent (`common/message/MessageType`)."""
+    """The kind of a message that was sent (`common/message/MessageType`)."""
 
     NORMAL = 0
     TRANSACTION_HALF = 1
@@ -51,7 +51,7 @@ class TransactionState(Enum):
 
 
 class PubTrace(msgspec.Struct, kw_only=True):
-    """A message was sent.
+    """The record of a send.
 
     Attributes:
         time_ms: when the attempt began, milliseconds since the epoch.
@@ -83,7 +83,7 @@ class PubTrace(msgspec.Struct, kw_only=True):
     is_success: bool = True
 
     def fields(self) -> tuple[object, ...]:
-        """The fields of the record, in their order."""
+        """Returns the fields of the record, in their order."""
         return (
             self.time_ms, self.region, self.group, self.topic, self.msg_id, self.tags, self.keys,
             self.store_host, self.body_length, self.cost_ms, int(self.message_type),
@@ -92,7 +92,7 @@ class PubTrace(msgspec.Struct, kw_only=True):
 
 
 class SubBeforeTrace(msgspec.Struct, kw_only=True):
-    """A listener gets a message.
+    """The record of a message that is given to a listener.
 
     Attributes:
         request_id: common to all messages of a batch, and to what is told of them afterwards.
@@ -110,7 +110,7 @@ class SubBeforeTrace(msgspec.Struct, kw_only=True):
     keys: str | None = None
 
     def fields(self) -> tuple[object, ...]:
-        """The fields of the record, in their order."""
+        """Returns the fields of the record, in their order."""
         return (
             self.time_ms, self.region, self.group, self.request_id, self.msg_id, self.retry_times,
             self.keys,
@@ -118,7 +118,7 @@ class SubBeforeTrace(msgspec.Struct, kw_only=True):
 
 
 class SubAfterTrace(msgspec.Struct, kw_only=True):
-    """A listener has handled a message.
+    """The record of a message that a listener has handled.
 
     Attributes:
         cost_ms: for one message: the batch's time divided by its messages.
@@ -138,7 +138,7 @@ class SubAfterTrace(msgspec.Struct, kw_only=True):
     group: str | None = None
 
     def fields(self) -> tuple[object, ...]:
-        """The fields of the record, in their order."""
+        """Returns the fields of the record, in their order."""
         return (
             self.request_id, self.msg_id, self.cost_ms, self.is_success, self.keys,
             int(self.return_type), self.time_ms or 0, self.group,
@@ -146,7 +146,7 @@ class SubAfterTrace(msgspec.Struct, kw_only=True):
 
 
 class EndTransactionTrace(msgspec.Struct, kw_only=True):
-    """A producer has ended a transaction.
+    """The record of a producer's end of a transaction.
 
     Attributes:
         transaction_id: the id of the half message.
@@ -170,7 +170,7 @@ class EndTransactionTrace(msgspec.Struct, kw_only=True):
     is_from_check: bool = False
 
     def fields(self) -> tuple[object, ...]:
-        """The fields of the record, in their order."""
+        """Returns the fields of the record, in their order."""
         return (
             self.time_ms, self.region, self.group, self.topic, self.msg_id, self.tags, self.keys,
             self.store_host, int(self.message_type), self.transaction_id, self.state.value,
@@ -179,7 +179,7 @@ class EndTransactionTrace(msgspec.Struct, kw_only=True):
 
 
 class RecallTrace(msgspec.Struct, kw_only=True):
-    """A producer has called a timer message back."""
+    """The record of a producer's recall of a timer message."""
 
     kind: ClassVar[str] = "Recall"
 
@@ -191,7 +191,7 @@ class RecallTrace(msgspec.Struct, kw_only=True):
     is_success: bool = True
 
     def fields(self) -> tuple[object, ...]:
-        """The fields of the record, in their order."""
+        """Returns the fields of the record, in their order."""
         return (
             self.time_ms, self.region, self.group, self.topic, self.msg_id, self.is_success
         )  # fmt: skip
@@ -203,18 +203,18 @@ TraceRecord: TypeAlias = (
 
 
 def encode_trace(record: TraceRecord) -> str:
-    """One record as text."""
+    """Encodes one record as text."""
     return FIELD_END.join((record.kind, *map(_text, record.fields()))) + RECORD_END
 
 
 def index_keys(record: TraceRecord) -> list[str]:
-    """By which keys the record can be found: the message's id and its business keys."""
+    """Returns the keys by which the record can be found: the message's id and business keys."""
     keys = None if isinstance(record, RecallTrace) else record.keys
     return [record.msg_id, *(keys or "").split()]
 
 
 def decode_trace(text: str) -> list[TraceRecord]:
-    """The records of a message of the trace topic; those of unknown kinds are left out.
+    """Reads the records in a message of the trace topic; leaves out those of unknown kinds.
 
     Raises:
         ContentError: a record is cut off, or a field of it cannot be read.

@@ -1,4 +1,4 @@
-"""Route per caller: a broker that different callers reach at different addresses.
+"""Advertised addresses: a broker that different callers reach at different addresses.
 
 This is PocketMQ's own and ends the search for the one right ``brokerIP1`` of a container: a broker
 registers rules, and the name server tells each caller the address of the first rule that holds for
@@ -31,13 +31,13 @@ _PORT_SIZE = 4
 
 @dataclass(frozen=True)
 class AdvertisedAddress:
-    """One rule: the address for callers from some networks, or from anywhere if there are none."""
+    """One rule: an address for callers from some networks, or from anywhere if it names none."""
 
     address: str
     callers: tuple[IPNetwork, ...] = ()
 
     def holds_for(self, caller: IPAddress | None) -> bool:
-        """Whether this rule is for the caller; one of unknown address is only met by "anywhere"."""
+        """Whether the rule is for a caller; only "anywhere" holds for an unknown address."""
         if not self.callers:
             return True
         return caller is not None and any(caller in network for network in self.callers)
@@ -50,13 +50,13 @@ class Advertised:
     rules: tuple[AdvertisedAddress, ...] = ()
 
     def address_for(self, caller: IPAddress | None) -> str | None:
-        """The address of the first rule that holds; None leaves the registered address."""
+        """Returns the address of the first rule that holds, or None for the registered address."""
         return next((rule.address for rule in self.rules if rule.holds_for(caller)), None)
 
 
 @lru_cache(maxsize=1024)
 def parse_advertised(text: str) -> Advertised:
-    """The rules of a registration.
+    """Reads the rules of a registration.
 
     Args:
         text: a JSON list of objects with `addr` (``host:port``) and perhaps `callers` (CIDR).
@@ -81,7 +81,7 @@ def parse_advertised(text: str) -> Advertised:
 
 @lru_cache(maxsize=4096)
 def caller_address(packed_host: bytes) -> IPAddress | None:
-    """The IP address of a peer.
+    """Decodes the IP address of a peer.
 
     Args:
         packed_host: address and port as `hosts.encode_host` makes them; empty when unknown.

@@ -70,22 +70,22 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """The topic that holds a group's messages for another attempt."""
+    """Returns the topic that holds a group's messages for another attempt."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic that holds what a group gave up on."""
+    """Returns the dead-letter topic of a group, which holds the messages that it gave up on."""
     return DLQ_PREFIX + group
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic that the replies to a cluster's requests go to."""
+    """Returns the topic to which the replies to a cluster's requests go."""
     return cluster + REPLY_TOPIC_SUFFIX
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether the broker keeps the topic for itself."""
+    """Whether brokers keep the topic for themselves."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 
@@ -100,7 +100,7 @@ def check_topic(topic: str) -> None:
 
 
 def is_topic(topic: str) -> bool:
-    """Whether there can be a topic of that name."""
+    """Whether a topic may have that name."""
     try:
         check_topic(topic)
     except IllegalNameError:

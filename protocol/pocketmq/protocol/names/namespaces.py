@@ -1,4 +1,4 @@
-"""Namespaces: several applications' topics and groups of the same names on one cluster.
+"""Namespaces: they keep equal names of several applications on one cluster apart.
 
 Version 1 is in the names (`remoting/protocol/NamespaceUtil`): the topic Orders of namespace shop is
 ``shop%Orders`` on the wire, its group billing is ``shop%billing``, and that group's retry topic is
@@ -47,30 +47,30 @@ class Namespace:
         return bool(self.name)
 
     def wrap(self, name: str) -> str:
-        """A topic's or group's name on the wire; one that is there already stays as it is."""
+        """Puts a topic's or group's name into the namespace, unless it is there already."""
         if not self.name or not name or _is_system(name):
             return name
         kind, bare = _parts(name)
         return name if bare.startswith(self._prefix) else kind + self._prefix + bare
 
     def unwrap(self, name: str) -> str:
-        """The name as the application knows it; one of another namespace stays as it is."""
+        """Takes a name out of the namespace; leaves the names of other namespaces as they are."""
         if not self.name or _is_system(name):
             return name
         kind, bare = _parts(name)
         return kind + bare[len(self._prefix) :] if bare.startswith(self._prefix) else name
 
     def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """A queue on the wire."""
+        """Puts a queue's topic into the namespace."""
         return queue._replace(topic=self.wrap(queue.topic)) if self.name else queue
 
     def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """A queue as the application knows it."""
+        """Takes a queue's topic out of the namespace."""
         return queue._replace(topic=self.unwrap(queue.topic)) if self.name else queue
 
 
 def request_fields(namespace_v2: str) -> dict[str, str]:
-    """The loose fields by which a request says its namespace of version 2; none when empty."""
+    """Returns the loose fields by which a request names its namespace of version 2, if any."""
     if not namespace_v2:
         return {}
     return {NAMESPACED_FIELD: "true", NAMESPACE_FIELD: namespace_v2}

@@ -1,1 +1,1 @@
-"""Requests and their answers, one module per family; broker and client import the same classes."""
+"""Typed headers of requests and answers, used by both sides; one module a family."""

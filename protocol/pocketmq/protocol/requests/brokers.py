@@ -1,4 +1,4 @@
-"""The broker itself: figures, settings, cleaning: 25, 305, 306, 315, 316, 329, 907, 908."""
+"""Requests about a broker itself, to show, set and clean: 25, 305, 306, 315, 316, 329, 907, 908."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pocketmq.protocol.wire.header import RequestHeader
 
 
 class UpdateBrokerConfigRequest(RequestHeader, kw_only=True):
-    """Changes settings; the body is properties text."""
+    """Changes settings of a running broker; the body is properties text."""
 
     code: ClassVar[RequestCode] = RequestCode.UPDATE_BROKER_CONFIG
 
 
 class BrokerStatsRequest(RequestHeader, kw_only=True):
-    """One statistic, such as TOPIC_PUT_NUMS of a topic."""
+    """Asks for one statistic, such as TOPIC_PUT_NUMS of a topic."""
 
     code: ClassVar[RequestCode] = RequestCode.VIEW_BROKER_STATS_DATA
 
@@ -24,7 +24,7 @@ class BrokerStatsRequest(RequestHeader, kw_only=True):
 
 
 class BrokerSystemTopicsRequest(RequestHeader, kw_only=True):
-    """The topics that belong to the broker rather than to its users."""
+    """Asks for the topics that belong to the broker rather than to its users."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
 
@@ -48,7 +48,7 @@ class DeleteExpiredFilesRequest(RequestHeader, kw_only=True):
 
 
 class HAStatusRequest(RequestHeader, kw_only=True):
-    """How replication fares."""
+    """Asks for the state of replication."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_HA_STATUS
 

@@ -1,4 +1,4 @@
-"""Clients of a broker: heartbeats, membership and notifications: 34, 35, 38, 40, 203, 204."""
+"""Requests about clients and the members of groups: 34, 35, 38, 40, 46, 203, 204."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pocketmq.protocol.wire.header import Header, RequestHeader
 
 
 class HeartbeatRequest(RequestHeader, kw_only=True):
-    """A client's groups and subscriptions, in the body."""
+    """Tells a broker a client's groups and subscriptions, in the body."""
 
     code: ClassVar[RequestCode] = RequestCode.HEART_BEAT
 
 
 class HeartbeatResponse(Header, kw_only=True):
-    """Whether short heartbeats are understood, and whether the full one is wanted next."""
+    """Says whether short heartbeats are understood, and whether the full one is wanted next."""
 
     is_support_heart_beat_v2: bool | None = field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     is_sub_change: bool | None = field(default=None, name="IS_SUB_CHANGE")
 
 
 class UnregisterClientRequest(RequestHeader, kw_only=True):
-    """A client says goodbye for one producer or consumer group."""
+    """Takes a client out of one producer or consumer group."""
 
     code: ClassVar[RequestCode] = RequestCode.UNREGISTER_CLIENT
 
@@ -34,7 +34,7 @@ class UnregisterClientRequest(RequestHeader, kw_only=True):
 
 
 class ConsumerListRequest(RequestHeader, kw_only=True):
-    """The ids of a group's living consumers."""
+    """Asks for the ids of a group's living consumers."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 
@@ -42,7 +42,7 @@ class ConsumerListRequest(RequestHeader, kw_only=True):
 
 
 class ConsumerIdsChangedRequest(RequestHeader, kw_only=True):
-    """Broker to client, one-way: the group's members changed, rebalance now."""
+    """Tells a client, one-way, that its group's members changed: it has to rebalance now."""
 
     code: ClassVar[RequestCode] = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -50,7 +50,7 @@ class ConsumerIdsChangedRequest(RequestHeader, kw_only=True):
 
 
 class ConsumerConnectionsRequest(RequestHeader, kw_only=True):
-    """Who consumes as a group."""
+    """Asks for the connected members of a consumer group."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_CONNECTION_LIST
 
@@ -58,7 +58,7 @@ class ConsumerConnectionsRequest(RequestHeader, kw_only=True):
 
 
 class ProducerConnectionsRequest(RequestHeader, kw_only=True):
-    """Who produces as a group."""
+    """Asks for the connected members of a producer group."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_PRODUCER_CONNECTION_LIST
 

@@ -1,4 +1,4 @@
-"""Consumers about messages that they did not handle, and about their queues: 36, 41, 42."""
+"""Requests of consumers: messages sent back, and locks of queues: 36, 41, 42."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pocketmq.protocol.wire.header import RequestHeader
 
 
 class ConsumerSendMsgBackRequest(RequestHeader, kw_only=True):
-    """A group wants a message again later, or never again.
+    """Sends a message back: its group gets it again later, or it becomes a dead letter.
 
     Attributes:
         offset: the message's physical offset in the broker's store.
@@ -37,12 +37,12 @@ class ConsumerSendMsgBackRequest(RequestHeader, kw_only=True):
 
 
 class LockBatchRequest(RequestHeader, kw_only=True):
-    """A member of a group wants queues for itself, or renews that; the queues are in the body."""
+    """Locks queues for one member of a group, or renews its locks; the queues are in the body."""
 
     code: ClassVar[RequestCode] = RequestCode.LOCK_BATCH_MQ
 
 
 class UnlockBatchRequest(RequestHeader, kw_only=True):
-    """A member of a group gives queues back; they are in the body."""
+    """Unlocks queues that a member of a group holds; the queues are in the body."""
 
     code: ClassVar[RequestCode] = RequestCode.UNLOCK_BATCH_MQ

@@ -1,4 +1,4 @@
-"""What administration asks brokers of groups, and brokers ask clients (43, 45, 220 to 353)."""
+"""Administration of groups: requests to brokers, and of brokers to clients (43, 45, 220 to 353)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class UpdateGroupListRequest(RequestHeader, kw_only=True):
 
 
 class AllGroupConfigResponse(Header, kw_only=True):
-    """How many groups there are in all."""
+    """Says how many groups there are in all."""
 
     total_group_num: int
 
 
 class GroupForbiddenRequest(RequestHeader, kw_only=True):
-    """Whether a group may read a topic; sets it if `readable` is given."""
+    """Asks whether a group may read a topic; sets it if `readable` is given."""
 
     code: ClassVar[RequestCode] = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
 
@@ -31,19 +31,19 @@ class GroupForbiddenRequest(RequestHeader, kw_only=True):
 
 
 class AllConsumerOffsetsRequest(RequestHeader, kw_only=True):
-    """Where all groups of a broker stand."""
+    """Asks for the committed offsets of all groups of a broker."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_CONSUMER_OFFSET
 
 
 class AllDelayOffsetsRequest(RequestHeader, kw_only=True):
-    """How far each delay level has delivered."""
+    """Asks for the offset up to which each delay level has delivered."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_DELAY_OFFSET
 
 
 class BrokerConsumeStatsRequest(RequestHeader, kw_only=True):
-    """The lag of all groups of a broker; with `is_order`, in order topics only."""
+    """Asks for the lag of all groups of a broker; with `is_order`, in order topics only."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CONSUME_STATS
 
@@ -51,7 +51,7 @@ class BrokerConsumeStatsRequest(RequestHeader, kw_only=True):
 
 
 class TopicGroupsRequest(RequestHeader, kw_only=True):
-    """Which groups consume a topic."""
+    """Asks which groups consume a topic."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
 
@@ -59,7 +59,7 @@ class TopicGroupsRequest(RequestHeader, kw_only=True):
 
 
 class GroupTopicsRequest(RequestHeader, kw_only=True):
-    """In which topics a group has offsets."""
+    """Asks in which topics a group has offsets."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_TOPICS_BY_CONSUMER
 
@@ -67,7 +67,7 @@ class GroupTopicsRequest(RequestHeader, kw_only=True):
 
 
 class GroupSubscriptionRequest(RequestHeader, kw_only=True):
-    """How the living members of a group subscribe to a topic."""
+    """Asks how the living members of a group subscribe to a topic."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
 
@@ -76,7 +76,7 @@ class GroupSubscriptionRequest(RequestHeader, kw_only=True):
 
 
 class ConsumeTimeSpanRequest(RequestHeader, kw_only=True):
-    """From when to when each queue of a topic holds messages, and at which time a group is."""
+    """Asks for the times of each queue's first and last message, and of the group's next one."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_TIME_SPAN
 
@@ -85,13 +85,13 @@ class ConsumeTimeSpanRequest(RequestHeader, kw_only=True):
 
 
 class AllProducersRequest(RequestHeader, kw_only=True):
-    """The living producers of a broker, by group."""
+    """Asks for the living producers of a broker, by group."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_PRODUCER_INFO
 
 
 class CorrectionOffsetsRequest(RequestHeader, kw_only=True):
-    """Asks how far all groups of a topic are, but for some, compared with one of them."""
+    """Asks for the least offsets of a topic's groups, but for some, compared with one of them."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_CORRECTION_OFFSET
 
@@ -101,7 +101,7 @@ class CorrectionOffsetsRequest(RequestHeader, kw_only=True):
 
 
 class CloneOffsetsRequest(RequestHeader, kw_only=True):
-    """Puts a group where another one stands; without `topic`, in each topic of that one."""
+    """Copies the offsets of one group to another, in one topic, or without `topic` in all."""
 
     code: ClassVar[RequestCode] = RequestCode.CLONE_GROUP_OFFSET
 
@@ -112,7 +112,7 @@ class CloneOffsetsRequest(RequestHeader, kw_only=True):
 
 
 class ResetOffsetRequest(RequestHeader, kw_only=True):
-    """Puts a group elsewhere in a topic.
+    """Sets the offsets of a group in a topic.
 
     `offset` counts with a `queue_id` only; otherwise the store time `timestamp`, in milliseconds,
     or the end where it is negative.
@@ -129,7 +129,7 @@ class ResetOffsetRequest(RequestHeader, kw_only=True):
 
 
 class ClientResetOffsetRequest(RequestHeader, kw_only=True):
-    """Broker to client, one-way: go on at the offsets of the body."""
+    """Tells a client, one-way, to go on at the offsets in the body."""
 
     code: ClassVar[RequestCode] = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
 
@@ -142,7 +142,7 @@ class ClientResetOffsetRequest(RequestHeader, kw_only=True):
 
 
 class ConsumerStatusRequest(RequestHeader, kw_only=True):
-    """Where the members of a group say they stand; `client_addr` is the id of only one of them."""
+    """Asks a group's members for their offsets, or only the one whose id is `client_addr`."""
 
     code: ClassVar[RequestCode] = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
@@ -152,7 +152,7 @@ class ConsumerStatusRequest(RequestHeader, kw_only=True):
 
 
 class ClientStatusRequest(RequestHeader, kw_only=True):
-    """Broker to client: where it stands in the queues of a topic."""
+    """Asks a client for its offsets in the queues of a topic."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
 
@@ -162,7 +162,7 @@ class ClientStatusRequest(RequestHeader, kw_only=True):
 
 
 class RunningInfoRequest(RequestHeader, kw_only=True):
-    """How a consumer fares; the broker passes the question on to it."""
+    """Asks for a consumer's state; the broker passes the question on to the consumer."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_RUNNING_INFO
 

@@ -11,7 +11,7 @@ from pocketmq.protocol.wire.header import Header, RequestHeader
 
 
 class RegisterBrokerRequest(RequestHeader, kw_only=True):
-    """A broker's addresses and topics, sent to every name server every 30 s.
+    """Registers a broker's addresses and topics; sent to every name server every 30 s.
 
     PocketMQ's own are `advertise`, rules that give some callers another address (JSON text, a list
     of `bodies.routes.AdvertiseRule`), and `partial`: the broker has more topics than it tells here.
@@ -34,14 +34,14 @@ class RegisterBrokerRequest(RequestHeader, kw_only=True):
 
 
 class RegisterBrokerResponse(Header, kw_only=True):
-    """The master's addresses, for a slave."""
+    """Tells a slave its master's addresses."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class UnregisterBrokerRequest(RequestHeader, kw_only=True):
-    """A broker leaves."""
+    """Removes a broker that stops."""
 
     code: ClassVar[RequestCode] = RequestCode.UNREGISTER_BROKER
 
@@ -52,7 +52,7 @@ class UnregisterBrokerRequest(RequestHeader, kw_only=True):
 
 
 class QueryDataVersionRequest(RequestHeader, kw_only=True):
-    """Whether the broker's topics changed since its last registration; the body is its version."""
+    """Asks whether a broker's topics are newer than registered; the body is their version."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_DATA_VERSION
 
@@ -63,13 +63,13 @@ class QueryDataVersionRequest(RequestHeader, kw_only=True):
 
 
 class QueryDataVersionResponse(Header, kw_only=True):
-    """True when a full registration is due."""
+    """Says whether a full registration is due."""
 
     changed: bool
 
 
 class BrokerHeartbeatRequest(RequestHeader, kw_only=True):
-    """A broker's sign of life between registrations, 904."""
+    """Says between registrations that a broker is alive, 904."""
 
     code: ClassVar[RequestCode] = RequestCode.BROKER_HEARTBEAT
 
@@ -80,7 +80,7 @@ class BrokerHeartbeatRequest(RequestHeader, kw_only=True):
 
 
 class RouteRequest(RequestHeader, kw_only=True):
-    """Where a topic's queues are.
+    """Asks where a topic's queues are.
 
     With `zone_mode` "true", only the brokers of that zone and those without a master.
     """
@@ -94,25 +94,25 @@ class RouteRequest(RequestHeader, kw_only=True):
 
 
 class ClusterInfoRequest(RequestHeader, kw_only=True):
-    """All clusters and brokers."""
+    """Asks for all clusters and brokers."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CLUSTER_INFO
 
 
 class TopicListRequest(RequestHeader, kw_only=True):
-    """All topics that the name server knows."""
+    """Asks for all topics that the name server knows."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
 
 
 class SystemTopicListRequest(RequestHeader, kw_only=True):
-    """Cluster and broker names, which are topics too."""
+    """Asks for the names of clusters and brokers, which are topics too."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS
 
 
 class TopicsByClusterRequest(RequestHeader, kw_only=True):
-    """The topics of one cluster."""
+    """Asks for the topics of one cluster."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_TOPICS_BY_CLUSTER
 
@@ -120,19 +120,19 @@ class TopicsByClusterRequest(RequestHeader, kw_only=True):
 
 
 class UnitTopicListRequest(RequestHeader, kw_only=True):
-    """The topics with the unit flag, 311."""
+    """Asks for the topics with the unit flag, 311."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_UNIT_TOPIC_LIST
 
 
 class UnitSubTopicListRequest(RequestHeader, kw_only=True):
-    """The topics with the unit-subscription flag, 312."""
+    """Asks for the topics with the unit-subscription flag, 312."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
 
 
 class UnitSubOnlyTopicListRequest(RequestHeader, kw_only=True):
-    """The topics with the unit-subscription flag and without the unit flag, 313."""
+    """Asks for the topics with the unit-subscription flag but without the unit flag, 313."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
 
@@ -163,13 +163,13 @@ class WipeWritePermRequest(RequestHeader, kw_only=True):
 
 
 class WipeWritePermResponse(Header, kw_only=True):
-    """How many topics were changed."""
+    """Says how many topics were changed."""
 
     wipe_topic_count: int
 
 
 class AddWritePermRequest(RequestHeader, kw_only=True):
-    """Gives the write permission back."""
+    """Gives all topics of a broker the write permission back."""
 
     code: ClassVar[RequestCode] = RequestCode.ADD_WRITE_PERM_OF_BROKER
 
@@ -177,13 +177,13 @@ class AddWritePermRequest(RequestHeader, kw_only=True):
 
 
 class AddWritePermResponse(Header, kw_only=True):
-    """How many topics were changed."""
+    """Says how many topics were changed."""
 
     add_topic_count: int
 
 
 class BrokerMemberGroupRequest(RequestHeader, kw_only=True):
-    """The addresses of one broker name."""
+    """Asks for the addresses of one broker name."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_MEMBER_GROUP
 
@@ -226,7 +226,7 @@ class DeleteKVConfigRequest(RequestHeader, kw_only=True):
 
 
 class GetKVListRequest(RequestHeader, kw_only=True):
-    """All keys of a namespace."""
+    """Asks for all keys of a namespace."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_KVLIST_BY_NAMESPACE
 
@@ -234,7 +234,7 @@ class GetKVListRequest(RequestHeader, kw_only=True):
 
 
 class NamesrvConfigRequest(RequestHeader, kw_only=True):
-    """The name server's settings as properties text."""
+    """Asks for the name server's settings as properties text."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_NAMESRV_CONFIG
 

@@ -1,4 +1,4 @@
-"""Offsets of queues and of consumer groups: 14, 15, 29 to 33."""
+"""Requests about offsets of queues and of consumer groups: 14, 15, 29 to 33."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pocketmq.protocol.wire.header import Header, RequestHeader
 
 
 class QueryConsumerOffsetRequest(RequestHeader, kw_only=True):
-    """Where a group continues in a queue; 22 when it has never committed there."""
+    """Asks for a group's offset in a queue; the answer is 22 if it never committed there."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_CONSUMER_OFFSET
 
@@ -31,7 +31,7 @@ class UpdateConsumerOffsetRequest(RequestHeader, kw_only=True):
 
 
 class SearchOffsetRequest(RequestHeader, kw_only=True):
-    """The offset at a store time, in milliseconds; `boundary_type` LOWER (default) or UPPER."""
+    """Asks for the offset at a store time in ms; `boundary_type` is LOWER (default) or UPPER."""
 
     code: ClassVar[RequestCode] = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
 
@@ -42,7 +42,7 @@ class SearchOffsetRequest(RequestHeader, kw_only=True):
 
 
 class MaxOffsetRequest(RequestHeader, kw_only=True):
-    """The offset that the next message of a queue will get."""
+    """Asks for the offset that the next message of a queue will get."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_MAX_OFFSET
 
@@ -52,7 +52,7 @@ class MaxOffsetRequest(RequestHeader, kw_only=True):
 
 
 class MinOffsetRequest(RequestHeader, kw_only=True):
-    """The offset of the oldest message that a queue still holds."""
+    """Asks for the offset of the oldest message that a queue still holds."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_MIN_OFFSET
 
@@ -61,7 +61,7 @@ class MinOffsetRequest(RequestHeader, kw_only=True):
 
 
 class EarliestStoreTimeRequest(RequestHeader, kw_only=True):
-    """When the oldest message of a queue was stored."""
+    """Asks when the oldest message of a queue was stored."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_EARLIEST_MSG_STORETIME
 
@@ -82,7 +82,7 @@ class TimestampResponse(Header, kw_only=True):
 
 
 class ViewMessageRequest(RequestHeader, kw_only=True):
-    """One message by its physical offset, which a message id carries."""
+    """Asks for one message by its physical offset, which an offset message id holds."""
 
     code: ClassVar[RequestCode] = RequestCode.VIEW_MESSAGE_BY_ID
 

@@ -1,4 +1,4 @@
-"""Pulling messages: 11, 361, and PocketMQ's bulk pull."""
+"""Pull requests and their answers: 11, 361, and PocketMQ's bulk pull."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PULL_LITE = 16
 
 
 class PullMessageRequest(RequestHeader, kw_only=True):
-    """Messages of one queue from an offset on; held when there are none (flag `PULL_SUSPEND`)."""
+    """Asks for a queue's messages from an offset on; waits for some with `PULL_SUSPEND`."""
 
     code: ClassVar[RequestCode] = RequestCode.PULL_MESSAGE
 
@@ -36,13 +36,13 @@ class PullMessageRequest(RequestHeader, kw_only=True):
 
 
 class LitePullMessageRequest(PullMessageRequest, kw_only=True):
-    """The same from a lite pull consumer, 361."""
+    """The pull request of a lite pull consumer, 361."""
 
     code: ClassVar[RequestCode] = RequestCode.LITE_PULL_MESSAGE
 
 
 class BulkPullRequest(PullMessageRequest, kw_only=True):
-    """The same with the bulk limits of the broker, and `max_msg_bytes` obeyed (PocketMQ's own).
+    """A pull with the broker's bulk limits, which obeys `max_msg_bytes` (PocketMQ's own, 31002).
 
     Attributes:
         with_sizes: ask for the sizes of the records behind them, see `BulkPullResponse`.
@@ -54,7 +54,7 @@ class BulkPullRequest(PullMessageRequest, kw_only=True):
 
 
 class PullMessageResponse(Header, kw_only=True):
-    """Where to continue and what the queue holds; the messages are the body."""
+    """Says where to go on and which offsets the queue holds; the messages are the body."""
 
     suggest_which_broker_id: int = 0
     next_begin_offset: int = 0

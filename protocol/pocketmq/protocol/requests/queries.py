@@ -1,4 +1,4 @@
-"""Finding messages by their keys, and looking into a queue's index: 12, 321."""
+"""Requests for messages by key, and for entries of a queue's index: 12, 321."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAG = "T"
 
 
 class QueryMessageRequest(RequestHeader, kw_only=True):
-    """The newest messages of a topic that have a key, stored between two times.
+    """Asks for a topic's newest messages that have a key and were stored between two times.
 
     Attributes:
         index_type: what is looked for: `KEY` (the default), `UNIQUE_KEY` or `TAG`.
@@ -36,14 +36,14 @@ class QueryMessageRequest(RequestHeader, kw_only=True):
 
 
 class QueryMessageResponse(Header, kw_only=True):
-    """Up to where was searched; the messages are the body."""
+    """Says up to where the broker searched; the messages are the body."""
 
     index_last_update_timestamp: int = 0
     index_last_update_phyoffset: int = 0
 
 
 class QueryConsumeQueueRequest(RequestHeader, kw_only=True):
-    """Index entries of a queue, and how a group's filter judges them."""
+    """Asks for index entries of a queue, and whether a group's filter takes them."""
 
     code: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_QUEUE
 

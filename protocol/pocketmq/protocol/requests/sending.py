@@ -1,4 +1,4 @@
-"""Sending messages and replies, and recalls: 10, 310, 320, 324 to 326, 370, and bulk append."""
+"""Sends, replies, recalls and bulk appends: 10, 310, 320, 324 to 326, 370, 31001."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHORT_NAMES = {
 
 
 class SendMessageRequest(RequestHeader, kw_only=True):
-    """One message (or, with `batch`, a client batch) for a queue: the long-name form, 10."""
+    """Sends one message (or, with `batch`, a client batch) to a queue: the long-name form, 10."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE
 
@@ -48,7 +48,7 @@ class SendMessageRequest(RequestHeader, kw_only=True):
 
 
 class SendMessageV2Request(SendMessageRequest, rename=_SHORT_NAMES, kw_only=True):
-    """The same with one-letter names on the wire: what current SDKs send, 310.
+    """The send request with one-letter names on the wire: what current SDKs send, 310.
 
     The fields stand here again because msgspec renames only those that a class itself declares.
     """
@@ -72,25 +72,25 @@ class SendMessageV2Request(SendMessageRequest, rename=_SHORT_NAMES, kw_only=True
 
 
 class SendBatchRequest(SendMessageV2Request, kw_only=True):
-    """A client batch of messages for one queue, 320."""
+    """Sends a client batch of messages to one queue, 320."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_BATCH_MESSAGE
 
 
 class SendReplyLongRequest(SendMessageRequest, kw_only=True):
-    """The reply to a request, for whoever sent that: the long-name form, 324."""
+    """Sends the reply to a request for its requester: the long-name form, 324."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_REPLY_MESSAGE
 
 
 class SendReplyRequest(SendMessageV2Request, kw_only=True):
-    """The same with one-letter names on the wire, 325."""
+    """Sends the reply to a request, with one-letter names on the wire, 325."""
 
     code: ClassVar[RequestCode] = RequestCode.SEND_REPLY_MESSAGE_V2
 
 
 class PushReplyRequest(RequestHeader, kw_only=True):
-    """Broker to client: here is the reply to a request of yours, 326."""
+    """Gives a client the reply to a request that it has sent, 326."""
 
     code: ClassVar[RequestCode] = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 
@@ -111,7 +111,7 @@ class PushReplyRequest(RequestHeader, kw_only=True):
 
 
 class SendMessageResponse(Header, kw_only=True):
-    """Where a message was stored; for a batch, `msg_id` is a comma list."""
+    """Says where a message was stored; for a batch, `msg_id` is a comma list."""
 
     msg_id: str
     queue_id: int
@@ -124,7 +124,7 @@ class SendMessageResponse(Header, kw_only=True):
 
 
 class RecallMessageRequest(RequestHeader, kw_only=True):
-    """A timer message is not to be delivered, 370.
+    """Calls back a timer message, so that it is not delivered, 370.
 
     Attributes:
         recall_handle: as the answer of its send gave it.
@@ -140,14 +140,14 @@ class RecallMessageRequest(RequestHeader, kw_only=True):
 
 
 class RecallMessageResponse(Header, kw_only=True):
-    """The unique key of the message that was recalled."""
+    """Gives the unique key of the message that was recalled."""
 
     msg_id: str
     region: str | None = field(default=None, name="MSG_REGION")
 
 
 class BulkAppendRequest(RequestHeader, kw_only=True):
-    """Many ready-made stored records for one queue (PocketMQ's own, 31001).
+    """Appends many ready-made stored records to one queue (PocketMQ's own, 31001).
 
     The body is the records back to back in RocketMQ's stored form; `queueOffset`,
     `physicalOffset`, `storeTimestamp` and `storeHost` are left zero and filled in by the broker.
@@ -167,7 +167,7 @@ class BulkAppendRequest(RequestHeader, kw_only=True):
 
 
 class BulkAppendResponse(Header, kw_only=True):
-    """The queue offset of the first record; the others follow without a gap."""
+    """Gives the queue offset of the first record; the others follow without a gap."""
 
     queue_offset: int
     count: int

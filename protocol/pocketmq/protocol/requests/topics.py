@@ -1,4 +1,4 @@
-"""Topics and subscription groups on a broker: 17, 18, 200, 202, 207, 215, 351, 352."""
+"""Administration of topics and groups on a broker: 17 to 28, 200 to 208, 215, 351, 352."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DeleteTopicRequest(RequestHeader, kw_only=True):
 
 
 class TopicStatsRequest(RequestHeader, kw_only=True):
-    """Minimum and maximum offset of every queue of a topic on one broker."""
+    """Asks for the lowest and highest offset of every queue of a topic on one broker."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_TOPIC_STATS_INFO
 
@@ -48,7 +48,7 @@ class TopicStatsRequest(RequestHeader, kw_only=True):
 
 
 class TopicConfigRequest(RequestHeader, kw_only=True):
-    """One topic's settings on one broker."""
+    """Asks for one topic's settings on one broker."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_TOPIC_CONFIG
 
@@ -56,7 +56,7 @@ class TopicConfigRequest(RequestHeader, kw_only=True):
 
 
 class AllTopicConfigRequest(RequestHeader, kw_only=True):
-    """All topics of a broker, in pages if `max_topic_num` is given."""
+    """Asks for all topics of a broker, in pages if `max_topic_num` is given."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_TOPIC_CONFIG
 
@@ -66,7 +66,7 @@ class AllTopicConfigRequest(RequestHeader, kw_only=True):
 
 
 class AllTopicConfigResponse(Header, kw_only=True):
-    """How many topics there are in all."""
+    """Says how many topics there are in all."""
 
     total_topic_num: int | None = None
 
@@ -78,7 +78,7 @@ class UpdateGroupRequest(RequestHeader, kw_only=True):
 
 
 class GroupConfigRequest(RequestHeader, kw_only=True):
-    """One subscription group's settings."""
+    """Asks for one subscription group's settings."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
 
@@ -86,7 +86,7 @@ class GroupConfigRequest(RequestHeader, kw_only=True):
 
 
 class AllGroupConfigRequest(RequestHeader, kw_only=True):
-    """All subscription groups of a broker, in pages if `max_group_num` is given."""
+    """Asks for all subscription groups of a broker, in pages if `max_group_num` is given."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 
@@ -105,7 +105,7 @@ class DeleteGroupRequest(RequestHeader, kw_only=True):
 
 
 class ConsumeStatsRequest(RequestHeader, kw_only=True):
-    """A group's offsets beside the queues' own: its lag.
+    """Asks for a group's offsets beside those of the queues, which gives its lag.
 
     `topic` may be one that the living members do not subscribe to, which gives nothing;
     `topic_list`, names joined by semicolons, counts whatever they subscribe to.
@@ -119,18 +119,18 @@ class ConsumeStatsRequest(RequestHeader, kw_only=True):
 
 
 class RuntimeInfoRequest(RequestHeader, kw_only=True):
-    """A broker's figures as a table of strings."""
+    """Asks for a broker's figures as a table of strings."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_RUNTIME_INFO
 
 
 class BrokerConfigRequest(RequestHeader, kw_only=True):
-    """A broker's settings as properties text."""
+    """Asks for a broker's settings as properties text."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_BROKER_CONFIG
 
 
 class BrokerConfigResponse(Header, kw_only=True):
-    """The version of the settings, a DataVersion as JSON text."""
+    """Gives the version of the settings, a DataVersion as JSON text."""
 
     version: str

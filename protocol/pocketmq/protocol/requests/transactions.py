@@ -1,4 +1,4 @@
-"""The second half of transactional messages: 37, 39, 323."""
+"""Requests about half messages after they were sent: 37, 39, 323."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pocketmq.protocol.wire.header import RequestHeader
 
 
 class EndTransactionRequest(RequestHeader, kw_only=True):
-    """A producer's decision on its half message; one-way from SDKs.
+    """Commits or rolls back a half message, or says that its fate is unknown; one-way from SDKs.
 
     Attributes:
         topic: the real topic, or the half topic in the answer to a check.
@@ -38,7 +38,7 @@ class EndTransactionRequest(RequestHeader, kw_only=True):
 
 
 class CheckTransactionStateRequest(RequestHeader, kw_only=True):
-    """Broker to client, one-way: what became of the transaction of the message in the body?
+    """Asks a producer, one-way, for the fate of the half message in the body.
 
     Attributes:
         topic: the half topic.
@@ -60,7 +60,7 @@ class CheckTransactionStateRequest(RequestHeader, kw_only=True):
 
 
 class ResumeCheckHalfMessageRequest(RequestHeader, kw_only=True):
-    """Puts a half message that was given up back to be checked from the start.
+    """Has a broker check a half message again from the start, which it had given up.
 
     Attributes:
         topic: of the message that the id names.

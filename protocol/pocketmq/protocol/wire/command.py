@@ -1,4 +1,4 @@
-"""The remoting command: what one frame means, whichever header codec carried it."""
+"""The remoting command: the content of one frame, independent of its header codec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAG_ONEWAY = 2
 
 
 class Codec(IntEnum):
-    """How a frame's header is serialized: the high byte of its second word."""
+    """The codec of a frame's header, as the high byte of the frame's second word says it."""
 
     JSON = 0
     BINARY = 1
@@ -55,7 +55,7 @@ class Command(msgspec.Struct, eq=False):
         return self.flag & FLAG_ONEWAY != 0
 
     def read(self, cls: type[HeaderT]) -> HeaderT:
-        """The fields of a received command as a typed header.
+        """Reads the fields of a received command into a typed header.
 
         Raises:
             ContentError: a required field is missing or has the wrong type.
@@ -69,7 +69,7 @@ class Command(msgspec.Struct, eq=False):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All fields by wire name: those of a received command, or those about to be sent.
+        """All fields by wire name, of a received command or of one that is about to be sent.
 
         Raises:
             ContentError: the fields of a received command are no table of scalars.
@@ -90,7 +90,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | None] | None
 
 
 def loads_fields(raw: msgspec.Raw) -> dict[str, Any]:
-    """`extFields` of a JSON header as a plain mapping; null and absent values are left out.
+    """Reads `extFields` of a JSON header into a mapping; leaves nulls out.
 
     Raises:
         ContentError: they are no table of scalars.
@@ -105,7 +105,7 @@ def loads_fields(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def read_json_fields(raw: msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
-    """`extFields` of a JSON header straight into a typed header.
+    """Reads `extFields` of a JSON header straight into a typed header.
 
     Raises:
         ContentError: a required field is missing or has the wrong type.

@@ -13,13 +13,13 @@ from pocketmq.protocol.wire.codecs import DECODERS, ENCODERS
 from pocketmq.protocol.wire.command import Command
 
 FRAME_SIZE_MAX = 16 * 1024 * 1024
-"""RocketMQ's `com.rocketmq.remoting.frameMaxLength`, length prefix included: no peer takes more."""
+"""RocketMQ's `com.rocketmq.remoting.frameMaxLength`, with the length prefix; peers refuse more."""
 
 SMALL_CHUNK_SIZE = 1024
-"""Chunks below this size are gathered: one by one, tiny ones would cost 30 times their size."""
+"""Chunks below this size are joined at once: a list of tiny chunks takes 30 times their size."""
 
 LARGE_FRAME_SIZE = 256 * 1024
-"""From this size on the bodies of frames are not copied more often than need be."""
+"""The body of a frame of at least this size is copied only once."""
 
 PREFIX_SIZE = 4
 
@@ -28,7 +28,7 @@ _HEADER_SIZE_MASK = 0xFFFFFF
 
 
 def encode(command: Command) -> bytes:
-    """One command as the bytes of one frame.
+    """Encodes a command as the bytes of one frame.
 
     Raises:
         UsageError: it does not fit in a frame or in its header codec; every peer would hang up.
@@ -43,7 +43,7 @@ def encode(command: Command) -> bytes:
 
 
 class FrameParser:
-    """Turns chunks of a byte stream into commands; holds at most one frame and one chunk.
+    """Cuts a byte stream into commands; holds at most one frame and one chunk.
 
     Args:
         frame_size_max: bytes of the largest frame, length prefix included, that is accepted.
@@ -74,7 +74,7 @@ class FrameParser:
 
     @property
     def missing_size(self) -> int:
-        """Bytes that the frame that has begun still lacks; 0 while its size is not known."""
+        """Bytes that the incomplete frame still lacks; 0 while its size is not known."""
         return max(self._missing, 0)
 
     @property
@@ -83,7 +83,7 @@ class FrameParser:
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
     def feed(self, data: bytes) -> None:
-        """Takes the next chunk of the stream, whatever its size."""
+        """Appends the next chunk of the stream, of any size."""
         self.is_drained = False
         if self._position == len(self._buffer) and not self._chunks:
             self._buffer, self._position = data, 0
@@ -100,7 +100,7 @@ class FrameParser:
                 chunks.append(bytearray(data))
 
     def next_command(self) -> Command | None:
-        """The next whole command, or None until more bytes are fed.
+        """Returns the next complete command, or None until more bytes are fed.
 
         Raises:
             FrameError: the stream is garbled; nothing after this point can be read.
@@ -140,7 +140,7 @@ class FrameParser:
         return decode(buffer[start + 8 : body_start], buffer[body_start:end])
 
     def _large_command(self) -> Command | None:
-        """The command of a large frame that is complete, its body put together by one copy.
+        """Returns the command of a complete large frame, whose body it joins by a single copy.
 
         None if the frame is not of that kind: it is small or garbled, it does not end in the last
         chunk, or its header did not come whole in the first one.

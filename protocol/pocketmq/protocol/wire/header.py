@@ -25,11 +25,11 @@ GROUP_FIELDS = ("consumer_group", "producer_group", "group", "group_name")
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
-    """Fields that travel in a frame's header (`extFields`); None means absent."""
+    """Fields of a frame's header (`extFields`); None means that a field is absent."""
 
 
 class RequestHeader(Header, kw_only=True):
-    """A request's fields; the class knows its request code."""
+    """The fields of a request; each subclass names its request code."""
 
     code: ClassVar[RequestCode]
 
@@ -60,7 +60,7 @@ _Wire = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]
 
 @lru_cache(maxsize=512)
 def wire_getter(cls: type[Header]) -> _Wire:
-    """Names on the wire, in their order there, and a getter of the values in the same order."""
+    """Returns a header class's wire names, sorted, and a getter of the values in that order."""
     pairs = wire_fields(cls)
     names = tuple(name for _, name in pairs)
     attributes = tuple(attribute for attribute, _ in pairs)
@@ -70,13 +70,13 @@ def wire_getter(cls: type[Header]) -> _Wire:
 
 
 def wire_fields(cls: type[Header]) -> tuple[tuple[str, str], ...]:
-    """(attribute, name on the wire) of a header class, in the order of the wire names."""
+    """Returns (attribute, wire name) of each field of a header class, sorted by wire name."""
     pairs = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
     return tuple(sorted(pairs, key=lambda pair: pair[1]))
 
 
 def text_fields(header: Header) -> dict[str, str]:
-    """The header as RocketMQ's codecs carry it: strings only, absent fields left out."""
+    """Returns a header's fields as strings, as RocketMQ's codecs need, without absent ones."""
     names, values = wire_getter(header.__class__)
     out: dict[str, str] = {}
     for name, value in zip(names, values(header), strict=False):
@@ -93,7 +93,7 @@ def text_fields(header: Header) -> dict[str, str]:
 
 
 def native_fields(header: Header) -> dict[str, str | int | bool]:
-    """The header as the msgpack codec carries it: numbers stay numbers."""
+    """Returns a header's fields as the msgpack codec carries them: numbers stay numbers."""
     names, values = wire_getter(header.__class__)
     return {
         name: value for name, value in zip(names, values(header), strict=False) if value is not None
@@ -101,7 +101,7 @@ def native_fields(header: Header) -> dict[str, str | int | bool]:
 
 
 def header_from_fields(fields: dict[str, Any], cls: type[HeaderT]) -> HeaderT:
-    """Reads a header from its fields, strings or native values.
+    """Reads a typed header from loose fields, whose values are strings or native.
 
     Raises:
         ContentError: a required field is missing, or a value does not have the field's type.
@@ -118,7 +118,7 @@ def header_from_fields(fields: dict[str, Any], cls: type[HeaderT]) -> HeaderT:
 
 
 def text_values(fields: Mapping[str, object]) -> dict[str, str]:
-    """Loose fields as RocketMQ's codecs carry them: strings only, nulls left out."""
+    """Turns the values of loose fields into strings, as RocketMQ's codecs need; drops nulls."""
     return {k: v if v.__class__ is str else _text(v) for k, v in fields.items() if v is not None}
 
 

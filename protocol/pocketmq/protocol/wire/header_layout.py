@@ -1,8 +1,8 @@
-"""Headers of one form, of which only a few values differ from one to the next.
+"""Layouts: fast reading of binary headers that differ from each other in a few values only.
 
 A client's sends name the same group, topic and flags again and again. A layout remembers which
-bytes of such headers are always the same: comparing these proves that the few values between them
-were cut at the right places, and only they have to be read anew.
+bytes of such headers are always the same. If those bytes are equal, the few values between them
+were cut at the right positions, and only these values have to be read.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any, NamedTuple, get_type_hints
 from pocketmq.protocol.wire.header import Header, HeaderT, header_from_fields, wire_fields
 
 DIGITS_MAX = 18
-"""Numbers of so many digits fit in 64 bits whatever they are; longer ones take the longer way."""
+"""Any number of at most so many digits fits in 64 bits; longer ones take the slow way."""
 
 _KINDS = {str: False, str | None: False, int: True, int | None: True}
-"""Whether a field of a type is a number. Other types take the longer way."""
+"""Types of fields that a layout can read → whether they are numbers. Others take the slow way."""
 
 _IGNORED = ""
 
 
 class _Form(NamedTuple):
-    """How a class of header is made: from a copy, on which the values that vary are set."""
+    """How a header of one class is made: a copy of a template, on which varying values are set."""
 
     copy: Callable[[], Any]
     steps: tuple[tuple[str, bool], ...]
 
 
 class HeaderLayout:
-    """One form of header.
+    """Where the constant bytes and the varying values of headers of one form stand.
 
     Args:
-        fixed: what stands before the fields, as a `struct` format.
+        fixed: the `struct` format of the bytes before the fields.
         data: a header of this form.
         fields: its fields in their order.
         spans: where the value of each begins and ends.
@@ -76,7 +76,7 @@ class HeaderLayout:
         fields: dict[str, str],
         spans: Sequence[tuple[int, int]],
     ) -> HeaderLayout | None:
-        """The layout of this and another header; None if that has other fields or places."""
+        """Returns a layout for this form and another header; None if the header's fields differ."""
         if spans != self.spans or list(fields) != list(self.fields):
             return None
         known = self.fields
@@ -84,7 +84,7 @@ class HeaderLayout:
         return HeaderLayout(fixed, data, fields, spans, varying)
 
     def read(self, cls: type[HeaderT], values: list[str]) -> HeaderT:
-        """The typed header with these values of the fields that vary.
+        """Makes a typed header with these values of the varying fields.
 
         Raises:
             ContentError: a required field is missing or has the wrong type.
@@ -108,7 +108,7 @@ class HeaderLayout:
         return header_from_fields(self.fields_with(values), cls)
 
     def fields_with(self, values: list[str]) -> dict[str, str]:
-        """All fields, with these values of those that vary."""
+        """Returns all fields by wire name, with these values of the varying ones."""
         return {**self.fields, **dict(zip(self.varying, values, strict=True))}
 
     def _form_of(self, cls: type[HeaderT], values: list[str]) -> _Form | None:
@@ -128,7 +128,7 @@ class HeaderLayout:
 
 
 def _number(text: str) -> int | None:
-    """The number that a text is; None if it is none, or one written in an unusual way."""
+    """Reads a plain decimal number; None if the text is none, or one written in an unusual way."""
     try:
         number = int(text) if len(text) <= DIGITS_MAX else None
     except ValueError:
@@ -137,7 +137,7 @@ def _number(text: str) -> int | None:
 
 
 class LaidOutFields:
-    """The fields of a received header that has a known layout (`Command.raw`)."""
+    """The values that a layout has cut out of a received header (`Command.raw`)."""
 
     __slots__ = ("_layout", "_values")
 
@@ -145,7 +145,7 @@ class LaidOutFields:
         self._layout, self._values = layout, values
 
     def read(self, cls: type[HeaderT]) -> HeaderT:
-        """The typed header.
+        """Makes the typed header.
 
         Raises:
             ContentError: a required field is missing or has the wrong type.

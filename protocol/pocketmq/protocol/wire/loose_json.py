@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 _dumps = msgspec.json.Encoder().encode
 DEPTH_MAX = 64
-"""Nesting that the reader follows; no body of the protocol is deeper than six."""
+"""Levels of nesting that are read; no body of the protocol has more than six."""
 
 
 def encode(value: Any, *, quote_keys: bool = False) -> bytes:
-    """Writes a body as fastjson does: keys sorted, nulls left out, keys of maps native.
+    """Encodes a body as fastjson does: keys sorted, nulls left out, keys of maps native.
 
     Args:
         value: structs, mappings, sequences and scalars.
@@ -35,9 +35,9 @@ def encode(value: Any, *, quote_keys: bool = False) -> bytes:
 
 
 def pieces(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
-    """What `encode` returns piece by piece, for bodies that are too large for one go.
+    """Yields what `encode` returns piece by piece, for bodies that take too long in one go.
 
-    Structs within structs, and their maps, come entry by entry; all else is a piece of its own.
+    Structs within structs, and their maps, come entry by entry; any other value is one piece.
     """
     if isinstance(value, msgspec.Struct):
         pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
@@ -115,7 +115,7 @@ _TOKEN = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+)'
 
 
 def standard(data: bytes) -> bytes:
-    """Standard JSON with the same content: integer and object keys become strings.
+    """Rewrites fastjson's dialect as standard JSON: integer and object keys become strings.
 
     An object key becomes the string of its own JSON text.
 
@@ -130,7 +130,7 @@ def standard(data: bytes) -> bytes:
 
 
 class _Reader:
-    """Reads token by token, so that the first wrong one ends the work."""
+    """Reads tokens one by one, and stops at the first wrong one."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -156,7 +156,7 @@ class _Reader:
         self._advance()
 
     def value(self, depth: int) -> bytes:
-        """The value that begins with the current token, as standard JSON."""
+        """Returns the value that begins with the current token, as standard JSON."""
         token = self.token
         if depth > DEPTH_MAX:
             raise ContentError(f"JSON body: nested deeper than {DEPTH_MAX}")
@@ -195,7 +195,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode(data: bytes, cls: type[T]) -> T:
-    """Reads a body, standard or in fastjson's dialect, as a type; null means absent.
+    """Reads a body, in standard JSON or fastjson's dialect, into a type; null means absent.
 
     Raises:
         ContentError: it is not JSON, or does not fit the type.

@@ -1,4 +1,4 @@
-"""Frames that say where a message was stored: most of what a broker answers.
+"""Ready-made frames for the answers to sends, which are most of a broker's answers.
 
 They are the frames that `frames.encode` makes of a `SendMessageResponse`, put together at once: all
 but a few values are the same in every answer of a broker.
@@ -34,7 +34,7 @@ Frame = Callable[[int, str, int, int, "str | None"], bytes]
 
 
 def send_answer_frames(region: str, trace_on: bool) -> dict[int, Frame]:
-    """What makes the answers to sends, by codec.
+    """Makes, for each codec, the function that encodes the answer to a stored message.
 
     Args:
         region, trace_on: of the broker.

@@ -40,7 +40,7 @@ def answer_when_stored(
     return on_stored
 
 
-class SendReplies:
+class SendAnswers:
     """Answers sends.
 
     Args:

@@ -7,7 +7,7 @@ from functools import partial
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.size_limits import check_properties_size
 from pocketmq.broker.delay.schedule import Schedule
-from pocketmq.broker.handlers.sending.answers import SendReplies
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.send_checks import durability_of
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.special_properties import is_special
@@ -34,7 +34,7 @@ class DelayedSends:
     def __init__(
         self,
         properties: SendProperties,
-        answers: SendReplies,
+        answers: SendAnswers,
         appender: Appender,
         schedule: Schedule,
         broker_name: str,

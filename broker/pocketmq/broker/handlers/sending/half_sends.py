@@ -6,7 +6,7 @@ from functools import partial
 
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.size_limits import check_properties_size
-from pocketmq.broker.handlers.sending.answers import SendReplies
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.send_checks import durability_of
 from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.transactions.half import HALF_PROPERTIES_SIZE_MAX, half_properties
@@ -29,7 +29,7 @@ class HalfSends:
     def __init__(
         self,
         properties: SendProperties,
-        answers: SendReplies,
+        answers: SendAnswers,
         appender: Appender,
         transactions: Transactions,
         store_host: bytes,

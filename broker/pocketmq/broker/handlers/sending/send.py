@@ -8,7 +8,7 @@ from functools import partial
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.batches import stored_batch
 from pocketmq.broker.appending.size_limits import properties_too_large
-from pocketmq.broker.handlers.sending.answers import SendReplies
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
 from pocketmq.broker.handlers.sending.half_sends import HalfSends
 from pocketmq.broker.handlers.sending.retried_sends import RetriedSends
@@ -55,7 +55,7 @@ class SendHandlers:
         checks: SendChecks,
         targets: SendTargets,
         properties: SendProperties,
-        answers: SendReplies,
+        answers: SendAnswers,
         delayed: DelayedSends,
         half: HalfSends,
         retried: RetriedSends,

@@ -1,4 +1,4 @@
-"""The three header codecs, chosen frame by frame."""
+"""The three header codecs; each frame says which one it uses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DECODERS: dict[int, Callable[[bytes, bytes], Command]] = {
     Codec.BINARY: binary.decode,
     Codec.MSGPACK: msgpack.decode,
 }
-"""(header bytes, body) → command; each raises `FrameError` when the header is garbled."""
+"""Codec → function from (header, body) to a command; raises `FrameError` for a garbled header."""
 
 ENCODERS: dict[int, Callable[[Command], bytes]] = {
     Codec.JSON: json.encode,
     Codec.BINARY: binary.encode,
     Codec.MSGPACK: msgpack.encode,
 }
-"""command → header bytes."""
+"""Codec → function from a command to the bytes of its header."""

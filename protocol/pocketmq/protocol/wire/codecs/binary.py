@@ -32,10 +32,10 @@ NAME_SIZE_MAX = 0x7FFF
 
 _LAYOUTS: dict[int, HeaderLayout] = {}
 _LAYOUT_SIZE_MAX = 2048
-"""Bytes of the longest header whose layout is kept: one of each size, so some megabytes at most."""
+"""Bytes of the longest header whose layout is kept; one layout of each size: a few megabytes."""
 
 _MISSES_MAX = 16
-"""A layout that is no longer met makes room for another of the same size."""
+"""After more headers of its size that had another form, a layout makes room for theirs."""
 
 
 def decode(header: bytes, body: bytes) -> Command:
@@ -85,7 +85,7 @@ def _decode_any(header: bytes, body: bytes) -> Command:
 
 
 def _learn(header: bytes, fields: dict[str, str], spans: list[tuple[int, int]]) -> None:
-    """Remembers the form of a header that no layout was known for."""
+    """Remembers the layout of a header, or widens the layout of its size so that it fits both."""
     known = _LAYOUTS.get(len(header))
     layout = HeaderLayout(_BEFORE_REMARK, header, fields, spans, ()) if known is None else None
     if known is not None:
@@ -101,7 +101,7 @@ def _learn(header: bytes, fields: dict[str, str], spans: list[tuple[int, int]]) 
 def _walk_fields(
     header: bytes, position: int, size: int
 ) -> tuple[dict[str, str], list[tuple[int, int]]]:
-    """The fields of a header one by one, and where each value stands."""
+    """Reads the fields of a header one by one, and notes where each value begins and ends."""
     fields: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
     end = position + size
@@ -151,7 +151,7 @@ def encode(command: Command) -> bytes:
 
 
 def _header_parts(header: Header) -> list[bytes]:
-    """A typed header's entries; every answer to RocketMQ's own clients is made here."""
+    """Encodes the fields of a typed header; all answers to RocketMQ's clients pass here."""
     names, values = _getter(header.__class__)
     parts: list[bytes] = []
     for name, value in zip(names, values(header), strict=False):
@@ -180,7 +180,7 @@ _NAMES_MAX = 1024
 
 
 def _name(key: str) -> bytes:
-    """A field's name as it stands on the wire, kept for the next time."""
+    """Encodes a field's name with its length; the result is cached."""
     name = key.encode()
     if len(name) > NAME_SIZE_MAX:
         raise UsageError(f"a field name of {len(name)} bytes, the limit is {NAME_SIZE_MAX}")

@@ -25,7 +25,7 @@ _PARTS = 7
 # Without these limits a header of one-byte items would unpack to many times its size.
 _LIMITS = {"max_array_len": _PARTS, "max_map_len": FIELDS_MAX, "max_ext_len": 0, "max_bin_len": 0}
 _SMALL = 64 * 1024
-"""Bytes of a header that may unpack to many times as much: nearly all are much smaller."""
+"""Bytes of a header that is read without `_LIMITS`: nearly all are much smaller than this."""
 
 
 class _Parts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
