@@ -92,7 +92,7 @@ class TopicQueueTable:
         return list({topic: None for b in brokers for topic in self._topics_of.get(b, ())})
 
     def topics_with_flags(self, present: int, absent: int = 0) -> list[str]:
-        """Returns topics that have some bits of `topicSysFlag`, not others (first broker counts)."""
+        """Returns topics with and without some bits of `topicSysFlag` (first broker counts)."""
         return [
             topic
             for topic, by_broker in self._queues.items()

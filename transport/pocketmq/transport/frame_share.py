@@ -31,7 +31,8 @@ class FrameShare:
         frames_max: frames of one iteration.
 
     Attributes:
-        left: frames that may still be taken in this turn; at 0 whoever has some is to be put off.
+        frames_left: frames that may still be taken in this iteration; at 0 connections put
+            themselves off.
     """
 
     def __init__(self, frames_max: int = FRAMES_PER_ITERATION_MAX) -> None:
@@ -44,25 +45,25 @@ class FrameShare:
         self.frames_left -= count
         if self.frames_left <= self._frames_max // 2 and not self._is_counting:
             self._is_counting = True
-            asyncio.get_running_loop().call_soon(self._end_turn)
+            asyncio.get_running_loop().call_soon(self._end_iteration)
 
     def put_off(self, connection: WaitingConnection) -> None:
         """Queues a connection, to be called in one of the next iterations."""
         self._waiting.append(connection)
 
-    def _end_turn(self) -> None:
+    def _end_iteration(self) -> None:
         if self._waiting:  # what was taken so far is to be written and answered first
-            asyncio.get_running_loop().call_soon(self._take_turn)
+            asyncio.get_running_loop().call_soon(self._take_waiting)
         else:
             self._is_counting = False
             self.frames_left = self._frames_max
 
-    def _take_turn(self) -> None:
+    def _take_waiting(self) -> None:
         self.frames_left = self._frames_max
         try:
             while self._waiting and self.frames_left > 0:
                 self._waiting.popleft().take_more()
         finally:  # a mistake with one connection must not leave the others waiting for ever
             asyncio.get_running_loop().call_soon(
-                self._take_turn if self._waiting else self._end_turn
+                self._take_waiting if self._waiting else self._end_iteration
             )
