@@ -362,7 +362,8 @@ async def test_while_the_disk_is_full_nobody_is_asked(stage: Stage, clock: Virtu
     assert (await client.refusal(half.end(COMMIT))).code == 14
     rounds = CheckBack(
         client.broker.parts.transactions, client.broker.parts.members.producers,
-        client.broker.store, client.broker.store.clock, client.broker.topics,
+        client.broker.store, client.broker.store.clock,
+        client.broker.parts.data.appender, client.broker.topics,
         Live(CheckSettings(broker_name="b", timeout_ms=0, check_max=15, reserved_ms=1 << 40)),
         bytes(8),
     )  # fmt: skip

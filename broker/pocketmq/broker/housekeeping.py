@@ -48,8 +48,8 @@ def start_rounds(
     data = parts.data
     settings = data.settings
     checks = CheckBack(
-        parts.transactions, parts.members.producers, data.store, parts.clock, data.topics,
-        settings.view(CheckSettings.of), store_host,
+        parts.transactions, parts.members.producers, data.store, parts.clock, data.appender,
+        data.topics, settings.view(CheckSettings.of), store_host,
     )  # fmt: skip
 
     async def save_offsets() -> None:

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
 from pocketmq.broker.config.config import BrokerConfig
@@ -41,6 +42,7 @@ class BrokerData(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         store: the messages, and the metadata of everything else.
+        appender: the way into the store's logs.
         settings: the configuration, with the changes made at run time.
         topics, groups: what is known of each topic and consumer group.
         offsets: how far each group has consumed.
@@ -48,6 +50,7 @@ class BrokerData(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     store: MessageStore
+    appender: Appender
     settings: LiveSettings
     topics: TopicTable
     groups: GroupTable
@@ -112,6 +115,7 @@ def load_data(
     store_settings.follow(store.use)
     data = BrokerData(
         store=store,
+        appender=Appender(store),
         settings=settings,
         topics=TopicTable(metadata, clock),
         groups=GroupTable(
@@ -141,10 +145,10 @@ async def build_parts(
     config, machine = settings.now, clock.machine
     levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
     schedule = Schedule(
-        levels, store, clock, topics, groups, settings.view(TimerSettings.of), chance
+        levels, store, clock, data.appender, topics, groups, settings.view(TimerSettings.of), chance
     )
     stack.push_async_callback(schedule.close)
-    transactions = Transactions(store, clock, RealTargets(store, topics, groups))
+    transactions = Transactions(store, clock, data.appender, RealTargets(store, topics, groups))
     await transactions.open()
     stack.push_async_callback(transactions.close)
 

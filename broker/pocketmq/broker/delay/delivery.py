@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog
 from pocketmq.broker.store.log.readable_log import Slice
-from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.runtime.clock import Clock, Timer
@@ -42,7 +41,7 @@ class Delivery(ABC):
     stored. While a copy cannot be stored, its queue waits and tries again.
 
     Args:
-        store: where messages wait and go.
+        store, appender: where messages wait and go.
         topic, queue_id: where they wait.
         name: what is delivered, for the broker's log.
         find_target: where a message goes; None to drop it. May raise StoreError: not now.
@@ -52,12 +51,14 @@ class Delivery(ABC):
         self,
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         topic: str,
         queue_id: int,
         name: str,
         find_target: FindTarget,
     ) -> None:
         self._store, self._clock = store, clock
+        self._append = appender.append_message
         self._topic, self._queue_id, self._name = topic, queue_id, name
         self._find_target = find_target
         self._timer: Timer | None = None
@@ -125,7 +126,7 @@ class Delivery(ABC):
         except (OSError, StoreError) as e:
             wait_ms = self._held_up(str(e))
         if self._pending:
-            return  # `_told` goes on when they are stored
+            return  # `_copy_stored` goes on when they are stored
         self._is_turning = False
         if wait_ms == 0:
             self._settle_turn()
@@ -142,7 +143,7 @@ class Delivery(ABC):
             if offset not in self._done:  # stored in an earlier attempt, one before it was not
                 try:
                     self._append_copy(offset, message)
-                except (OSError, StoreError, struct.error) as e:
+                except (OSError, StoreError) as e:
                     self._failure = str(e)
                     return  # those behind it must not overtake it
             offset += 1
@@ -155,13 +156,10 @@ class Delivery(ABC):
         if target is None:
             self._done.add(offset)
             return
-        record = message.record_for(target, self._store.store_time(target))
+        self._append(target, message, partial(self._copy_stored, offset, target), WRITTEN)
         self._pending.add(offset)
-        waiter = Waiter(partial(self._told, offset, target), WRITTEN)
-        target.append(record, encoded_tags_code(message.properties), waiter)
-        self._store.schedule_commit(target)
 
-    def _told(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
+    def _copy_stored(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
         self._pending.discard(offset)
         if error is None:
             self._done.add(offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.delay.delivery import (
     DELIVERIES_PER_TURN_MAX,
     DELIVERY_SIZE_PER_TURN_MAX,
@@ -29,7 +30,7 @@ class LevelDelivery(Delivery):
     whole delay has passed since the step was noticed, which cannot be early.
 
     Args:
-        store: where messages wait and go.
+        store, appender: where messages wait and go.
         queue_id: the level less one.
         delay_ms: of the level.
         offset: of the first message that is not known to be delivered.
@@ -45,13 +46,14 @@ class LevelDelivery(Delivery):
         self,
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         queue_id: int,
         delay_ms: int,
         offset: int,
         find_target: FindTarget,
     ) -> None:
         name = f"delay level {queue_id + 1}"
-        super().__init__(store, clock, names.SCHEDULE_TOPIC, queue_id, name, find_target)
+        super().__init__(store, clock, appender, names.SCHEDULE_TOPIC, queue_id, name, find_target)
         self.delay_ms = delay_ms
         self.offset = offset
         self.progress = Progress(offset)

@@ -7,6 +7,7 @@ import random
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage, with_properties
 from pocketmq.broker.config.delay_levels import DelayLevels
@@ -41,7 +42,7 @@ class Schedule:
 
     Args:
         levels: the delays.
-        store: where messages wait.
+        store, appender: where messages wait and go.
         topics, groups: of the broker; the topic may be gone when a message is due.
         timer_settings, chance: see `Timers`.
 
@@ -54,12 +55,14 @@ class Schedule:
         levels: Live[DelayLevels],
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         topics: TopicTable,
         groups: GroupTable,
         timer_settings: Live[TimerSettings] | None = None,
         chance: random.Random | None = None,
     ) -> None:
         self._levels, self._store, self._clock = levels, store, clock
+        self._appender = appender
         levels.follow(self._apply)
         self._targets = RealTargets(store, topics, groups)
         text = store.metadata.state(_OFFSETS)
@@ -69,6 +72,7 @@ class Schedule:
             timer_settings or Live(TimerSettings()),
             store,
             clock,
+            appender,
             self._target,
             chance or random.Random(),
         )
@@ -105,6 +109,7 @@ class Schedule:
             delivery = self._deliveries[queue_id] = LevelDelivery(
                 self._store,
                 self._clock,
+                self._appender,
                 queue_id,
                 self._levels.now.delay_ms(queue_id + 1),
                 self._saved.get(queue_id, 0),

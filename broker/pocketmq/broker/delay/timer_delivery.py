@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import StoredMessage, read_stored
 from pocketmq.broker.counters.traffic import Traffic
 from pocketmq.broker.delay.delivered import DeliveredSet
@@ -43,7 +44,7 @@ class TimerDelivery(Delivery):
     until the slot is over, and costs 16 bytes until then.
 
     Args:
-        store: where messages wait and go.
+        store, appender: where messages wait and go.
         find_target: where a message goes; None to drop it. May raise StoreError: not now.
         precision_ms: width of RocketMQ's slots.
         counts_slots: whether the index counts the messages of each slot.
@@ -56,11 +57,14 @@ class TimerDelivery(Delivery):
         self,
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         find_target: FindTarget,
         precision_ms: int,
         counts_slots: bool,
     ) -> None:
-        super().__init__(store, clock, names.TIMER_TOPIC, 0, "timer messages", find_target)
+        super().__init__(
+            store, clock, appender, names.TIMER_TOPIC, 0, "timer messages", find_target
+        )
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
         self.delivered = Traffic(clock.monotonic())

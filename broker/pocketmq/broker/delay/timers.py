@@ -7,6 +7,7 @@ import re
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import with_properties
 from pocketmq.broker.config.config import CONGESTION_UNLIMITED, BrokerConfig
 from pocketmq.broker.delay.delivery import FindTarget
@@ -56,7 +57,7 @@ class Timers:
 
     Args:
         settings: limits.
-        store: where messages wait.
+        store, appender: where messages wait and go.
         find_target: where a message goes when it is due.
         chance: decides who is refused when a slot is congested.
     """
@@ -66,13 +67,14 @@ class Timers:
         settings: Live[TimerSettings],
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         find_target: FindTarget,
         chance: random.Random,
     ) -> None:
         self._settings, self._store, self._clock, self._chance = settings, store, clock, chance
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(
-            store, clock, find_target, settings.now.precision_ms, counts_slots
+            store, clock, appender, find_target, settings.now.precision_ms, counts_slots
         )
 
     def redirect(self, topic: str, queue_id: int, properties: str) -> Redirect | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
@@ -78,7 +77,7 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
     data, members, chance = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
-    broker_name, appender = settings.now.broker_name, Appender(store)
+    broker_name, appender = settings.now.broker_name, data.appender
     checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, chance)
     added = SendProperties(sending, store_host, parts.clock, chance)
     answers = SendAnswers(sending, store_host)

@@ -8,11 +8,11 @@ from functools import partial
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import StoredMessage, stored_in
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.groups.clients import ProducerTable
-from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
-from pocketmq.broker.store.log.tags import encoded_tags_code
+from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.half import check_times, immunity_ms, with_check_times
@@ -89,7 +89,7 @@ class CheckBack:
     Args:
         transactions: of the broker.
         producers: who can be asked.
-        store, topics: of the broker.
+        store, appender, topics: of the broker.
         settings: when and how often.
         store_host: the broker's encoded address.
     """
@@ -100,12 +100,14 @@ class CheckBack:
         producers: ProducerTable,
         store: MessageStore,
         clock: Clock,
+        appender: Appender,
         topics: TopicTable,
         settings: Live[CheckSettings],
         store_host: bytes,
     ) -> None:
         self._transactions, self._producers = transactions, producers
         self._store, self._clock, self._topics = store, clock, topics
+        self._append = appender.append_message
         self._settings, self._store_host = settings, store_host
         self._room = 0
         self._damaged: set[int] = set()
@@ -202,16 +204,14 @@ class CheckBack:
             queue_offset=half.next_offset, physical_offset=half.next_physical_offset
         )
 
-        def stored(error: OperatingError | None) -> None:
+        def on_stored(error: OperatingError | None) -> None:
             if error is not None:
                 return  # it stays where it is, and the next round tries again
             self._transactions.moved(message.queue_offset, origin, copy.queue_offset)
             if is_check:
                 self._ask(copy)
 
-        record = message.record_for(half, self._store.store_time(half), origin)
-        half.append(record, origin, Waiter(stored, WRITTEN))
-        self._store.schedule_commit(half)
+        self._append(half, message, on_stored, WRITTEN, prepared_transaction_offset=origin)
 
     def _ask(self, half: StoredMessage) -> None:
         """Sends 39 to one living producer of the message's group."""
@@ -238,10 +238,7 @@ class CheckBack:
         """Puts a half message where people can look at it (`resolveDiscardMsg`)."""
         self._topics.create_for_group(names.CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
         target = self._store.queue_log(names.CHECK_MAX_TIME_TOPIC, 0)
-        record = message.record_for(target, self._store.store_time(target))
-        done = partial(self._given_up, message)
-        target.append(record, encoded_tags_code(message.properties), Waiter(done, WRITTEN))
-        self._store.schedule_commit(target)
+        self._append(target, message, partial(self._given_up, message), WRITTEN)
 
     def _given_up(self, message: StoredMessage, error: OperatingError | None) -> None:
         if error is not None:

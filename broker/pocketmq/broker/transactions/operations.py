@@ -6,18 +6,17 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from pocketmq.broker.appending.stored_message import stored_in
+from pocketmq.broker.appending.appender import Appender, is_stored
+from pocketmq.broker.appending.stored_message import new_message, stored_in
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, QueueLog, Waiter
-from pocketmq.broker.store.log.tags import encoded_tags_code
+from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, QueueLog
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
-from pocketmq.protocol.messages.records import encode_record
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock, Timer
 
@@ -55,11 +54,11 @@ class Operations:
     in the record's flag. What ends in one turn of the loop shares a record.
 
     Args:
-        store: where they are.
+        store, appender: where the op records are.
     """
 
-    def __init__(self, store: MessageStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: MessageStore, clock: Clock, appender: Appender) -> None:
+        self._store, self._clock, self._appender = store, clock, appender
         self._waiting: list[Ended] = []
         self._is_due = False
         self._repetition: Timer | None = None
@@ -96,38 +95,21 @@ class Operations:
                 self._append(outcome, group[start : start + OFFSETS_PER_RECORD_MAX])
 
     def _append(self, outcome: int, group: list[Ended]) -> None:
-        def stored(error: OperatingError | None) -> None:
-            self._stored(group, error)
-
         try:
             queue_log = self._store.queue_log(names.OP_HALF_TOPIC, 0)
         except StoreError as e:
-            stored(e)
+            self._stored(group, e)
             return
-        record = encode_record(
-            topic=names.OP_HALF_TOPIC.encode(),
-            queue_id=0,
-            flag=outcome,
-            queue_offset=queue_log.next_offset,
-            physical_offset=queue_log.next_physical_offset,
-            sys_flag=0,
-            born_timestamp=self._clock.now_ms(),
-            born_host=_NOBODY,
-            store_timestamp=self._store.store_time(queue_log),
-            store_host=_NOBODY,
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-            body="".join([f"{ended.offset}," for ended in group]).encode(),
-            properties=_PROPERTIES,
-        )
+        body = "".join([f"{ended.offset}," for ended in group]).encode()
+        now_ms = self._clock.now_ms()
+        record = new_message(now_ms, _NOBODY, _NOBODY, body, _PROPERTIES, flag=outcome)
         durability = AS_CONFIGURED if any(ended.on_written for ended in group) else WRITTEN
-        queue_log.append(record, encoded_tags_code(_PROPERTIES), Waiter(stored, durability))
-        self._store.schedule_commit(queue_log)
+        self._appender.append_message(queue_log, record, partial(self._stored, group), durability)
 
     def _stored(self, group: list[Ended], error: OperatingError | None) -> None:
         again = []
-        if isinstance(error, FlushTimeoutError):
-            error = None  # it is stored, and the disk will have it
+        if is_stored(error):
+            error = None
         for ended in group:
             if ended.on_written is not None:
                 ended.on_written(error)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
 
+from pocketmq.broker.appending.appender import Appender, is_stored
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.progress import Progress
 from pocketmq.broker.refusals import unavailable
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
+from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
-from pocketmq.broker.store.log.tags import encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.broker.transactions.half import real_message
 from pocketmq.broker.transactions.half_states import (
     COMMITTED,
@@ -65,7 +63,7 @@ class Transactions:
     record; only a kill between the two has it come twice.
 
     Args:
-        store: of the broker.
+        store, appender: of the broker.
         targets: find the logs of real messages.
 
     Attributes:
@@ -74,9 +72,11 @@ class Transactions:
             offset of the original.
     """
 
-    def __init__(self, store: MessageStore, clock: Clock, targets: RealTargets) -> None:
-        self._store, self._targets = store, targets
-        self._operations = Operations(store, clock)
+    def __init__(
+        self, store: MessageStore, clock: Clock, appender: Appender, targets: RealTargets
+    ) -> None:
+        self._store, self._appender, self._targets = store, appender, targets
+        self._operations = Operations(store, clock, appender)
         text = store.metadata.state(_PROGRESS)
         self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
         self.half_states = HalfMessageStates(0, 0)
@@ -190,33 +190,30 @@ class Transactions:
             self.half_states.set(offset, ENDING)
             self._ending[offset] = [(outcome, on_ended)]
 
-    def _append_real(
-        self, half: StoredMessage, ended: Callable[[OperatingError | None], object]
-    ) -> None:
+    def _append_real(self, half: StoredMessage, ended: OnStored) -> None:
         try:
             target = self._targets.find(half)
             if isinstance(target, str):
                 raise response_error(
                     ResponseCode.TOPIC_NOT_EXIST, f"the message cannot be committed: {target}"
                 )
-            message = real_message(half)
-            record = message.record_for(
-                target, self._store.store_time(target), half.physical_offset
+            self._appender.append_message(
+                target,
+                real_message(half),
+                partial(self._real_stored, target, ended),
+                prepared_transaction_offset=half.physical_offset,
             )
-        except (StoreError, struct.error) as e:
+        except StoreError as e:
             raise unavailable(str(e)) from e
 
-        def stored(error: OperatingError | None) -> None:
-            if _is_stored(error):
-                self._written[target] = target.end_position
-            ended(error)
-
-        target.append(record, encoded_tags_code(message.properties), Waiter(stored, AS_CONFIGURED))
-        self._store.schedule_commit(target)
+    def _real_stored(self, target: QueueLog, ended: OnStored, error: OperatingError | None) -> None:
+        if is_stored(error):
+            self._written[target] = target.end_position
+        ended(error)
 
     def _ended(self, offset: int, origin: int, outcome: int, error: OperatingError | None) -> None:
         waiting = self._ending.pop(offset)
-        if _is_stored(error):
+        if is_stored(error):
             error = None
             self.half_states.set(offset, outcome)
             self.copies.pop(origin, None)
@@ -296,10 +293,6 @@ class Transactions:
 def origin_of(half: StoredMessage) -> int:
     """The physical offset of the half message that a producer sent, by which copies are known."""
     return half.prepared_transaction_offset or half.physical_offset
-
-
-def _is_stored(error: OperatingError | None) -> bool:
-    return error is None or isinstance(error, FlushTimeoutError)
 
 
 def _over(state: int | None) -> ResponseError:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from support.store.stores import bodies, damage, open_store, record_of
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.delivery import DELIVERIES_PER_TURN_MAX, RETRY_MS
 from pocketmq.broker.delay.level_delivery import LevelDelivery
@@ -43,7 +44,7 @@ async def test_what_cannot_be_stored_holds_up_what_is_behind_it(
             raise WriteFailedError("not now")
         return store.queue_log("Orders", 0)
 
-    delivery = LevelDelivery(store, clock, 0, DELAY_MS, 0, target)
+    delivery = LevelDelivery(store, clock, Appender(store), 0, DELAY_MS, 0, target)
     append_delayed(store, b"0", b"dropped", b"1", b"2", b"3", b"dropped")
     delivery.open()
     await clock.advance(1.001)
@@ -66,7 +67,7 @@ async def test_each_comes_at_its_own_time(tmp_path: Path, clock: VirtualClock) -
     def target(_: StoredMessage) -> None:
         delivered_ms.append(clock.now_ms())
 
-    delivery = LevelDelivery(store, clock, 0, DELAY_MS, 0, target)
+    delivery = LevelDelivery(store, clock, Appender(store), 0, DELAY_MS, 0, target)
     delivery.open()
     due_ms = []
     for _ in range(20):
@@ -84,7 +85,7 @@ async def test_a_turn_delivers_so_many_at_the_most(tmp_path: Path, clock: Virtua
     store = open_store(tmp_path / "data", clock, StoreSettings(disk_free_min=0))
     count = 3 * DELIVERIES_PER_TURN_MAX + 1
     delivery = LevelDelivery(
-        store, store.clock, 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
+        store, store.clock, Appender(store), 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
     )
     append_delayed(store, *(b"%d" % index for index in range(count)))
     before = store.puts.total.messages
@@ -102,7 +103,7 @@ async def test_a_turn_delivers_so_many_at_the_most(tmp_path: Path, clock: Virtua
 async def test_nothing_is_delivered_after_a_stop(tmp_path: Path, clock: VirtualClock) -> None:
     store = open_store(tmp_path / "data", clock, StoreSettings(disk_free_min=0))
     delivery = LevelDelivery(
-        store, store.clock, 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
+        store, store.clock, Appender(store), 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
     )
     append_delayed(store, b"x")
     delivery.open()
@@ -122,7 +123,7 @@ async def test_an_offset_outside_of_the_queue_is_corrected(
     store = open_store(tmp_path / "data", clock, StoreSettings(disk_free_min=0))
     append_delayed(store, b"x")
     delivery = LevelDelivery(
-        store, store.clock, 0, DELAY_MS, 9, lambda _: store.queue_log("Orders", 0)
+        store, store.clock, Appender(store), 0, DELAY_MS, 9, lambda _: store.queue_log("Orders", 0)
     )
     delivery.open()
     assert (delivery.offset, delivery.progress.advance()) == (1, 1)
@@ -139,7 +140,7 @@ async def test_a_damaged_message_is_not_delivered_and_not_passed_over(
 ) -> None:
     store = open_store(tmp_path / "data", clock, StoreSettings(disk_free_min=0))
     delivery = LevelDelivery(
-        store, store.clock, 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
+        store, store.clock, Appender(store), 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
     )
     append_delayed(store, b"first", b"second", b"third")
     path = store.queue_log(SCHEDULE_TOPIC, 0).segments[0].log_path

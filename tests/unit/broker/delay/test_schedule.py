@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from support.store.stores import open_store, record_of
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.config.delay_levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
@@ -30,7 +31,9 @@ class TickingClock(VirtualClock):
 def schedule_of(store: MessageStore) -> Schedule:
     topics = TopicTable(store.metadata, store.clock)
     groups = GroupTable(store.metadata, store.clock, Live(True))
-    return Schedule(Live(parse_delay_levels("1s 5s")), store, store.clock, topics, groups)
+    return Schedule(
+        Live(parse_delay_levels("1s 5s")), store, store.clock, Appender(store), topics, groups
+    )
 
 
 async def test_the_delay_counts_from_the_store_time(tmp_path: Path) -> None:

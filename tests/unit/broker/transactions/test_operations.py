@@ -7,6 +7,7 @@ import pytest
 from support.store.disks import FailingFiles
 from support.store.stores import damage, open_store, record_of
 
+from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.transactions.half_states import COMMITTED, ROLLED_BACK
 from pocketmq.broker.transactions.operations import (
@@ -24,7 +25,7 @@ LARGE = StoreSettings(disk_free_min=0)
 
 async def test_what_is_written_is_read_again(tmp_path: Path, clock: VirtualClock) -> None:
     store = open_store(tmp_path / "data", clock, LARGE)
-    operations = Operations(store, store.clock)
+    operations = Operations(store, store.clock, Appender(store))
     assert operations.log is None
     assert list(operations.replay(0)) == []
     count = OFFSETS_PER_RECORD_MAX + 1
@@ -47,7 +48,7 @@ async def test_damaged_records_are_left_out(
     tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(tmp_path / "data", clock, LARGE)
-    operations = Operations(store, store.clock)
+    operations = Operations(store, store.clock, Appender(store))
     queue_log = store.queue_log(names.OP_HALF_TOPIC, 0)
     for body in (b"1,2", b"1,x,", b",,3,", b"5555,", b"4", b"5555,"):
         queue_log.append(record_of(queue_log, body), 0, None)
@@ -67,7 +68,7 @@ async def test_a_failed_write_is_repeated_unless_somebody_is_told(
 ) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store, store.clock)
+    operations = Operations(store, store.clock, Appender(store))
     told: list[OperatingError | None] = []
     operations.add(1, COMMITTED)
     await settle()
@@ -90,7 +91,7 @@ async def test_who_wants_to_know_does_not_wait_for_a_repetition(
 ) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store, store.clock)
+    operations = Operations(store, store.clock, Appender(store))
     told: list[OperatingError | None] = []
     files.fail_after(0, errno.EIO, failures=None)
     operations.add(1, COMMITTED)
@@ -108,7 +109,7 @@ async def test_who_wants_to_know_does_not_wait_for_a_repetition(
 async def test_nothing_is_written_behind_the_end(tmp_path: Path, clock: VirtualClock) -> None:
     files = FailingFiles()
     store = open_store(tmp_path / "data", clock, LARGE, files)
-    operations = Operations(store, store.clock)
+    operations = Operations(store, store.clock, Appender(store))
     files.fail_after(0, errno.EIO, failures=None)
     operations.add(1, COMMITTED)
     await settle()
