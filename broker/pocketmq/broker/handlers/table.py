@@ -34,6 +34,7 @@ from pocketmq.broker.handlers.sending.send_targets import SendTargets
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.parts import BrokerParts
+from pocketmq.broker.reading.reader import Reader
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.system_topics import system_topic_names
@@ -89,8 +90,9 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
             RetriedSends(groups, topics, data.order_locks), appender, store, store_host,
         ),
         PullHandlers(
-            topics, groups, data.offsets, members.consumers, store, parts.clock, parts.progress,
-            parts.polling, settings.view(PullSettings.of),
+            topics, groups, data.offsets, members.consumers, store,
+            Reader(store, parts.clock, data.offsets, parts.progress), parts.progress, parts.polling,
+            settings.view(PullSettings.of),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
         QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),

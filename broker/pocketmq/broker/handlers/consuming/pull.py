@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
@@ -13,9 +11,9 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.reading.filters import EVERYTHING, Selection, selection_of
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.reading.reader import Found, Reader, ReadQuery
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.disk.errors import StoreError
-from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import BROADCASTING, GroupConfig
@@ -35,7 +33,6 @@ from pocketmq.protocol.requests.pulling import (
     PullMessageResponse,
 )
 from pocketmq.protocol.wire.command import Command
-from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
 
@@ -74,21 +71,7 @@ class PullSettings(msgspec.Struct, frozen=True):
         )
 
 
-class Found(NamedTuple):
-    """What a pull came to: the response code, the status as RocketMQ names it, and the data.
-
-    Attributes:
-        sizes: of the records, if they were asked for and are known.
-    """
-
-    code: int
-    status: str
-    next_offset: int
-    data: bytes = b""
-    sizes: bytes = b""
-
-
-class _Pull(msgspec.Struct, eq=False):
+class _Pull(ReadQuery, eq=False):
     """A pull that passed the checks, with all that it needs to be tried again (a `HeldPull`)."""
 
     handlers: PullHandlers
@@ -96,28 +79,18 @@ class _Pull(msgspec.Struct, eq=False):
     connection: Connection
     group: GroupConfig
     topic: TopicConfig
-    queue_id: int
-    offset: int
-    count_max: int
-    size_max: int
-    selection: Selection
-    with_sizes: bool = False
     end_tick: int = 0
 
-    @property
-    def topic_name(self) -> str:
-        return self.topic.topic_name
-
     def wake(self) -> bool:
-        connection, find = self.connection, self.handlers.find
+        connection, read = self.connection, self.handlers.read
         if connection.is_closing:
             return True
         try:
-            found = find(self)
+            found = read(self)
             while found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
                 # What came does not match: go on waiting behind it.
                 self.offset = found.next_offset
-                found = find(self)
+                found = read(self)
         except (OSError, StoreError) as e:
             # It must not reach the sender, whose message has woken this pull.
             connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
@@ -134,11 +107,12 @@ class _Pull(msgspec.Struct, eq=False):
 
 
 class PullHandlers:
-    """Reads messages, and holds pulls that find none.
+    """Answers pulls, and holds those that find no message.
 
     Args:
         topics, groups, offsets, consumers, store: of the broker.
-        progress: is told what was pulled.
+        reader: reads the queues.
+        progress: counts the pulls that find nothing.
         polling: where pulls are held.
         settings: their limits.
     """
@@ -150,14 +124,14 @@ class PullHandlers:
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         store: MessageStore,
-        clock: Clock,
+        reader: Reader,
         progress: PullProgress,
         polling: LongPolling,
         settings: Live[PullSettings],
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self._progress, self._settings, self._clock = progress, settings, clock
+        self.read, self._progress, self._settings = reader.read, progress, settings
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -203,23 +177,25 @@ class PullHandlers:
     ) -> Command | None:
         group, topic = self._check(request, connection.remote_address)
         pull = _Pull(
-            self,
-            command,
-            connection,
-            group,
-            topic,
+            group.group_name,
+            topic.topic_name,
             request.queue_id,
             request.queue_offset,
             min(max(request.max_msg_nums, 1), count_max),
             size_max,
             self._selection_of(request),
             with_sizes,
+            self,
+            command,
+            connection,
+            group,
+            topic,
         )
         if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        found = self.find(pull)
+        found = self.read(pull)
         if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
             settings = self._settings.now
             timeout_ms = (
@@ -300,53 +276,6 @@ class PullHandlers:
             kind, text = subscription.expression_type, subscription.sub_string
         return selection_of(kind, text, sql_enabled=self._settings.now.sql_enabled)
 
-    # -- reading ------------------------------------------------------------------------------
-
-    def find(self, pull: _Pull) -> Found:
-        """What there is for a pull now."""
-        if self._offsets.resets:
-            reset = self._offsets.take_reset(pull.group.group_name, pull.topic_name, pull.queue_id)
-            if reset is not None:
-                return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset)
-        offset = pull.offset
-        queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
-        if queue_log is None or queue_log.max_offset == 0:
-            if offset == 0:
-                return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
-            return Found(ResponseCode.PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0)
-        low, high = queue_log.min_offset, queue_log.max_offset
-        if offset < low:
-            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low)
-        if offset == high:
-            return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
-        if offset > high:
-            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
-        progress, monotonic = self._progress, self._clock.monotonic
-        begin_s = monotonic()
-        part = queue_log.read(offset, pull.count_max, pull.size_max, *pull.selection)
-        if offset < queue_log.unverified_end:
-            part = self._store.verified(queue_log, offset, part)
-        elapsed_s = monotonic() - begin_s
-        if elapsed_s > progress.read_max_s:
-            progress.read_max_s = elapsed_s
-        progress.note(
-            pull.group.group_name,
-            pull.topic_name,
-            pull.queue_id,
-            part.next_offset,
-            part.records,
-            len(part.data),
-            elapsed_s,
-        )
-        if not part.records:
-            return Found(
-                ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
-            )
-        sizes = b""
-        if pull.with_sizes and part.records == part.next_offset - offset:
-            sizes = _sizes_in(queue_log.entries(offset, part.records))
-        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
-
     def answer(self, pull: _Pull, found: Found) -> Command:
         """The answer that says what was found, and where the queue begins and ends."""
         if found.code != ResponseCode.SUCCESS:
@@ -367,11 +296,3 @@ class PullHandlers:
                 **msgspec.structs.asdict(header), size_count=len(found.sizes) // 4
             )
         return Command(found.code, remark=found.status, body=body, header=header)
-
-
-def _sizes_in(entries: bytes) -> bytes:
-    """The sizes of records, as they stand in their index entries."""
-    sizes = bytearray(len(entries) // ENTRY_SIZE * 4)
-    for i in range(4):  # each octet of all of them at once
-        sizes[i::4] = entries[ENTRY_RECORD_SIZE.start + i :: ENTRY_SIZE]
-    return bytes(sizes)

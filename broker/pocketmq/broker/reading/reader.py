@@ -1,0 +1,125 @@
+"""Reads the messages of a queue for a consumer, whichever way the consumer asks for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.reading.filters import Selection
+from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.runtime.clock import Clock
+
+
+class ReadQuery(msgspec.Struct, eq=False):
+    """What a consumer wants to read of a queue.
+
+    Attributes:
+        group_name: of the consumer.
+        topic_name, queue_id, offset: where to begin.
+        count_max, size_max: messages and bytes to read at the most.
+        selection: which messages are wanted.
+        with_sizes: whether the sizes of the records are wanted, too.
+    """
+
+    group_name: str
+    topic_name: str
+    queue_id: int
+    offset: int
+    count_max: int
+    size_max: int
+    selection: Selection
+    with_sizes: bool
+
+
+class Found(NamedTuple):
+    """What a read came to.
+
+    Attributes:
+        code, status: as a pull is answered, the status as RocketMQ names it (`GetMessageStatus`).
+        next_offset: where to read on.
+        data: the records.
+        sizes: of the records, if they were asked for and are known.
+    """
+
+    code: int
+    status: str
+    next_offset: int
+    data: bytes = b""
+    sizes: bytes = b""
+
+
+class Reader:
+    """Reads queues, and keeps account of what each group reads.
+
+    Args:
+        store, clock: of the broker.
+        offsets: may order a group to read on elsewhere.
+        progress: counts what is read.
+    """
+
+    def __init__(
+        self, store: MessageStore, clock: Clock, offsets: ConsumerOffsets, progress: PullProgress
+    ) -> None:
+        self._store, self._clock, self._offsets, self._progress = store, clock, offsets, progress
+
+    def read(self, query: ReadQuery) -> Found:
+        """Reads what there is for a query now (`DefaultMessageStore#getMessage`).
+
+        Raises:
+            OSError, StoreError: the log cannot be read.
+        """
+        if self._offsets.resets:
+            reset = self._offsets.take_reset(query.group_name, query.topic_name, query.queue_id)
+            if reset is not None:
+                return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset)
+        offset = query.offset
+        queue_log = self._store.find_log(query.topic_name, query.queue_id)
+        if queue_log is None or queue_log.max_offset == 0:
+            if offset == 0:
+                return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0)
+        low, high = queue_log.min_offset, queue_log.max_offset
+        if offset < low:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low)
+        if offset == high:
+            return Found(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset)
+        if offset > high:
+            return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
+        progress, monotonic = self._progress, self._clock.monotonic
+        begin_s = monotonic()
+        part = queue_log.read(offset, query.count_max, query.size_max, *query.selection)
+        if offset < queue_log.unverified_end:
+            part = self._store.verified(queue_log, offset, part)
+        elapsed_s = monotonic() - begin_s
+        if elapsed_s > progress.read_max_s:
+            progress.read_max_s = elapsed_s
+        progress.note(
+            query.group_name,
+            query.topic_name,
+            query.queue_id,
+            part.next_offset,
+            part.records,
+            len(part.data),
+            elapsed_s,
+        )
+        if not part.records:
+            return Found(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
+            )
+        sizes = b""
+        if query.with_sizes and part.records == part.next_offset - offset:
+            sizes = _sizes_in(queue_log.entries(offset, part.records))
+        return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
+
+
+def _sizes_in(entries: bytes) -> bytes:
+    """The sizes of records, as they stand in their index entries."""
+    sizes = bytearray(len(entries) // ENTRY_SIZE * 4)
+    for i in range(4):  # each octet of all of them at once
+        sizes[i::4] = entries[ENTRY_RECORD_SIZE.start + i :: ENTRY_SIZE]
+    return bytes(sizes)
