@@ -40,7 +40,7 @@ def query(offset: int, **changes: Any) -> ReadQuery:
 
 async def test_all_that_is_there_is_read_and_counted(store: MessageStore) -> None:
     progress = PullProgress(store.clock)
-    found = Reader(store, ConsumerOffsets(store.metadata), progress).read(query(1))
+    found = Reader(store, store.clock, ConsumerOffsets(store.metadata), progress).read(query(1))
     assert (found.code, found.status, found.next_offset) == (0, "FOUND", 3)
     assert [m.body for m in decode_records(found.data)] == [b"b", b"c"]
     assert not found.sizes
@@ -49,7 +49,7 @@ async def test_all_that_is_there_is_read_and_counted(store: MessageStore) -> Non
 
 
 async def test_where_there_is_nothing_the_status_says_where_to_go_on(store: MessageStore) -> None:
-    reader = Reader(store, ConsumerOffsets(store.metadata), PullProgress(store.clock))
+    reader = Reader(store, store.clock, ConsumerOffsets(store.metadata), PullProgress(store.clock))
     not_found, moved = ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED
     assert reader.read(query(3))[:3] == (not_found, "OFFSET_OVERFLOW_ONE", 3)
     assert reader.read(query(4))[:3] == (moved, "OFFSET_OVERFLOW_BADLY", 3)
@@ -59,7 +59,7 @@ async def test_where_there_is_nothing_the_status_says_where_to_go_on(store: Mess
 
 
 async def test_what_is_not_selected_is_passed_over(store: MessageStore) -> None:
-    reader = Reader(store, ConsumerOffsets(store.metadata), PullProgress(store.clock))
+    reader = Reader(store, store.clock, ConsumerOffsets(store.metadata), PullProgress(store.clock))
     found = reader.read(query(0, selection=Selection({tags_code("y")})))
     assert [m.body for m in decode_records(found.data)] == [b"b"]
     nothing = reader.read(query(0, selection=Selection({tags_code("z")})))
@@ -67,7 +67,7 @@ async def test_what_is_not_selected_is_passed_over(store: MessageStore) -> None:
 
 
 async def test_sizes_are_given_only_for_neighbouring_records(store: MessageStore) -> None:
-    reader = Reader(store, ConsumerOffsets(store.metadata), PullProgress(store.clock))
+    reader = Reader(store, store.clock, ConsumerOffsets(store.metadata), PullProgress(store.clock))
     found = reader.read(query(0, with_sizes=True))
     sizes = [int.from_bytes(found.sizes[at : at + 4], "big") for at in (0, 4, 8)]
     assert sum(sizes) == len(found.data)
@@ -77,7 +77,7 @@ async def test_sizes_are_given_only_for_neighbouring_records(store: MessageStore
 
 async def test_a_reset_comes_before_the_messages(store: MessageStore) -> None:
     offsets = ConsumerOffsets(store.metadata)
-    reader = Reader(store, offsets, PullProgress(store.clock))
+    reader = Reader(store, store.clock, offsets, PullProgress(store.clock))
     offsets.reset("g", TOPIC, {0: 2})
     found = reader.read(query(0))
     assert found[:3] == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", 2)
