@@ -97,7 +97,7 @@ def put_keyed(
     store.committer.read_begins()
     queue_log.append(record, encoded_tags_code(message.properties), None)
     store.schedule_commit(queue_log)
-    store.committer.in_chunk = False
+    store.committer.in_read = False
     store.commit()
     return message
 

@@ -91,7 +91,7 @@ def append(
     store.committer.read_begins()
     queue_log.append(record, code, Waiter(outcome.tell, durability))
     store.schedule_commit(queue_log)
-    store.committer.in_chunk = False
+    store.committer.in_read = False
     return outcome
 
 

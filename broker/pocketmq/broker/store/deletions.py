@@ -1,4 +1,4 @@
-"""Deleted logs: first the metadata forgets them, for good, then their files go.
+"""Deletes logs: first the metadata forgets them, durably, then their files are removed.
 
 A thread brings the former to the disk. To remove the files of thousands of queues takes seconds, so
 a topic's directory is moved away by one rename, and a thread removes what is in it.
@@ -27,7 +27,7 @@ REMOVED_AT_ONCE = 32
 
 
 class _Noted:
-    """A deleted topic, the numbers of its logs, and who waits until it is deleted for good."""
+    """A deleted topic, the numbers of its logs, and a future for those that wait."""
 
     __slots__ = ("numbers", "settled", "topic")
 
@@ -37,7 +37,7 @@ class _Noted:
 
 
 class Deletions:
-    """Which deleted logs may still have files, and the removal of these.
+    """Knows which deleted logs may still have files, and removes these files.
 
     Args:
         files: the disk.
@@ -60,7 +60,7 @@ class Deletions:
         self._removal: asyncio.Task[None] | None = None
 
     def note(self, topic: str, numbers: Iterable[int]) -> Awaitable[None]:
-        """Has the metadata forget a topic and its logs.
+        """Deletes a topic and its logs from the metadata.
 
         Returns:
             what to wait for until that is on the disk and the files are moved away.
@@ -94,7 +94,7 @@ class Deletions:
             self._settling = None
 
     def _give_up(self, some: Iterable[_Noted], error: WriteFailedError) -> None:
-        """Leaves the files of some topics alone: the next start sees what became of them."""
+        """Fails the deletion of topics; the next start finds out what became of them."""
         for noted in some:
             self._noted.pop(noted, None)
             if not noted.settled.done():
@@ -116,7 +116,7 @@ class Deletions:
         self.remove_moved()
 
     def finish(self) -> None:
-        """Removes, at the start, the files that the last run did not come to.
+        """Removes, at the start, the files of deleted logs that the last run did not come to.
 
         Raises:
             FormatError, OSError, WriteFailedError: it cannot.
@@ -164,7 +164,7 @@ class Deletions:
         self._moved.append((target, numbers))
 
     def remove_moved(self) -> None:
-        """Has the files of what was moved away removed, unless that is under way."""
+        """Starts to remove the files that were moved away, unless that is under way."""
         if self._moved and self._removal is None:
             self._removal = asyncio.get_running_loop().create_task(
                 self._remove_moved(), name="remove deleted topics"
@@ -187,12 +187,12 @@ class Deletions:
             self._removal = None
 
     async def wait(self) -> None:
-        """Returns when everything that was deleted is removed."""
+        """Returns when all files of deleted logs are removed."""
         while (task := self._settling or self._removal) is not None:
             await task
 
     async def stop(self) -> None:
-        """Leaves what is not yet removed to the next start."""
+        """Stops removing files; the next start removes the rest."""
         if self._settling is not None:
             await self._settling
         if self._removal is not None:
@@ -200,7 +200,7 @@ class Deletions:
             await asyncio.wait((self._removal,))
 
     def done(self, numbers: Iterable[int]) -> None:
-        """The files of these logs were removed: sees to it that they cannot come back.
+        """Makes the removal of logs' files durable, then forgets their numbers.
 
         Raises:
             OSError, WriteFailedError: the next start looks for them again.
@@ -221,7 +221,7 @@ class Deletions:
 
 
 def remove_some(files: Files, directory: Path, count: int) -> int:
-    """Removes up to so many of a directory's files and directories, in the end itself.
+    """Removes up to `count` files and directories of a directory, in the end the directory itself.
 
     Returns:
         how many more may be removed.
@@ -243,7 +243,7 @@ def remove_some(files: Files, directory: Path, count: int) -> int:
 
 
 def number_in(files: Files, directory: Path) -> int | None:
-    """The number that the files of a log carry; None if a crash left nothing in them.
+    """Reads the number that the files of a log carry; None if a crash left nothing in them.
 
     Raises:
         FormatError: they are not of this store, or damaged.

@@ -1,4 +1,4 @@
-"""How old the oldest segment of each log is: so that retention looks only at logs that are due."""
+"""Orders the logs by the age of their oldest segments, so that retention looks only at due ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class LogAges:
-    """A time before which the oldest segment of a log cannot have ended, for each log.
+    """Keeps for each log a time before which its oldest segment cannot have ended.
 
     A segment's last record only gets younger while it is written, so a log whose time has come is
     looked at once more, and nothing has to be noted when messages are stored.
@@ -29,7 +29,7 @@ class LogAges:
         self._unseen: list[int] = []
 
     def look(self) -> bool:
-        """Finds out how old one of the logs is that came since the last time; False without any."""
+        """Finds out the age of one log that was entered since the last call; False without any."""
         self._unseen += self._logs.table.take_new()
         if not self._unseen:
             return False
@@ -50,14 +50,16 @@ class LogAges:
         return True
 
     def take_due(self, limit_ms: int) -> Iterator[KnownLog]:
-        """The logs whose time is before a limit, the oldest first; `put` them back afterwards."""
+        """Yields the logs whose time is before a limit, the oldest first; `put` them back
+        afterwards.
+        """
         while self._heap and self._heap[0][0] < limit_ms:
             known = self._logs.table.by_number(heapq.heappop(self._heap)[1])
             if known is not None:
                 yield known
 
     def put(self, queue_log: QueueLog) -> None:
-        """Notes the age of a log."""
+        """Enters the age of a log."""
         if queue_log.min_offset < queue_log.max_offset:
             oldest_ms = queue_log.segment_last_timestamp(0)
         else:

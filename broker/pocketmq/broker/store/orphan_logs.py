@@ -1,4 +1,4 @@
-"""Logs that the metadata lost in a power cut are found again by their own headers."""
+"""Finds logs again that the metadata lost in a power cut, by their own headers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOPICS = "adopted_topics"
 
 
 class OrphanLogs:
-    """Takes in the logs whose directories are there and which the metadata does not know.
+    """Adopts the logs whose directories are there and which the metadata does not know.
 
     Args:
         files: the disk.
@@ -39,7 +39,7 @@ class OrphanLogs:
         self.topics: set[str] = set(msgspec.json.decode(metadata.state(_TOPICS) or "[]"))
 
     def adopt(self, known: LogTable, *, is_lost: bool) -> None:
-        """Enters the unknown logs in the table.
+        """Enters the unknown logs in the metadata and in the table of logs.
 
         Args:
             known: all logs that the metadata knows.
@@ -67,7 +67,7 @@ class OrphanLogs:
             log.warning("found the messages of %s queue %d again", topic, found_id)
 
     def forget(self) -> None:
-        """The settings of the topics were mended."""
+        """Forgets the topics, whose settings were mended."""
         if self.topics:
             self.topics.clear()
             self._save()
@@ -76,7 +76,7 @@ class OrphanLogs:
         self._metadata.set_state(_TOPICS, msgspec.json.encode(sorted(self.topics)).decode())
 
     def _directories(self) -> Iterator[tuple[str, str]]:
-        """The directories of topics and those in them, by their names."""
+        """Yields (topic, name) of each directory of a queue."""
         if self._root.is_dir():
             with os.scandir(self._root) as topics:
                 for topic in topics:

@@ -1,4 +1,4 @@
-"""The end of old data: whole segments go, by age, and by need when the disk runs full."""
+"""Removes old data: whole segments, by age, and by need when the disk runs full."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Retention:
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
-        """One round; returns how many segments were removed."""
+        """Runs one round; returns how many segments were removed."""
         async with self._running:
             self._disk.check()
             return await self._remove_expired() + await self._remove_for_room()
 
     async def _look(self, looks_max: int | None = None) -> None:
-        """Finds out how old the logs are that are new, or of before the start."""
+        """Finds out the ages of logs that are new, or older than the start."""
         looks = 0
         while looks != looks_max and self._ages.look():
             looks += 1

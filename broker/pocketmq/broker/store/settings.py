@@ -8,7 +8,7 @@ from pocketmq.broker.config.config import SYNC_FLUSH, BrokerConfig
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """How a store keeps its data.
+    """Sizes, time limits and disk limits of a store.
 
     Attributes:
         segment_size: bytes of records in one file before the next is created.

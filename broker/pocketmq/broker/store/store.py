@@ -1,4 +1,4 @@
-"""The message store of one broker: all queue logs, from the start to a clean stop."""
+"""Opens and closes the message store of one broker, and holds its parts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class MessageStore:
             raise DirectoryError(self.directory, str(e), "free some space on its disk") from e
 
     def use(self, settings: StoreSettings) -> None:
-        """Goes on with other settings, but for the sizes of segments and the open files."""
+        """Puts other settings in force, but for the sizes of segments and the open files."""
         self.flusher.timeout_ms = settings.flush_timeout_ms
         self.committer.flush_sync = settings.flush_sync
         self.disk.set_limits(
@@ -133,7 +133,7 @@ class MessageStore:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing can be written at the moment; None if it can."""
+        """The reason why nothing can be written at the moment; None if it can."""
         return self.disk.failed_reason or self.disk.full_reason
 
     @property
@@ -142,7 +142,7 @@ class MessageStore:
         return sum(q.end_position - q.synced_position for q in self.committer.unsynced)
 
     def store_time(self, queue_log: QueueLog) -> int:
-        """The store time of the next record of a log: the clock's, but never going back."""
+        """Returns the store time of a log's next record: the clock's, but never going back."""
         now = self.clock.now_ms()
         if now < queue_log.last_timestamp:
             return queue_log.last_timestamp
@@ -175,7 +175,7 @@ class MessageStore:
         return settled
 
     def remove_deleted(self) -> None:
-        """Has the files of deleted topics removed, also what the last run did not come to."""
+        """Starts to remove the files of deleted topics, also those that the last run left."""
         self._deletions.remove_moved()
 
     async def deleted_files_gone(self) -> None:

@@ -1,4 +1,4 @@
-"""Records that an earlier run wrote are checked before they are first served."""
+"""Checks records that an earlier run wrote before they are first served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFSETS = struct.Struct(">qq")
 
 
 class Verifier:
-    """Checks what is read of records behind which no check of this run stands.
+    """Checks the records of a read that no check of this run has covered.
 
     What this run appended, or recovery checked, was sound in memory and is not looked at again.
     Of the rest, each log's verified offsets are remembered as one range, which grows with the
@@ -30,7 +30,7 @@ class Verifier:
         self._ranges: dict[int, tuple[int, int]] = {}
 
     def verified(self, queue_log: QueueLog, offset: int, part: Slice) -> Slice:
-        """The records up to the first one that is damaged.
+        """Returns the records of a read up to the first one that is damaged.
 
         Args:
             queue_log: whose `unverified_end` is behind the offset.

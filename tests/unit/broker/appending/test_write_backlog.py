@@ -157,7 +157,7 @@ async def test_a_flush_that_ran_out_of_time_frees_what_waited(
 async def test_many_chunks_are_written_before_the_turn_ends(
     store: MessageStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.broker.store.writing.committer.COMMIT_CHUNKS_MAX", 3)
+    monkeypatch.setattr("pocketmq.broker.store.writing.committer.COMMIT_READS_MAX", 3)
     backlog, queue_log = (
         WriteBacklog(store.committer, store.flusher, Live(SETTINGS)),
         store.queue_log(TOPIC, 0),

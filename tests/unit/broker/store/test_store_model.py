@@ -151,7 +151,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.committer.read_begins()
         queue_log.append_many(records, entries, count, Waiter(outcome.tell, AS_CONFIGURED))
         self.store.schedule_commit(queue_log)
-        self.store.committer.in_chunk = False
+        self.store.committer.in_read = False
         return outcome, [Message(body, tags, time_ms)] * count
 
     @rule(

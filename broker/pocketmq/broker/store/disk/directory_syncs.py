@@ -1,4 +1,4 @@
-"""Syncs of directories, shared by all threads that want one of the same directory.
+"""Shares the syncs of a directory among all threads that want one at the same time.
 
 The directories above new logs are the same for many of them. One sync serves everybody who asked
 before it began; who asks meanwhile gets the next one.
@@ -12,7 +12,9 @@ from pathlib import Path
 
 
 class _Syncs:
-    """Those of one directory: how many have begun and ended, and whether one is under way."""
+    """Counts the syncs of one directory: how many have begun and ended, and whether one is under
+    way.
+    """
 
     __slots__ = ("begun", "ended", "is_running", "users")
 
@@ -35,7 +37,7 @@ class DirectorySyncs:
         self._error: OSError | None = None
 
     def sync(self, path: Path) -> None:
-        """Returns when everything that is in the directory now is there on the disk.
+        """Returns when all entries that a directory has now are on the disk.
 
         Raises:
             OSError: this sync failed, or an earlier one of whatever directory did, after which a

@@ -1,4 +1,4 @@
-"""Whether there is room: sends are refused before the disk is really full, reads go on."""
+"""Watches the room on the disk: sends are refused before the disk is really full, reads go on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def disk_use(path: Path) -> DiskUse:
 
 
 class DiskGuard:
-    """Judges the disk's state.
+    """Judges whether the disk of a data directory has room and is sound.
 
     RocketMQ goes by percentages alone, so that a laptop with 90 % used and a hundred gigabytes
     free refuses sends. Here a percentage only counts when less than `free_min` bytes are left.
@@ -74,13 +74,13 @@ class DiskGuard:
         self.check()
 
     def set_limits(self, warning_percent: float, clean_percent: float, free_min: int) -> None:
-        """Goes on with other limits, at once."""
+        """Replaces the limits, and checks the disk against them at once."""
         self._warning_percent, self._clean_percent = warning_percent, clean_percent
         self._free_min = free_min
         self.check()
 
     def check(self) -> None:
-        """Looks at the disk again."""
+        """Measures the disk again, and refuses or accepts sends by the result."""
         self.use = use = self._measure(self._path)
         if use.used_percent >= self._warning_percent and use.free < self._free_min:
             self.full_reason = (
@@ -105,7 +105,7 @@ class DiskGuard:
         log.critical("%s", self.failed_reason)
 
     def failed_write(self, directory: Path, error: OSError) -> StoreError:
-        """Logs that a write to a directory failed; returns what its senders are to be told."""
+        """Logs that a write to a directory failed; returns the error for its senders."""
         reason = f"writing to {directory} failed: {error.strerror or error}"
         log.error("%s", reason)
         if error.errno in NO_ROOM:
@@ -115,5 +115,5 @@ class DiskGuard:
 
     @property
     def wants_cleaning(self) -> bool:
-        """Whether the oldest data should go, whatever its age."""
+        """Whether retention should remove the oldest data, whatever its age."""
         return self.use.used_percent >= self._clean_percent and self.use.free < self._free_min

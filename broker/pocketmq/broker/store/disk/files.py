@@ -62,7 +62,7 @@ class Files:
             self.sync_directory(made.parent)
 
     def database(self, path: Path) -> sqlite3.Connection:
-        """The SQLite file of a path, made if it is missing; each statement is a transaction.
+        """Opens the SQLite file of a path, made if it is missing; each statement is a transaction.
 
         Raises:
             sqlite3.OperationalError: it cannot be opened or made.
@@ -91,7 +91,7 @@ class Files:
             done += os.pwrite(handle, memoryview(data)[done:], position + done)
 
     def read(self, path: Path, position: int, size: int) -> bytes:
-        """Up to so many bytes from a position on; fewer at the end of the file."""
+        """Reads up to `size` bytes of a file from a position on; fewer at the end of the file."""
         return os.pread(self._handle(path), size, position)
 
     def size(self, path: Path) -> int:
@@ -157,7 +157,7 @@ class Files:
         source.replace(target)
 
     def move_directory(self, source: Path, target: Path) -> None:
-        """Gives a directory another place, and closes the files in it."""
+        """Renames a directory, and closes the files in it."""
         inside = f"{source}/"
         for key in [key for key in self._handles if key.startswith(inside)]:
             self._close(key)

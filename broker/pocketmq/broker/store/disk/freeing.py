@@ -26,21 +26,21 @@ STEP_SIZE = 16 * 1024 * 1024
 
 
 class Freeing:
-    """Files without a name that are still open, until they are gone."""
+    """Closes deleted files that were still open, in a thread that frees their space."""
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None
         self._last: Future[None] | None = None
 
     def take(self, handle: int) -> None:
-        """Closes a deleted file, and frees what it held."""
+        """Hands the handle of a deleted file to the thread, which closes it and frees its space."""
         if os.fstat(handle).st_size < FREED_ELSEWHERE_SIZE_MIN:
             os.close(handle)
             return
         self._last = self._started().submit(_free, handle)
 
     async def run(self, action: Callable[..., T], *args: object) -> T:
-        """What an action returns that removes files, in the same thread."""
+        """Runs an action that removes files in the same thread, and returns its result."""
         return await asyncio.get_running_loop().run_in_executor(self._started(), action, *args)
 
     def _started(self) -> ThreadPoolExecutor:
@@ -49,12 +49,12 @@ class Freeing:
         return self._thread
 
     async def wait(self) -> None:
-        """Returns when everything that was taken before is freed."""
+        """Returns when the space of all files taken so far is free."""
         if self._last is not None:
             await asyncio.wrap_future(self._last)
 
     def close(self) -> None:
-        """Returns when everything is freed."""
+        """Returns when the space of all files is free, and ends the thread."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None

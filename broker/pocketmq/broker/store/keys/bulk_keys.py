@@ -1,4 +1,4 @@
-"""`message_keys.index_items` for records that are alike, as bulk appends make them: all together.
+"""Computes the index items of records that are alike, as bulk appends make them, all together.
 
 Importing this imports numpy, see `KeyIndex`.
 """
@@ -26,7 +26,7 @@ _ODD_FLAGS = V6_HOSTS | flags.TRANSACTION_MASK
 
 
 def bulk_index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
-    """As `index_items`, at half the cost if all records begin with unique keys of one length."""
+    """Computes `index_items` at half the cost if all records begin with unique keys of one size."""
     rows = np.frombuffer(entries, np.uint8).reshape(-1, ENTRY_SIZE)
     sizes = rows[:, ENTRY_RECORD_SIZE].copy().view(RECORD_SIZES).reshape(-1).astype(np.int64)
     ends = np.cumsum(sizes)

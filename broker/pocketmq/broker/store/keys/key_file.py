@@ -34,7 +34,7 @@ _OFFSET_MAX = (1 << OFFSET_BITS) - 1
 
 
 class KeyFileError(Exception):
-    """A key file is damaged: it is to be thrown away and made again."""
+    """A key file is damaged; it must be thrown away and made again."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)
@@ -45,7 +45,7 @@ class KeyFileError(Exception):
 
 
 class SortedRun(NamedTuple):
-    """One sorted run.
+    """The header of one sorted run.
 
     Attributes:
         at: where its header stands in the file.
@@ -69,16 +69,16 @@ class SortedRun(NamedTuple):
 
     @property
     def fences_at(self) -> int:
-        """Where the fences stand: the first item and the CRC-32 of each block."""
+        """Position of the fences: the first item and the CRC-32 of each block."""
         return self.at + RUN_HEADER_SIZE + self.item_count * ITEM_SIZE
 
     @property
     def end(self) -> int:
-        """Where the run ends."""
+        """Position of the run's end."""
         return self.fences_at + self.blocks * _FENCE_SIZE
 
     def header(self, base_offset: int) -> bytes:
-        """What the run begins with."""
+        """Encodes the header that the run begins with."""
         fixed = _RUN.pack(
             _RUN_MARK,
             self.first_offset - base_offset,
@@ -104,7 +104,7 @@ class KeyFile:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record that it covers."""
+        """The offset behind the last record that the file covers."""
         return self.runs[-1].end_offset if self.runs else self.segment.base_offset
 
     @property
@@ -136,7 +136,8 @@ class KeyFile:
         self._files.truncate(self._path, self._end)
 
     def find(self, word: int, low: int, high: int) -> Iterator[int]:
-        """The offsets, from `low` to before `high`, of records with a hash; the newest first.
+        """Returns the offsets, from `low` to before `high`, of records with a hash; the newest
+        first.
 
         Raises:
             KeyFileError: the file is damaged.
@@ -165,7 +166,7 @@ class KeyFile:
             block -= 1
 
     def fences(self, run: SortedRun) -> tuple[array[int], array[int]]:
-        """The first item and the checksum of each block of a run.
+        """Reads the first item and the checksum of each block of a run.
 
         Raises:
             KeyFileError: they are damaged.
@@ -177,7 +178,7 @@ class KeyFile:
         return _numbers("Q", data[:split]), _numbers("I", data[split:])
 
     def block(self, run: SortedRun, index: int, checksum: int) -> array[int]:
-        """The items of a block of a run.
+        """Reads the items of a block of a run.
 
         Raises:
             KeyFileError: it is damaged.
@@ -201,7 +202,7 @@ class RunWriter:
         self._checksums = array("I")
 
     def add(self, items: list[int]) -> None:
-        """Takes the next items.
+        """Writes the next items.
 
         Raises:
             OSError: the disk is full or failed.
@@ -225,7 +226,7 @@ class RunWriter:
     def finish(
         self, segment: Segment, first_offset: int, end_offset: int, fingerprint: int
     ) -> SortedRun:
-        """Writes what is missing, the header last; returns the run.
+        """Writes the rest, the header last; returns the run.
 
         Raises:
             OSError: the disk is full or failed.
@@ -239,7 +240,7 @@ class RunWriter:
 
 
 def read_key_file(files: Files, segment: Segment) -> KeyFile:
-    """The key file of a segment with its sound runs, perhaps none.
+    """Reads the key file of a segment with its sound runs, perhaps none.
 
     Whether their records are still there is for the caller to find out.
     """

@@ -1,4 +1,4 @@
-"""Finds messages by their keys: key files, made in the background from the logs.
+"""Makes key files from the logs in the background, by which messages are found by their keys.
 
 A send costs nothing here. What the checkpoints have brought to the disk is indexed later, in slices
 of about a millisecond: with nothing else to do one after the other, while messages come in for a
@@ -64,7 +64,7 @@ LOGS_REMEMBERED_MAX = 100_000
 
 
 class KeyIndex:
-    """The key files of a store.
+    """Makes and reads the key files of a store.
 
     Args:
         store: whose records are found; it tells `want` what checkpoints have brought to the disk.
@@ -82,11 +82,11 @@ class KeyIndex:
         self._busy_until_s = 0.0
 
     def want(self, queue_log: QueueLog) -> None:
-        """Notes that a log has more on the disk."""
+        """Has a log indexed further in the next round, since more of it is on the disk."""
         self._wanted[queue_log] = None
 
     def key_file(self, queue_log: QueueLog, segment: Segment) -> KeyFile:
-        """The key file of a segment, as far as its records are still those that it was made of."""
+        """Returns the key file of a segment, without runs whose records have changed since."""
         place = (queue_log.number, segment.base_position)
         key_file = self._key_files.get(place)
         if key_file is None:
@@ -101,7 +101,7 @@ class KeyIndex:
         return key_file
 
     def discard(self, queue_log: QueueLog, error: KeyFileError, segment: Segment) -> None:
-        """Throws a damaged key file away; it is made again."""
+        """Deletes a damaged key file; the next round makes it again."""
         log.warning("%s: it is made again", error)
         self._files.delete(segment.keys_path)
         self._key_files.pop((queue_log.number, segment.base_position), None)
@@ -111,7 +111,7 @@ class KeyIndex:
     # -- making key files ---------------------------------------------------------------------
 
     async def run(self) -> None:
-        """One round: indexes what is there, the first time of all logs."""
+        """Runs one round: indexes the logs that have grown, the first time all logs."""
         if self._unseen is None:
             self._unseen = [
                 (known.topic, known.queue_id)
@@ -128,7 +128,7 @@ class KeyIndex:
             self._caught_up_size = self._puts.total.size
 
     def _may_be_worth_a_run(self, known: KnownLog) -> bool:
-        """Whether a log can hold enough, from what is known of it without opening it.
+        """Whether a log may hold enough for a run, judged by its checkpoint without opening it.
 
         One that has grown since its last checkpoint is told of by the next one.
         """
@@ -172,7 +172,7 @@ class KeyIndex:
             self._complete[queue_log.number] = segment.base_offset + 1
 
     async def _index_segment(self, queue_log: QueueLog, segment: Segment) -> bool:
-        """Brings a key file as far as is worth it; whether the segment never needs more."""
+        """Extends a segment's key file if that is worth it; returns whether it never needs more."""
         while self._is_there(queue_log, segment):
             key_file = self.key_file(queue_log, segment)
             offset = key_file.end_offset
@@ -227,14 +227,14 @@ class KeyIndex:
         return True
 
     def _is_there(self, queue_log: QueueLog, segment: Segment) -> bool:
-        """Whether a segment still is: meanwhile the topic may be deleted, or the segment old."""
+        """Whether a segment still exists: its topic may be deleted, or the segment itself."""
         return (
             self._logs.find_log(queue_log.topic, queue_log.queue_id) is queue_log
             and segment in queue_log.segments
         )
 
     async def _pause(self, started: float) -> None:
-        """Lets the others have their turn, after a slice that began at a time."""
+        """Gives others their turn after a slice of work, the longer the busier the broker is."""
         pauses = 0
         now_s = self._clock.monotonic()
         work_count = self._puts.total.messages + self._store.bulk_reads
@@ -266,7 +266,7 @@ def _is_worth_a_run(queue_log: QueueLog, offset: int, end_position: int, end_off
 
 
 def _is_current(queue_log: QueueLog, key_file: KeyFile) -> bool:
-    """Whether the last record that a key file covers is the one of which it was made.
+    """Whether the last record that a key file covers is the one that the file was made of.
 
     A log is only ever cut at its end: if that record is there, all before it are.
     """

@@ -1,4 +1,6 @@
-"""Makes few runs of a key file's many, step by step: a finished segment is soon searched."""
+"""Merges the runs of a key file into few, step by step, so that a finished segment is soon
+searched.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ MERGED_RUNS_MAX = 64
 
 
 class _Source:
-    """The items of one run, block by block."""
+    """Reads the items of one run, block by block."""
 
     def __init__(self, key_file: KeyFile, run: SortedRun) -> None:
         self._key_file, self._run = key_file, run
@@ -24,7 +26,7 @@ class _Source:
         self.items: list[int] = []
 
     def refill(self) -> bool:
-        """Reads the next block when everything was taken; whether there is anything."""
+        """Reads the next block when all items were taken; returns whether there are items."""
         if not self.items and self._next < self._run.blocks:
             block = self._key_file.block(self._run, self._next, self._checksums[self._next])
             self.items = block.tolist()
@@ -32,19 +34,19 @@ class _Source:
         return bool(self.items)
 
     def take(self, bound: int) -> list[int]:
-        """The items up to a bound, as far as they were read."""
+        """Removes and returns the items up to a bound, as far as they were read."""
         count = bisect_right(self.items, bound)
         taken, self.items = self.items[:count], self.items[count:]
         return taken
 
 
 def merge_path(key_file: KeyFile) -> Path:
-    """Where the new file grows; the next start removes what was given up."""
+    """Returns the path where the new file grows; the next start removes what was given up."""
     return key_file.segment.stem.with_suffix(".merge")
 
 
 def merge_runs(files: Files, key_file: KeyFile, merged: list[SortedRun]) -> Iterator[None]:
-    """Writes `merge_path`, a part each step; the caller may give up and then removes the file.
+    """Writes `merge_path`, a part each step; a caller that gives up removes the file.
 
     Args:
         files: the disk.

@@ -1,4 +1,4 @@
-"""Searches by key: the index where there is one, and the log itself where there is none yet."""
+"""Searches messages by key: in the index, and in the log itself where there is no index yet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCAN_SIZE_MAX = 512 * 1024 * 1024
 
 
 class Match(NamedTuple):
-    """A message that was found; they sort by the time at which they were stored.
+    """A message that was found; matches sort by their store times.
 
     Attributes:
         timestamp: when it was stored, milliseconds since the epoch.
@@ -45,7 +45,7 @@ class Match(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What is searched for.
+    """The topic, key and time span of a search.
 
     Attributes:
         topic: in which.
@@ -75,7 +75,8 @@ class KeySearch:
         self._logs, self._clock, self._index = store.logs, store.clock, index
 
     async def find(self, query: Query) -> list[tuple[QueueLog, Match]]:
-        """What matches, in the order in which it was stored: at most the newest `count_max`.
+        """Returns the messages that match in the order of their storing, at most the newest
+        `count_max`.
 
         Raises:
             OSError, FormatError: a log cannot be read.
@@ -100,7 +101,7 @@ class KeySearch:
         return self._logs.find_log(queue_log.topic, queue_log.queue_id) is queue_log
 
     async def _find_in(self, queue_log: QueueLog, query: Query, scan: _Scan) -> list[Match]:
-        """The newest matches in one queue."""
+        """Returns the newest matches in one queue."""
         found: list[Match] = []
         low, high = _offsets_between(queue_log, query)
         for number, segment in enumerate(reversed(list(queue_log.segments)), 1):
@@ -132,7 +133,7 @@ class KeySearch:
 
 
 class _Scan:
-    """Reads what is not indexed yet.
+    """Reads records that are not indexed yet.
 
     Attributes:
         size_left: bytes that may still be read.
@@ -142,7 +143,7 @@ class _Scan:
         self.size_left = SCAN_SIZE_MAX
 
     def run(self, queue_log: QueueLog, query: Query, offset: int, end: int) -> Iterator[Match]:
-        """The matches in a part of a segment."""
+        """Yields the matches in a part of a segment."""
         while offset < end:
             data, entries = queue_log.read_with_entries(offset, end - offset, SCAN_SIZE)
             self.size_left -= len(data)
@@ -153,7 +154,7 @@ class _Scan:
 def _matches_in(
     queue_log: QueueLog, data: bytes, entries: bytes, query: Query, offset: int
 ) -> Iterator[Match]:
-    """The matches among neighbouring records: most need not be looked at one by one."""
+    """Yields the matches among neighbouring records; most need not be looked at one by one."""
     at = data.find(query.key)
     position = 0
     for _, size, _ in ENTRY.iter_unpack(entries):
@@ -172,7 +173,7 @@ def _matches_in(
 def _look_up(
     queue_log: QueueLog, key_file: KeyFile, query: Query, start: int, end: int
 ) -> list[Match]:
-    """The newest matches among the indexed records from `start` to before `end`."""
+    """Returns the newest matches among the indexed records from `start` to before `end`."""
     found: list[Match] = []
     in_vain = 0
     for offset in key_file.find(hash_of(query.key, query.index_type), start, end):
@@ -197,7 +198,7 @@ def _match(queue_log: QueueLog, record: bytes, offset: int, query: Query) -> Mat
 
 
 def _offsets_between(queue_log: QueueLog, query: Query) -> tuple[int, int]:
-    """The offsets, the second one excluded, of what was stored in the time of a query."""
+    """Returns the first offset of a query's time span, and the one behind the last."""
     low, high = queue_log.min_offset, queue_log.end_offset
     if low < high and query.end_ms < queue_log.last_timestamp:
         high = queue_log.offset_at_time(query.end_ms + 1)

@@ -1,4 +1,4 @@
-"""By what a message can be found: its unique key, the words of its KEYS, its tags.
+"""Computes the keys of a message: its unique key, the words of its KEYS, its tags.
 
 The index holds 32-bit hashes of them; whoever finds one looks into the record itself.
 """
@@ -31,7 +31,7 @@ OFFSET_BITS = 32
 
 
 class IndexType(str, Enum):
-    """What a search looks at (`MessageConst.INDEX_*_TYPE`)."""
+    """The kind of key that a search looks at (`MessageConst.INDEX_*_TYPE`)."""
 
     KEY = "K"
     UNIQUE_KEY = "U"
@@ -40,12 +40,12 @@ class IndexType(str, Enum):
 
 
 def hash_of(key: bytes, index_type: IndexType) -> int:
-    """What the index holds of a key: 32 bits."""
+    """Computes the 32 bits that the index holds of a key."""
     return crc32(key, TAGS_SEED) if index_type is IndexType.TAG else crc32(key)
 
 
 def index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
-    """The items of an index of neighbouring records: hash · 2^32 + offset, in no order.
+    """Computes the index items of neighbouring records: hash · 2^32 + offset, in no order.
 
     Messages of rolled back transactions have none (`IndexService#buildIndex`).
 
@@ -84,7 +84,7 @@ def index_items(data: bytes, entries: bytes, offset: int) -> list[int]:
 
 
 def has_key(record: bytes, key: bytes, index_type: IndexType) -> bool:
-    """Whether a record is found by a key: what `index_items` says of it, without the hash."""
+    """Whether a record has a key, by the rules of `index_items` but without the hash."""
     (sys_flag,) = _INT.unpack_from(record, SYS_FLAG_AT)
     if not key or sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_ROLLBACK:
         return False

@@ -1,4 +1,4 @@
-"""The log of one queue of one topic: records appended in order, committed turn by turn."""
+"""Appends records to the log of one queue, in order, and commits them together."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Waiter(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueueLog(ReadableLog):
-    """Appends to one queue, and how much of it is on the disk.
+    """Gathers and commits the appends of one queue, and knows how much of the log is on the disk.
 
     Appends are gathered in memory and become visible, all or none, with `commit`; `next_offset`
     and `next_position` already count them, so that a record can be encoded with its final place.
@@ -128,12 +128,12 @@ class QueueLog(ReadableLog):
 
     @property
     def next_physical_offset(self) -> int:
-        """Where the next appended record will stand."""
+        """The physical offset of the next record that is appended."""
         return self.number << POSITION_BITS | self.next_position & POSITION_MASK
 
     @property
     def next_file_position(self) -> int:
-        """Where in its file the next appended record will stand, unless it begins a new one."""
+        """The position of the next record in its file, unless a new segment is created for it."""
         begin = self._active.base_position if self._active is not None else self.next_position
         return self.next_position - begin + HEADER_SIZE
 
@@ -143,7 +143,7 @@ class QueueLog(ReadableLog):
         return bool(self._records)
 
     def append(self, record: bytes, tags_code: int, waiter: Waiter | None) -> None:
-        """Takes a record that was encoded with `next_offset` and `next_physical_offset`."""
+        """Gathers a record that was encoded with `next_offset` and `next_physical_offset`."""
         size = len(record)
         position = self.next_position
         self._records.append(record)
@@ -157,7 +157,7 @@ class QueueLog(ReadableLog):
     def append_many(
         self, records: bytes | memoryview, entries: bytes, count: int, waiter: Waiter | None
     ) -> None:
-        """Takes many records back to back, with their index entries ready-made."""
+        """Gathers many records back to back, with their index entries ready-made."""
         self._records.append(records)
         self._entries.append(entries)
         self.next_position += len(records)
@@ -166,10 +166,10 @@ class QueueLog(ReadableLog):
             self._waiting.append(waiter)
 
     def commit(self, now_ms: int) -> list[Waiter]:
-        """Writes what was appended in one write and makes it visible; returns who is to be told.
+        """Writes the gathered records in one write and makes them visible; returns their waiters.
 
         Raises:
-            OSError: nothing of it was kept; `roll_back` tells who is to be told.
+            OSError: nothing was kept; `roll_back` returns the waiters.
         """
         records = self._records
         data = records[0] if len(records) == 1 else b"".join(records)
@@ -195,7 +195,7 @@ class QueueLog(ReadableLog):
         return waiting
 
     def roll_back(self) -> list[Waiter]:
-        """Forgets what was appended since the last commit; returns who is to be told."""
+        """Forgets the records gathered since the last commit; returns their waiters."""
         waiting = self._waiting
         self._records, self._entries, self._waiting = [], [], []
         self.next_position, self.next_offset = self.end_position, self.end_offset
@@ -215,7 +215,7 @@ class QueueLog(ReadableLog):
         self._is_torn = False
 
     def begin_segment(self, now_ms: int) -> Segment:
-        """Begins a new segment: what is committed from now on goes there.
+        """Creates a new segment, which takes what is committed from now on.
 
         Raises:
             OSError: there is no new segment, everything is as before.
@@ -261,7 +261,7 @@ class QueueLog(ReadableLog):
             log.warning("the index of %s:%d cannot be written: %s", self.topic, self.queue_id, e)
 
     def tidy(self) -> None:
-        """Writes what is only in memory, and cuts off what a failed write left behind.
+        """Writes the index entries in memory, and cuts off what a failed write left behind.
 
         Raises:
             OSError: the log is as sound as before.
@@ -295,11 +295,11 @@ class QueueLog(ReadableLog):
         self.synced_base = before[-1] if before else -1
 
     def unsynced_logs(self) -> list[Path]:
-        """Log files that may not be on the disk yet; a new one without records counts too."""
+        """Returns the log files that may not be on the disk yet, new ones without records too."""
         return [segment.log_path for segment in self._segments_behind(self.synced_position)]
 
     def unsynced_indexes(self) -> list[Path]:
-        """Index files that may not be on the disk yet."""
+        """Returns the index files that may not be on the disk yet."""
         return [segment.index_path for segment in self._segments_behind(self.indexed_position)]
 
     def _segments_behind(self, position: int) -> list[Segment]:
@@ -315,7 +315,7 @@ class QueueLog(ReadableLog):
         return out
 
     def unsynced_directories(self) -> list[Path]:
-        """Directories whose newest entries may not be on the disk yet."""
+        """Returns the directories whose newest entries may not be on the disk yet."""
         if self.segments and self.segments[-1].base_position > self.synced_base:
             # Those above were perhaps made for this queue: the topic's, the root of all queues.
             return [self.directory, *self.directory.parents[:3]]
@@ -325,7 +325,7 @@ class QueueLog(ReadableLog):
 
     @property
     def has_spare_segment(self) -> bool:
-        """Whether the oldest segment may go: the next one is on the disk.
+        """Whether the oldest segment may be removed: the next one is on the disk.
 
         One segment always remains, if need be an empty one: its header keeps the offset at which
         the queue goes on.
@@ -333,7 +333,7 @@ class QueueLog(ReadableLog):
         return len(self.segments) > 1 and self.segments[1].base_position <= self.synced_base
 
     def drop_oldest_segment(self) -> int:
-        """Removes the oldest segment; returns its bytes. The offsets of the others stay.
+        """Removes the oldest segment; returns its size. The offsets of the others stay.
 
         Raises:
             OSError: it is still there, and none behind it may go before it: that would be a gap.
@@ -348,7 +348,9 @@ class QueueLog(ReadableLog):
         return size
 
     def forget(self) -> list[Waiter]:
-        """Its files are about to be removed, it must not be used any more; who is to be told."""
+        """Discards all state in memory before the files are deleted; returns the waiters of
+        appends.
+        """
         self._is_torn = False
         waiting = self.roll_back()
         self.segments.clear()

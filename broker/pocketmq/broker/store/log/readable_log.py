@@ -1,4 +1,4 @@
-"""What is stored of one queue of one topic, read by offset, by place and by time."""
+"""Reads the records of one queue by offset, by physical offset and by store time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCAN_SIZE_MAX = 8 * 1024 * 1024
 
 
 class Slice(NamedTuple):
-    """What a read found: records back to back, and where to go on."""
+    """Records back to back, as a read returns them, and the offset at which to go on."""
 
     data: bytes
     records: int
@@ -81,7 +81,7 @@ class ReadableLog:
             self._activate(self.segments[-1])
 
     def _activate(self, segment: Segment) -> None:
-        """From now on this is the newest segment, where records are written."""
+        """Makes a segment the newest one, where records are written."""
         self._active = segment
         self._log_path: Path = segment.log_path
 
@@ -94,7 +94,7 @@ class ReadableLog:
 
     @property
     def max_offset(self) -> int:
-        """The offset that the next record will be visible at."""
+        """The offset behind the last committed record."""
         return self.end_offset
 
     @property
@@ -108,14 +108,14 @@ class ReadableLog:
         return bool(self.segments) and self.segments[-1].base_position == self.end_position
 
     def segment_end(self, index: int) -> tuple[int, int]:
-        """(position, queue offset) where the segment of an index ends."""
+        """Returns (position, queue offset) of the end of the segment at an index."""
         if index + 1 < len(self.segments):
             follower = self.segments[index + 1]
             return follower.base_position, follower.base_offset
         return self.end_position, self.end_offset
 
     def segment_last_timestamp(self, index: int) -> int:
-        """Store time of the last record of a segment; when it was begun if it has none."""
+        """Returns the store time of a segment's last record; of its creation if it has none."""
         _, end_offset = self.segment_end(index)
         if end_offset == self.end_offset and self.last_timestamp:
             return self.last_timestamp  # known without a look at the disk
@@ -133,7 +133,7 @@ class ReadableLog:
         tags_codes: Collection[int] | None = None,
         matches: Callable[[bytes], bool] | None = None,
     ) -> Slice:
-        """Records from an offset on, within one segment.
+        """Reads records from an offset on, within one segment.
 
         Args:
             offset: within min_offset and max_offset.
@@ -155,14 +155,14 @@ class ReadableLog:
         )
 
     def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
-        """Neighbouring records: one slice of the file."""
+        """Reads neighbouring records: one slice of the file."""
         start = segment.position_of(ENTRY.unpack_from(entries, 0)[0])
         count = self._count_within(segment, entries, start + size_max)
         end = self._end_of(segment, entries, count - 1)
         return Slice(self._read_log(segment, start, end), count, offset + count)
 
     def _count_within(self, segment: Segment, entries: bytes, end_max: int) -> int:
-        """How many of the entries' records end at or before a position; always one."""
+        """Counts the entries whose records end at or before a position; at least one."""
         count = len(entries) // ENTRY_SIZE
         if self._end_of(segment, entries, count - 1) <= end_max:
             return count
@@ -177,7 +177,7 @@ class ReadableLog:
         return low
 
     def _read_log(self, segment: Segment, start: int, end: int) -> bytes:
-        """The bytes of a segment between two positions."""
+        """Reads the bytes of a segment between two positions."""
         data = b""
         if segment.base_position <= start < end:
             data = self._files.read(
@@ -233,12 +233,12 @@ class ReadableLog:
         return end
 
     def entries(self, offset: int, count: int) -> bytes:
-        """The index entries of so many records, all of one segment."""
+        """Reads the index entries of `count` records, all of one segment."""
         segment, _ = self._segment_of(offset)
         return self._read_entries(segment, offset, count)
 
     def read_record(self, physical: int) -> bytes:
-        """The record at a physical offset of this log; empty if none begins there."""
+        """Reads the record at a physical offset of this log; empty if none begins there."""
         if not self.segments:
             return b""
         position = self.segments[0].position_of(physical)
@@ -254,7 +254,7 @@ class ReadableLog:
         return data if check_record(data, 0, len(data)) == size else b""
 
     def timestamp_at(self, offset: int) -> int:
-        """The store time, in milliseconds, of the record at an offset."""
+        """Reads the store time, in milliseconds, of the record at an offset."""
         segment, _ = self._segment_of(offset)
         physical, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
         start = segment.position_of(physical)
@@ -262,7 +262,7 @@ class ReadableLog:
         return read_store_timestamp(head)
 
     def offset_at_time(self, timestamp: int, *, upper: bool = False) -> int:
-        """The offset at a store time (behaviour.md §11, code 29).
+        """Finds the offset at a store time (behaviour.md §11, code 29).
 
         Args:
             timestamp: milliseconds since the epoch.
@@ -282,12 +282,12 @@ class ReadableLog:
         return max(low - 1, self.min_offset)
 
     def read_entries(self, offset: int, count: int) -> bytes:
-        """Index entries from an offset on, within one segment."""
+        """Reads up to `count` index entries from an offset on, within one segment."""
         segment, end_offset = self._segment_of(offset)
         return self._read_entries(segment, offset, min(count, end_offset - offset))
 
     def read_with_entries(self, offset: int, count_max: int, size_max: int) -> tuple[bytes, bytes]:
-        """Records from an offset on, within one segment, and their index entries.
+        """Reads records from an offset on, within one segment, and their index entries.
 
         At most so many records and bytes, but always one record.
         """
@@ -299,14 +299,14 @@ class ReadableLog:
         return data, entries[: count * ENTRY_SIZE]
 
     def position_at(self, offset: int) -> int:
-        """Where the record of an offset stands, or will stand when it comes."""
+        """Returns the position of the record at an offset, also of the next one to come."""
         if offset >= self.end_offset:
             return self.end_position
         segment, _ = self._segment_of(offset)
         return segment.position_of(ENTRY.unpack(self._read_entries(segment, offset, 1))[0])
 
     def _segment_of(self, offset: int) -> tuple[Segment, int]:
-        """The segment that holds an offset, and the offset where it ends."""
+        """Returns the segment that holds an offset, and the offset where the segment ends."""
         active = self._active
         assert active is not None
         assert self.min_offset <= offset < self.end_offset, (offset, self.end_offset)

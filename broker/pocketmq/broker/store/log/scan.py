@@ -1,4 +1,4 @@
-"""The sound records of a segment, one after the other: recovery, check and dump read them so."""
+"""Reads the sound records of a segment one after the other, for recovery, check and dump."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScannedRecord(NamedTuple):
 
 
 def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator[ScannedRecord]:
-    """The sound records of a segment from a record's position on, up to the first bad one."""
+    """Yields a segment's sound records from a record's position on, up to the first bad one."""
     base = segment.base_position - HEADER_SIZE
     window, window_position = b"", position
     while True:
@@ -73,7 +73,7 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
 
 
 def record_tags_code(data: bytes, position: int) -> int:
-    """The tags code of the record at a position."""
+    """Computes the tags code of the record at a position of some data."""
     topic, properties = topic_and_properties(data, position)
     if topic in WAITING_TOPICS:
         return prepared_transaction_offset(data, position)

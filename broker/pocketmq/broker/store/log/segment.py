@@ -46,7 +46,7 @@ LOG_NUMBER_MAX = (1 << 63 - POSITION_BITS) - 1
 
 
 def physical_offset(log_number: int, position: int) -> int:
-    """The protocol's 64-bit physical offset: the queue log's number, then the place in it.
+    """Returns the protocol's 64-bit physical offset: the log's number, then the position in it.
 
     The place is counted modulo 2^40, which is unambiguous among the records that there are.
     """
@@ -54,12 +54,12 @@ def physical_offset(log_number: int, position: int) -> int:
 
 
 def log_number_of(offset: int) -> int:
-    """Which queue log a physical offset points into."""
+    """Returns the number of the queue log that a physical offset points into."""
     return offset >> POSITION_BITS
 
 
 class Segment(NamedTuple):
-    """One pair of files.
+    """One pair of files, by the header that both begin with.
 
     Attributes:
         stem: the files' path without its ending.
@@ -91,7 +91,7 @@ class Segment(NamedTuple):
         return self.stem.with_suffix(".keys")
 
     def header(self, magic: bytes) -> bytes:
-        """What each of the files begins with."""
+        """Encodes the header that each of the files begins with."""
         fixed = _HEADER.pack(
             magic,
             FORMAT_VERSION,
@@ -104,12 +104,12 @@ class Segment(NamedTuple):
         return (fixed + _CRC.pack(crc32(fixed))).ljust(HEADER_SIZE, b"\0")
 
     def position_of(self, physical: int) -> int:
-        """The position in the queue log of a record of this segment, from its physical offset."""
+        """Returns the position of a record of this segment from its physical offset."""
         return self.base_position + ((physical - self.base_position) & POSITION_MASK)
 
 
 def segment_stem(directory: Path, base_position: int) -> Path:
-    """The path, without its ending, of the segment that begins at a position."""
+    """Returns the path, without its ending, of the segment that begins at a position."""
     return directory / f"{base_position:020d}"
 
 
@@ -119,7 +119,7 @@ def is_unfinished(header: bytes) -> bool:
 
 
 def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment:
-    """A segment from the header of its `.log` file, or of one with another magic.
+    """Reads a segment from the header of its `.log` file, or of one with another magic.
 
     Raises:
         FormatError: magic, then version (a VersionError), then checksum, each with its own words.

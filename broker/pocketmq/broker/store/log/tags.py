@@ -1,4 +1,4 @@
-"""The tags code of a record: what its index entry holds, so that filters need not read it."""
+"""Computes the tags code of a record: its index entry has the code, for filters to go by."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAITING_TOPICS = frozenset(
 
 
 def encoded_tags_code(properties: bytes) -> int:
-    """The tags code of encoded properties; 0 without tags.
+    """Computes the tags code of encoded properties; 0 without tags.
 
     Appends and recovery use the same rule, so that an index made again equals the lost one.
     """

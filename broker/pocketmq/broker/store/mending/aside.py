@@ -1,4 +1,4 @@
-"""Where a repair puts what it takes out of service: everything is moved there, nothing deleted."""
+"""Moves aside what a repair takes out of service; nothing is deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Aside:
         self._directory, self.folder = directory, folder
 
     def target_of(self, path: Path, ending: str = "") -> Path:
-        """Where a file of the data directory is kept; the folders above it are made.
+        """Returns the path to which a file of the data directory is moved; makes the folders above
+        it.
 
         A name that is taken gets a number at its end.
         """
@@ -48,13 +49,13 @@ class Aside:
         return target
 
     def copy_part(self, files: Files, path: Path, start: int, ending: str) -> Path:
-        """Keeps the bytes of a file from one on; returns where."""
+        """Copies the bytes of a file from a position on; returns the path of the copy."""
         target = self.target_of(path, ending)
         copy_bytes(files, path, start, files.size(path), target, b"")
         return target
 
     def write_report(self, lines: list[str]) -> None:
-        """Says, among the files, what was done."""
+        """Appends to the report, among the files, what was done."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / REPORT_NAME
         with path.open("a", encoding="utf-8") as file:
@@ -66,7 +67,7 @@ class Aside:
 def copy_bytes(
     files: Files, source: Path, start: int, end: int, target: Path, header: bytes
 ) -> None:
-    """Makes a file of a header and the bytes between two places of another file."""
+    """Makes a file of a header and the bytes between two positions of another file."""
     files.create(target, header)
     at = len(header)
     while start < end:

@@ -1,4 +1,4 @@
-"""Verifies a whole data directory: run after every store test, and by `pocketmq store check`."""
+"""Verifies a whole data directory, after every store test and by `pocketmq store check`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QueueKey = tuple[str, int]
 
 
 class Finding(NamedTuple):
-    """Something that is wrong, and what to do about it."""
+    """A fault of the store, and its remedy."""
 
     path: Path
     problem: str
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 
 class CheckReport(NamedTuple):
-    """What a check saw.
+    """The findings of a check, and how much it read.
 
     Attributes:
         queues, segments, records, size: how much; the size in bytes of records.
@@ -50,7 +50,7 @@ class CheckReport(NamedTuple):
 
 
 class QueueExtent(NamedTuple):
-    """What a queue holds: its log's number, the oldest offset, and the end."""
+    """The number of a queue's log, its oldest offset, and its end."""
 
     number: int
     min_offset: int
@@ -58,12 +58,12 @@ class QueueExtent(NamedTuple):
 
 
 def log_size(directory: Path) -> int:
-    """Bytes of all log files of a data directory, which a check reads."""
+    """Adds up the sizes of all log files of a data directory, which a check reads."""
     return sum(path.stat().st_size for path in (directory / "queues").glob("*/*/*.log"))
 
 
 def queue_directories(directory: Path) -> dict[QueueKey, Path]:
-    """The directories of all queues by topic and queue id, in order."""
+    """Returns the directories of all queues by topic and queue id, in order."""
     found = [
         ((path.parent.name, int(path.name)), path)
         for path in (directory / "queues").glob("*/*")
@@ -187,7 +187,7 @@ def _check_metadata(
 
 
 def _notes_of_keys(surveys: list[SegmentSurvey]) -> list[str]:
-    """Nothing is lost with a key file: nobody flushes it, and damage is found when it is read."""
+    """Lists damaged key files as notes: nothing is lost with them, and a read finds the damage."""
     return [
         f"{survey.log_path.with_suffix('.keys')}: {survey.keys_error}; it is made again from the "
         f"log when a search finds it like that"

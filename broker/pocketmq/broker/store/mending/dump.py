@@ -1,4 +1,4 @@
-"""Reads records and index entries for people: from a directory, a running broker's too, or a file.
+"""Reads records and index entries for people, from a directory (a running broker's too) or a file.
 
 Nothing is locked, changed or kept in memory but one piece of a file.
 """
@@ -27,7 +27,7 @@ _NO_END = 1 << 62
 
 
 class Gap(NamedTuple):
-    """Bytes of a log that are no sound record.
+    """A stretch of a log that is no sound record.
 
     Attributes:
         path: the log file.
@@ -47,7 +47,7 @@ class Gap(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A sound record and where it is."""
+    """A sound record with its file and position."""
 
     path: Path
     position: int
@@ -57,7 +57,7 @@ class StoredRecord(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An index entry."""
+    """An index entry with the offset of its record."""
 
     offset: int
     physical_offset: int
@@ -74,7 +74,7 @@ def dump_directory(
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[StoredRecord | Gap]:
-    """The records of a data directory, or of one topic or queue of it.
+    """Yields the records of a data directory, or of one topic or queue of it.
 
     Args:
         files: opened for reading only.
@@ -98,12 +98,12 @@ def dump_directory(
 def dump_log(
     files: Files, path: Path, start: int = 0, end: int | None = None
 ) -> Iterator[StoredRecord | Gap]:
-    """The same of one `.log` file, wherever it is."""
+    """Yields the records of one `.log` file, wherever it is."""
     return _dump(files, _open(files, path, is_anywhere=True), start, end)
 
 
 def dump_index(files: Files, path: Path, start: int = 0, end: int | None = None) -> Iterator[Entry]:
-    """The entries of one `.idx` file.
+    """Yields the entries of one `.idx` file.
 
     Raises:
         FormatError: its header is damaged.
@@ -154,7 +154,7 @@ def _dump(
 
 
 def _begin_of(files: Files, segment: Segment, start: int) -> tuple[int, int] | None:
-    """(position, offset) where the record of an offset begins, if the index knows it."""
+    """Returns (position, offset) of the record at an offset, if the index knows it."""
     number = start - segment.base_offset
     if number <= 0 or not files.exists(segment.index_path):
         return None

@@ -1,4 +1,4 @@
-"""Reads a data directory's meta.db as far as it can be read, and changes nothing."""
+"""Reads as much of a data directory's meta.db as is readable, and changes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: dict[str, type] = {
 
 @dataclass
 class MetadataSurvey:
-    """What meta.db holds.
+    """The rows of meta.db that could be read, and what is wrong with the file.
 
     Attributes:
         is_there: whether there is one.
@@ -58,11 +58,11 @@ class MetadataSurvey:
     )
 
     def state(self, key: str) -> str | None:
-        """One value of the broker's own."""
+        """Returns one value of the broker's own."""
         return next((value for k, value in self.rows["state"] if k == key), None)
 
     def topics(self) -> dict[str, TopicConfig]:
-        """Topic settings by name."""
+        """Returns the settings of topics by name."""
         return {
             name: msgspec.json.decode(text, type=TopicConfig) for name, text in self.rows["topics"]
         }

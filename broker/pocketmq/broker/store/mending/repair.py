@@ -21,7 +21,7 @@ from pocketmq.broker.store.mending.survey import OnProgress, survey_queue
 
 
 class RepairReport(NamedTuple):
-    """What was done, or would be.
+    """What a repair did, or would do.
 
     Attributes:
         steps: in words, in order.
@@ -37,7 +37,7 @@ class RepairReport(NamedTuple):
 def repair_directory(
     directory: Path, folder: Path, *, dry_run: bool, on_progress: OnProgress = lambda _: None
 ) -> RepairReport:
-    """Looks at everything as a check does, then mends what is wrong.
+    """Checks a data directory, then mends what is wrong with it.
 
     All is planned before anything is changed. A repair that was interrupted may be run again.
 

@@ -1,4 +1,4 @@
-"""What has to be done to meta.db so that it knows the logs, and no more than there is."""
+"""Plans the changes to meta.db after which it knows the logs that there are, and no others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MetadataRepair:
         self._entered: set[str] = set()
 
     def plan(self) -> list[Step]:
-        """What to do, in order."""
+        """Returns the changes to meta.db, in order."""
         survey = self._survey
         if survey.problems:
             self._make_again()
@@ -171,7 +171,7 @@ class MetadataRepair:
         self._steps.append(Step(self._path, text, apply))
 
     def _say(self, text: str) -> None:
-        """Names one of the changes that are written together."""
+        """Adds a line to the report about the changes that are written together."""
         self._do(text, partial(bool))
 
     def _begin_anew(self) -> None:

@@ -1,4 +1,4 @@
-"""What has to be done to one queue's files so that they are a sound log again."""
+"""Plans the changes to one queue's files after which they are a sound log again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pocketmq.broker.store.mending.survey import SegmentSurvey, SoundRange
 
 
 class Step(NamedTuple):
-    """One thing that a repair does: to which file, in words, and how."""
+    """One step of a repair: the file, a description, and the function that does it."""
 
     path: Path
     text: str
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 class QueueRepairPlan(NamedTuple):
-    """How a queue's files are mended.
+    """The steps that mend a queue's files, and the log that is left.
 
     Attributes:
         steps: in order; empty if nothing is wrong.
@@ -87,7 +87,7 @@ class QueueRepair:
         self._steps: list[Step] = []
 
     def plan(self, surveys: list[SegmentSurvey]) -> QueueRepairPlan:
-        """What to do, going by what the files hold."""
+        """Returns the steps, going by what a survey found in the files."""
         for survey in surveys:
             if survey.remedy:
                 text = f"{survey.log_path}: {survey.header_error}; {survey.remedy}"
@@ -122,7 +122,7 @@ class QueueRepair:
         return numbers.most_common(1)[0][0]
 
     def _choose(self, pieces: list[list[_Piece]]) -> list[_Piece]:
-        """The stretch of records that stays."""
+        """Chooses the stretch of records that stays in service."""
         stretches: list[list[_Piece]] = []
         for piece in (piece for of_segment in pieces for piece in of_segment):
             before = stretches[-1][-1].run if stretches else None
@@ -175,7 +175,7 @@ class QueueRepair:
         self._do(segment.log_path, text, partial(self._split, segment, begun, run))
 
     def _empty(self, number: int | None) -> QueueRepairPlan:
-        """Has a queue without any record left go on where the metadata says that it ended."""
+        """Plans an empty log that goes on where the metadata says that the queue ended."""
         checkpoint = self._checkpoint
         if number is None or number != self._number or not checkpoint or not checkpoint.position:
             return QueueRepairPlan(self._steps)

@@ -1,4 +1,4 @@
-"""What the files of a queue hold, read record by record and beyond damage; nothing is changed.
+"""Reads the files of a queue record by record and beyond damage, and changes nothing.
 
 The check tells of it, the repair acts on it, and a dump shows it.
 """
@@ -67,7 +67,7 @@ class SoundRange(NamedTuple):
 
 @dataclass
 class SegmentSurvey:
-    """One segment's files.
+    """What was found in the files of one segment.
 
     Attributes:
         log_path: of its records.
@@ -90,12 +90,12 @@ class SegmentSurvey:
 
     @property
     def records(self) -> int:
-        """How many are sound."""
+        """The number of sound records."""
         return sum(run.end_offset - run.offset for run in self.runs)
 
     @property
     def holes(self) -> list[tuple[int, int]]:
-        """(position, bytes) of what is no sound record."""
+        """Lists (position, bytes) of the stretches that are no sound record."""
         if self.segment is None:
             return []
         out = []
@@ -111,7 +111,7 @@ class SegmentSurvey:
 def survey_queue(
     files: Files, directory: Path, on_progress: OnProgress = lambda _: None
 ) -> list[SegmentSurvey]:
-    """Looks at every segment of a queue, in the order of their names."""
+    """Reads every segment of a queue, in the order of their names."""
     out = []
     for path in sorted(directory.glob("*.log")):
         survey = SegmentSurvey(path)
@@ -141,7 +141,7 @@ def _look_at(files: Files, path: Path, survey: SegmentSurvey, on_progress: OnPro
 
 
 def _by_its_records(files: Files, path: Path) -> Segment | None:
-    """What a segment is by its name and its first record, if its header does not tell."""
+    """Guesses a segment's header by its file name and first record, if the header is damaged."""
     head = files.read(path, HEADER_SIZE, RECORD_SIZE_MIN)
     if not path.stem.isdecimal() or len(head) < RECORD_SIZE_MIN:
         return None
@@ -180,7 +180,7 @@ def _read_records(
 def sound_records(
     files: Files, segment: Segment, start: tuple[int, int] | None = None
 ) -> Iterator[ScannedRecord]:
-    """The sound records of a segment from a (position, offset) on, also those behind damage."""
+    """Yields a segment's sound records from a (position, offset) on, also those behind damage."""
     start = start or (segment.base_position, segment.base_offset)
     while start is not None:
         position, offset = start
@@ -193,7 +193,7 @@ def sound_records(
 def _next_record(
     files: Files, segment: Segment, position: int, offset: int
 ) -> tuple[int, int] | None:
-    """(position, offset) of the first sound record behind a position at which there is none.
+    """Finds (position, offset) of the first sound record behind a position without one.
 
     Only a record that names the place where it stands is taken.
     """
@@ -220,13 +220,13 @@ def _next_record(
 
 
 def _magic_in(window: bytes, start: int) -> int:
-    """Where a record may begin, by its magic; -1 if nowhere."""
+    """Finds where a record may begin, by its magic; -1 if nowhere."""
     found = [window.find(magic, start + _MAGIC_AT) for magic in _MAGICS]
     return min((at - _MAGIC_AT for at in found if at >= 0), default=-1)
 
 
 class _IndexCheck:
-    """Compares the index with the records as they come by."""
+    """Compares a segment's index with its records, one after the other."""
 
     def __init__(self, files: Files, segment: Segment) -> None:
         self._files, self._segment = files, segment
@@ -236,7 +236,7 @@ class _IndexCheck:
         self._wrong, self._first_wrong = 0, 0
 
     def compare(self, record: ScannedRecord) -> None:
-        """Takes the next record."""
+        """Compares the next record with its entry."""
         if not self._is_there:
             return
         number = record.offset - self._segment.base_offset
@@ -253,7 +253,9 @@ class _IndexCheck:
             self._wrong += 1
 
     def error(self, end_offset: int) -> str:
-        """What is wrong with the index of a segment that ends at an offset; nothing if empty."""
+        """Says what is wrong with the index of a segment that ends at an offset; empty if nothing
+        is.
+        """
         if not self._is_there:
             return "it is missing"
         problems = []
@@ -272,7 +274,7 @@ class _IndexCheck:
 
 
 def _keys_error(files: Files, segment: Segment) -> str:
-    """What is wrong with the key file, as far as it counts."""
+    """Says what is wrong with a key file; empty if nothing is that counts."""
     try:
         key_file = read_key_file(files, segment)
         for run in key_file.runs:

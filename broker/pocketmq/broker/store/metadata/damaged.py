@@ -1,4 +1,4 @@
-"""Queues that are not served because their files are damaged: the others go on without them."""
+"""Records the queues that are not served because their files are damaged; the others go on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QueueKey = tuple[str, int]
 
 
 class DamagedQueues:
-    """Which queues are damaged, and why; kept, so that the next start looks at them first.
+    """Keeps which queues are damaged, and why, so that the next start looks at them first.
 
     Args:
         directory: the data directory, which the remedy names.
@@ -55,21 +55,22 @@ class DamagedQueues:
         return iter(self._errors.values())
 
     def of_topic(self, topic: str) -> list[DamagedQueueError]:
-        """The damaged queues of a topic."""
+        """Returns the errors of a topic's damaged queues."""
         return [error for (name, _), error in self._errors.items() if name == topic]
 
     def get(self, topic: str, queue_id: int) -> DamagedQueueError | None:
-        """What is wrong with a queue."""
+        """Returns the error of a damaged queue; None if the queue is sound."""
         return self._errors.get((topic, queue_id))
 
     def known_before(self) -> list[QueueKey]:
-        """The queues that were damaged when the last run ended."""
+        """Returns the queues that were damaged when the last run ended."""
         text = self._metadata.state(_STATE)
         return [] if text is None else msgspec.json.decode(text, type=list[QueueKey])
 
     @contextmanager
     def recording_damage(self, topic: str, queue_id: int) -> Iterator[None]:
-        """Around the opening of a queue's log: damage is noted, and refused from then on.
+        """Wraps the opening of a queue's log: damage is recorded, and the queue refused from then
+        on.
 
         Raises:
             DamagedQueueError: the log is damaged, or was found so before.
@@ -94,7 +95,7 @@ class DamagedQueues:
         *,
         stays_in_service: bool = False,
     ) -> DamagedQueueError:
-        """Notes that a queue cannot be read, and returns the error to raise.
+        """Records that a queue cannot be read, and returns the error to raise.
 
         With `stays_in_service` only a part of it cannot: it may be opened again.
         """
@@ -111,7 +112,7 @@ class DamagedQueues:
         return found
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted, and all that was wrong with it."""
+        """Forgets the damaged queues of a topic that was deleted."""
         known = len(self._errors)
         self._errors = {p: error for p, error in self._errors.items() if p[0] != topic}
         self._in_service = {p for p in self._in_service if p[0] != topic}
@@ -119,7 +120,7 @@ class DamagedQueues:
             self.save()
 
     def save(self) -> None:
-        """Keeps them.
+        """Writes the damaged queues to the metadata.
 
         Raises:
             WriteFailedError: they are not kept.

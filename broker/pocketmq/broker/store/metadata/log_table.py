@@ -1,4 +1,4 @@
-"""The queue logs that a store knows: names, numbers and checkpoints, whether they are open or not.
+"""Holds the names, numbers and checkpoints of all queue logs, whether they are open or not.
 
 Tens of thousands of queues may rest: each costs a row here and nothing else.
 """
@@ -12,7 +12,7 @@ from pocketmq.broker.store.log.checkpoint import Checkpoint
 
 
 class KnownLog(NamedTuple):
-    """A queue log: its number is never given to another one.
+    """The row of a queue log; its number is never given to another log.
 
     Attributes:
         checkpoint: the last one; None while there is none since it was lost with the metadata.
@@ -25,7 +25,7 @@ class KnownLog(NamedTuple):
 
 
 class LogTable:
-    """Known logs by queue and by number."""
+    """Finds the rows of queue logs by queue and by number."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, KnownLog]] = {}
@@ -41,7 +41,7 @@ class LogTable:
     def enter(
         self, topic: str, queue_id: int, number: int, checkpoint: Checkpoint | None
     ) -> KnownLog:
-        """Takes a log."""
+        """Enters a log, or replaces its row, and returns the row."""
         queues = self._topics.get(topic)
         if queues is None:
             queues = self._topics[topic] = {}
@@ -54,41 +54,41 @@ class LogTable:
         return known
 
     def get(self, topic: str, queue_id: int) -> KnownLog | None:
-        """The log of a queue; None while nothing was ever written to it."""
+        """Returns the row of a queue's log; None while nothing was ever written to the queue."""
         queues = self._topics.get(topic)
         return None if queues is None else queues.get(queue_id)
 
     def by_number(self, number: int) -> KnownLog | None:
-        """The log that has a number."""
+        """Returns the row of the log with a number; None if there is none."""
         return self._numbers.get(number)
 
     def set_checkpoint(self, number: int, checkpoint: Checkpoint) -> None:
-        """Notes up to where a log is on the disk now; one that was deleted meanwhile is no more."""
+        """Replaces the checkpoint of a log, unless the log was deleted meanwhile."""
         known = self._numbers.get(number)
         if known is not None:
             known = known._replace(checkpoint=checkpoint)
             self._topics[known.topic][known.queue_id] = self._numbers[number] = known
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic that were written to."""
+        """Returns the queues of a topic that were written to."""
         return sorted(self._topics.get(topic, ()))
 
     def numbers(self, topic: str) -> list[int]:
-        """The numbers of a topic's logs."""
+        """Returns the numbers of a topic's logs."""
         return [known.number for known in self._topics.get(topic, {}).values()]
 
     def topics(self) -> list[str]:
-        """The topics that were written to."""
+        """Returns the topics that were written to."""
         return list(self._topics)
 
     def remove_topic(self, topic: str) -> list[KnownLog]:
-        """Forgets the logs of a topic, and returns them."""
+        """Removes the rows of a topic's logs, and returns them."""
         removed = list(self._topics.pop(topic, {}).values())
         for known in removed:
             del self._numbers[known.number]
         return removed
 
     def take_new(self) -> list[int]:
-        """The numbers of the logs that were entered since this was called last."""
+        """Returns the numbers of the logs that were entered since the last call."""
         new, self._new = self._new, []
         return new

@@ -1,4 +1,4 @@
-"""Everything small that must survive: one SQLite file, written in transactions."""
+"""Keeps everything small that must survive in one SQLite file, written in transactions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 
 
 class QueueLogRow(NamedTuple):
-    """One queue log: its number is never given to another one."""
+    """The row of a queue log; its number is never given to another log."""
 
     number: int
     topic: str
@@ -65,7 +65,7 @@ class QueueLogRow(NamedTuple):
 
 
 class Metadata:
-    """The SQLite file of a data directory.
+    """Reads and writes the SQLite file of a data directory.
 
     Args:
         path: of the file; it is made if it is missing.
@@ -136,7 +136,7 @@ class Metadata:
 
     @property
     def log_path(self) -> Path:
-        """SQLite's own log file: when it is on the disk, so is everything that was written so far.
+        """The file of SQLite's own log: when it is on the disk, so is everything written so far.
 
         SQLite holds no locks on it, so that it may be opened and closed beside.
         """
@@ -145,35 +145,35 @@ class Metadata:
     # -- state --------------------------------------------------------------------------------
 
     def state(self, key: str) -> str | None:
-        """One value of the broker's own."""
+        """Reads one value of the broker's own; None if it was never set."""
         rows = self._rows("SELECT value FROM state WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
 
     def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
-        """Keeps one value of the broker's own; `durably`: it is on the disk on return."""
+        """Writes one value of the broker's own; with `durably` it is on the disk on return."""
         statement = "INSERT OR REPLACE INTO state VALUES (?, ?)"
         self._transaction([(statement, [(key, value)])], durably=durably)
 
     def remove_state(self, key: str) -> None:
-        """Forgets one value of the broker's own."""
+        """Removes one value of the broker's own."""
         self._write("DELETE FROM state WHERE key = ?", (key,))
 
     # -- queue logs ---------------------------------------------------------------------------
 
     def queue_logs(self) -> list[QueueLogRow]:
-        """All queue logs with their last checkpoints."""
+        """Reads all queue logs with their last checkpoints."""
         rows = self._rows(
             "SELECT number, topic, queue_id, position, offset, timestamp FROM queue_logs"
         )
         return [QueueLogRow(n, t, q, Checkpoint(p, o, s)) for n, t, q, p, o, s in rows]
 
     def last_log_number(self) -> int:
-        """The highest number that a queue log was ever entered under; 0 if there was none."""
+        """Reads the highest number that a queue log ever had; 0 if there was no log."""
         rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queue_logs'")
         return int(rows[0][0]) if rows else 0
 
     def add_queue_logs(self, logs: Iterable[QueueLogRow]) -> None:
-        """Enters new queue logs under numbers that none ever had.
+        """Inserts new queue logs under numbers that no log ever had.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -182,7 +182,7 @@ class Metadata:
                    [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs])  # fmt: skip
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
-        """Enters a log that was found on the disk, under the number that its files carry.
+        """Inserts a log that was found on the disk, under the number that its files carry.
 
         Raises:
             FormatError: that number is another log's.
@@ -200,14 +200,14 @@ class Metadata:
             ) from e
 
     def save_checkpoints(self, checkpoints: Iterable[tuple[int, Checkpoint]]) -> None:
-        """Keeps up to where logs are on the disk."""
+        """Writes the checkpoints of logs, given by their numbers."""
         self._many(
             "UPDATE queue_logs SET position = ?, offset = ?, timestamp = ? WHERE number = ?",
             [(*checkpoint, number) for number, checkpoint in checkpoints],
         )
 
     def delete_topic(self, name: str, numbers: Iterable[int]) -> None:
-        """Forgets a topic, every group's offsets in it, and its logs.
+        """Deletes a topic, every group's offsets in it, and its logs.
 
         Before its files change, or there are new ones, `log_path` must be brought to the disk: else
         a power cut could leave logs of a later topic of that name beside the entries of the earlier
@@ -227,50 +227,51 @@ class Metadata:
         )
 
     def deleted_logs(self) -> set[int]:
-        """The numbers of deleted logs whose files may still be there."""
+        """Reads the numbers of deleted logs whose files may still be there."""
         return {number for (number,) in self._db.execute("SELECT number FROM deleted_logs")}
 
     def forget_deleted_logs(self, numbers: Iterable[int]) -> None:
-        """The files of these deleted logs are gone for good."""
+        """Deletes the numbers of deleted logs whose files are gone for good."""
         self._many("DELETE FROM deleted_logs WHERE number = ?", [(n,) for n in numbers])
 
     # -- topics and groups --------------------------------------------------------------------
 
     def topics(self) -> dict[str, str]:
-        """Topic settings as JSON text by name."""
+        """Reads the settings of all topics as JSON text by name."""
         return dict(self._rows("SELECT name, config FROM topics"))
 
     def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
-        """Keeps topic settings."""
+        """Writes (name, JSON text) of topics."""
         self._many("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
 
     def remove_topic(self, name: str) -> None:
-        """Forgets a topic's settings and every group's offsets in it."""
+        """Deletes a topic's settings and every group's offsets in the topic."""
         self._write("DELETE FROM topics WHERE name = ?", (name,))
         self._write("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
 
     def groups(self) -> dict[str, str]:
-        """Group settings as JSON text by name."""
+        """Reads the settings of all groups as JSON text by name."""
         return dict(self._rows("SELECT name, config FROM groups"))
 
     def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
-        """Keeps group settings."""
+        """Writes (name, JSON text) of groups."""
         self._many("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
 
     def remove_group(self, name: str) -> None:
-        """Forgets a group's settings."""
+        """Deletes a group's settings."""
         self._write("DELETE FROM groups WHERE name = ?", (name,))
 
     # -- consumer offsets ---------------------------------------------------------------------
 
     def consumer_offsets(self) -> list[tuple[str, str, int, int]]:
-        """(group, topic, queue id, offset) of every commit."""
+        """Reads (group, topic, queue id, offset) of all committed offsets."""
         return self._rows("SELECT group_name, topic, queue_id, offset FROM consumer_offsets")
 
     def save_consumer_offsets(
         self, rows: Iterable[tuple[str, str, int, int]], *, durably: bool = False
     ) -> None:
-        """Keeps (group, topic, queue id, offset) rows; `durably`: they are on the disk on return.
+        """Writes (group, topic, queue id, offset) rows; with `durably` they are on the disk on
+        return.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -279,23 +280,23 @@ class Metadata:
         self._transaction([(statement, list(rows))], durably=durably)
 
     def remove_consumer_offsets(self, group: str) -> None:
-        """Forgets where a group stands."""
+        """Deletes all committed offsets of a group."""
         self._write("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
 
     # -- order locks --------------------------------------------------------------------------
 
     def order_locks(self) -> list[tuple[str, str, str, int, str]]:
-        """(group, topic, broker name, queue id, client id) of every queue that is locked."""
+        """Reads (group, topic, broker name, queue id, client id) of every locked queue."""
         return self._rows(
             "SELECT group_name, topic, broker_name, queue_id, client_id FROM order_locks"
         )
 
     def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
-        """Keeps (group, topic, broker name, queue id, client id) rows."""
+        """Writes (group, topic, broker name, queue id, client id) rows."""
         self._many("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
 
     def remove_order_locks(self, rows: Iterable[tuple[str, str, str, int]]) -> None:
-        """Forgets who had (group, topic, broker name, queue id)."""
+        """Deletes the locks of (group, topic, broker name, queue id)."""
         self._many(
             "DELETE FROM order_locks "
             "WHERE group_name = ? AND topic = ? AND broker_name = ? AND queue_id = ?",
@@ -305,15 +306,15 @@ class Metadata:
     # -- timers -------------------------------------------------------------------------------
 
     def timer_pages(self) -> dict[int, bytes]:
-        """Which timers were delivered, see `delay.delivered`."""
+        """Reads the bits of delivered timers by page, see `delay.delivered`."""
         return dict(self._rows("SELECT page, bits FROM timer_pages"))
 
     def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Keeps (page, bits) rows."""
+        """Writes (page, bits) rows."""
         self._many("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
 
     def remove_timer_pages(self, start: int, end: int) -> None:
-        """Forgets the pages from one to before another."""
+        """Deletes the pages from `start` to before `end`."""
         self._write("DELETE FROM timer_pages WHERE page >= ? AND page < ?", (start, end))
 
     def _rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Times of which the metadata may have lost something, by a power cut or with the whole file."""
+"""Remembers spans of time whose metadata may be lost, by a power cut or with the whole file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY = "unsure_times"
 
 
 class MetadataGaps:
-    """Spans of time: a topic that was made in one of them may be unknown without being deleted.
+    """Keeps spans of time: a topic created in one of them may be unknown without being deleted.
 
     They are kept, since what was stored in them may wait for its topic for days.
 
@@ -34,7 +34,7 @@ class MetadataGaps:
         return any(since <= timestamp_ms <= until for since, until in self._spans)
 
     def note_stop(self, stopped_ms: int, *, lost_all: bool) -> None:
-        """A stop was not clean.
+        """Adds the span before a stop that was not clean.
 
         Args:
             stopped_ms: when the last message before it was stored.

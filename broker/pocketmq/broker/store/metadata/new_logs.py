@@ -1,4 +1,4 @@
-"""Queue logs that were asked for and never written to: a number in memory, nothing on the disk.
+"""Numbers queue logs that were never written to: a number in memory, nothing on the disk.
 
 A first message so costs no more than any other while its turn of the loop lasts. What the disk
 must know is written for some new logs together, by the commit that begins their files.
@@ -16,7 +16,7 @@ from pocketmq.broker.store.metadata.metadata import Metadata, QueueLogRow
 
 
 class NewLogs:
-    """Numbers for new logs, and which of them the metadata does not know yet.
+    """Gives numbers to new logs, and knows which logs the metadata does not have yet.
 
     A number that was never entered may be given away again by a later run: nobody has seen it.
 
@@ -33,7 +33,7 @@ class NewLogs:
         self._next = 0
 
     def give_number(self) -> int:
-        """A number that no log of this data directory ever had.
+        """Returns a number that no log of this data directory ever had.
 
         Raises:
             StoreError: all numbers were given away.
@@ -49,7 +49,7 @@ class NewLogs:
         return number
 
     def enter(self, logs: Iterable[QueueLog]) -> None:
-        """Enters those of some logs that are new; all or none.
+        """Inserts those of the logs that are new into the metadata; all or none.
 
         Raises:
             WriteFailedError: they are as new as before.
@@ -61,5 +61,5 @@ class NewLogs:
         self.numbers.difference_update(queue_log.number for queue_log in new)
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Notes that logs will never be begun."""
+        """Drops the numbers of logs that will never be written to."""
         self.numbers.difference_update(numbers)

@@ -1,4 +1,4 @@
-"""The queue logs that are open: those that were asked for lately, and those that cannot be closed.
+"""Holds the queue logs that are open: those asked for lately, and those that cannot be closed.
 
 A log at rest costs a row of the table of known logs; an open one ten times as much.
 """
@@ -18,7 +18,7 @@ Key = tuple[str, int]
 
 
 class OpenLogs:
-    """Open logs by topic and queue, in two ages: what nobody asks for gets older, and then goes.
+    """Keeps open logs in two ages: a log that nobody asks for grows older, then is closed.
 
     There is never a second log of the same queue: one that was closed while somebody still had it
     is found again as long as he does.
@@ -43,12 +43,12 @@ class OpenLogs:
         return key in self.recent or key in self._older or key in self._leaving or key in self._held
 
     def put(self, key: Key, queue_log: QueueLog) -> None:
-        """Takes a log that was opened."""
+        """Adds a log that was opened."""
         assert key not in self
         self.recent[key] = queue_log
 
     def find(self, key: Key) -> QueueLog | None:
-        """An open log, which is a recent one then; None if it has to be opened."""
+        """Returns an open log and makes it a recent one; None if the log has to be opened."""
         queue_log = self.recent.get(key)
         if queue_log is None:
             queue_log = self.pop(key)
@@ -57,7 +57,7 @@ class OpenLogs:
         return queue_log
 
     def pop(self, key: Key) -> QueueLog | None:
-        """Takes a log out, if it is open."""
+        """Removes and returns a log; None if it is not open."""
         for logs in (self.recent, self._older, self._leaving, self._held):
             queue_log = logs.pop(key, None)
             if queue_log is not None:
@@ -65,7 +65,7 @@ class OpenLogs:
         return None
 
     def grow_older(self, may_close: Callable[[QueueLog], bool]) -> Iterator[None]:
-        """Closes what nobody has asked for since the last time but one, some at each step."""
+        """Closes the logs that nobody asked for since the last call but one, some at each step."""
         leaving = self._leaving = {**self._leaving, **self._older}
         self._older, self.recent = self.recent, {}
         looks = 0

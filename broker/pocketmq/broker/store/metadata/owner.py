@@ -1,4 +1,4 @@
-"""Whose a data directory is: a broker started on another one's would mix up what they hold."""
+"""Stores the broker's name in its data directory, and refuses to start on another broker's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = "owner"
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who a broker is."""
+    """The cluster, name and id of a broker."""
 
     cluster: str
     broker_name: str
@@ -25,7 +25,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def claim(directory: Path, metadata: Metadata, broker: Owner) -> None:
-    """Enters a broker as the owner of its data directory.
+    """Enters a broker as the owner of its data directory, or refuses it.
 
     Raises:
         OwnerError: the directory is another broker's.

@@ -1,4 +1,4 @@
-"""Checkpoints of a store: logs come to the disk, and the metadata says how far."""
+"""Takes the checkpoints of a store: logs come to the disk, and the metadata says how far."""
 
 from __future__ import annotations
 

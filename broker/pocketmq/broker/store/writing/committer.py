@@ -1,4 +1,4 @@
-"""The turn of the loop in which logs grow, and the commit that ends it."""
+"""Commits what was appended to the logs, at the end of a read or of the loop's iteration."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pocketmq.runtime.listeners import Listeners
 log = logging.getLogger("pocketmq.store")
 
 COMMIT_AT_ONCE_SENDERS_MAX = 4
-"""With up to so many connections each chunk is committed by itself."""
+"""With up to so many connections each read is committed by itself."""
 
-COMMIT_CHUNKS_MAX = 256
-"""So many chunks are committed without waiting for the rest of the turn: they are in memory."""
+COMMIT_READS_MAX = 256
+"""Reads after which a commit does not wait for the end of the iteration: they are in memory."""
 
 NEW_LOGS_PER_COMMIT_MAX = 16
-"""Queues whose first files one commit makes, in about 5 ms; the others wait for the next turn."""
+"""Queues whose first segments one commit creates, in about 5 ms; the others wait for the next."""
 
 NEW_LOGS_S_MAX = 0.01
-"""They wait, too, when a busy disk has taken so long for those before them."""
+"""Seconds after which a commit creates no more first segments, since the disk is busy."""
 
 
 class _Growth(msgspec.Struct, gc=False):
-    """What one commit has added to one log."""
+    """The requests, messages and bytes that one commit has added to one log."""
 
     queue_log: QueueLog
     requests: int
@@ -43,23 +43,23 @@ class _Growth(msgspec.Struct, gc=False):
 
 
 class Committer:
-    """Has the logs that grow in one turn of the loop written together, and their senders told.
+    """Writes the logs that grew in one iteration of the loop together, then calls their waiters.
 
-    It is what a server tells of its chunks (`frame_stream.ReadEvents`).
+    A server tells it of its reads (`frame_stream.ReadEvents`).
 
     Args:
         clock: for what is measured.
-        new_logs: queues without files, which a commit begins.
+        new_logs: logs that the metadata does not know yet.
         flusher: brings what is written to the disk, if `flush_sync` asks for that.
         puts: counts what is stored.
-        disk: told when there is no room.
-        flush_sync: whether senders are answered only when the disk has it (SYNC_FLUSH).
-        senders: the open connections; with few of them nothing waits for the turn's end.
+        disk: learns of writes that fail.
+        flush_sync: whether senders are answered only after a flush (SYNC_FLUSH).
+        senders: the open connections; with few of them no commit waits for the iteration's end.
 
     Attributes:
         unsynced: logs that the next checkpoint is to bring to the disk; each that grows enters it.
-        waiting_since_s: when the turn began whose commit is still to come; None without one.
-        in_chunk: whether the requests of a chunk are being handled.
+        waiting_since_s: when the first append was made that a scheduled commit is to write.
+        in_read: whether the requests of one read are being handled.
         appended: called with each log that grew, once its senders are answered.
     """
 
@@ -81,23 +81,23 @@ class Committer:
         self._senders = senders
         self.appended = Listeners[[QueueLog]]()
         self._dirty: dict[QueueLog, None] = {}
-        self._grown: list[_Growth] = []  # whose senders are told, and nobody else yet
+        self._grown: list[_Growth] = []  # what was stored, and is not counted yet
         self._is_due = False
-        self.in_chunk = False
-        self._chunks = 0
+        self.in_read = False
+        self._reads = 0
         self._first_s = 0.0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits for a commit."""
+        """Whether no log waits for a commit."""
         return not self._dirty
 
     def holds(self, queue_log: QueueLog) -> bool:
-        """Whether something of a log waits for a commit."""
+        """Whether a log waits for a commit."""
         return queue_log in self._dirty
 
     def forget(self, queue_log: QueueLog, error: StoreError) -> None:
-        """Drops what waits for a log that is no more, and tells its senders why."""
+        """Drops the appends that wait in a deleted log, and fails their waiters with an error."""
         self.unsynced.pop(queue_log, None)
         self._dirty.pop(queue_log, None)
         self._notify(queue_log.forget(), error)
@@ -107,7 +107,7 @@ class Committer:
         if not self._dirty:
             self._first_s = self._machine.monotonic()
         self._dirty[queue_log] = None
-        if not self._is_due and not self.in_chunk:
+        if not self._is_due and not self.in_read:
             self._schedule()
 
     def _schedule(self) -> None:
@@ -115,19 +115,19 @@ class Committer:
         self.waiting_since_s = self._first_s
         asyncio.get_running_loop().call_soon(self.commit)
 
-    # -- chunks -------------------------------------------------------------------------------
+    # -- reads --------------------------------------------------------------------------------
 
     def read_begins(self) -> None:
-        """The requests of one chunk of a connection's stream are about to be handled."""
-        self.in_chunk = True
+        """Holds commits back while the requests of one read of a connection are handled."""
+        self.in_read = True
 
     def read_ends(self) -> None:
-        """They are handled: with few connections commit at once, else when all had their turn.
+        """Commits at once with few connections, else when all of them were read.
 
-        A commit at once spares a turn of the loop and so a good part of a lone sender's latency;
-        with many connections one commit for all of them spares writes.
+        A commit at once spares an iteration of the loop and so a good part of a lone sender's
+        latency; with many connections one commit for all of them spares writes.
         """
-        self.in_chunk = False
+        self.in_read = False
         if not self._dirty:
             return
         if not self._is_due:
@@ -136,29 +136,29 @@ class Committer:
             else:
                 self._schedule()
         else:
-            self._chunks += 1
-            if self._chunks >= COMMIT_CHUNKS_MAX:
-                self._chunks = 0
+            self._reads += 1
+            if self._reads >= COMMIT_READS_MAX:
+                self._reads = 0
                 self._write()
 
     def replies_sent(self) -> None:
-        """Its answers have left: now comes what no sender has to wait for."""
+        """Counts what was stored, and calls the listeners: no sender has to wait for that."""
         if self._grown:
             self._account()
 
     # -- the commit ---------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Writes what was appended in this turn and tells who waits for it; see `_due_now`."""
+        """Writes what was appended in this iteration and calls its waiters; see `_due_now`."""
         self._is_due = False
         self.waiting_since_s = None
-        self._chunks = 0
+        self._reads = 0
         self._write()
         self._account()
 
     def _write(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        first_s, told = self._first_s, 0
+        first_s, count = self._first_s, 0
         new = self._new_logs.numbers
         for queue_log in dirty if len(dirty) == 1 and not new else self._due_now(dirty):
             start_position, start_offset = queue_log.end_position, queue_log.end_offset
@@ -179,11 +179,11 @@ class Committer:
             else:
                 for waiter in waiters:
                     waiter.on_stored(None)
-                told += len(waiters)
+                count += len(waiters)
             messages = queue_log.end_offset - start_offset
             self._grown.append(_Growth(queue_log, len(waiters), messages, size))
-        if told:
-            self._puts.times.add(self._machine.monotonic() - first_s, told)
+        if count:
+            self._puts.times.add(self._machine.monotonic() - first_s, count)
 
     def _account(self) -> None:
         grown, self._grown = self._grown, []
@@ -194,23 +194,26 @@ class Committer:
             notify(growth.queue_log)
 
     def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
-        """All but many of those that have no files yet, which are put off to the next turn."""
-        begun: list[QueueLog] = []
+        """Yields every log with a segment, and the first new ones; the rest wait for a commit."""
+        new_logs: list[QueueLog] = []
         for queue_log in logs:
             if queue_log.segments:
                 yield queue_log
-            elif len(begun) < NEW_LOGS_PER_COMMIT_MAX:
-                begun.append(queue_log)
+            elif len(new_logs) < NEW_LOGS_PER_COMMIT_MAX:
+                new_logs.append(queue_log)
             else:
                 self._dirty[queue_log] = None
-        if begun:
-            yield from self._begin(begun)
+        if new_logs:
+            yield from self._enter_new(new_logs)
         if self._dirty and not self._is_due:
             self._first_s = self._machine.monotonic()
             self._schedule()
 
-    def _begin(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
-        """Those of some logs without files that may be begun: not all if the disk is busy."""
+    def _enter_new(self, logs: list[QueueLog]) -> Iterator[QueueLog]:
+        """Enters new logs in the metadata, and yields those whose first segment may be created now.
+
+        The others wait for the next commit, so that a slow disk does not block the loop.
+        """
         until_s = self._machine.monotonic() + NEW_LOGS_S_MAX
         try:
             self._new_logs.enter(logs)

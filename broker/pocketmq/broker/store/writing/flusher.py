@@ -1,4 +1,4 @@
-"""Group commit: appends that want the disk wait for one flush of their log together."""
+"""Flushes logs to the disk, each for all appends that wait for its flush (group commit)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FlushTimeoutError(StoreError):
 
 
 class _Group:
-    """Appends of one log that wait together; they are told once, by the flush or by the timer."""
+    """Callbacks of one log's appends, which are called once, by the flush or by the timer."""
 
     __slots__ = ("callbacks", "size", "timer", "waiting_since_s")
 
@@ -80,12 +80,12 @@ class Flusher:
         self._failure: WriteFailedError | None = None
 
     def oldest_wait_s(self) -> float:
-        """For how many seconds somebody has waited; 0 if nobody does."""
+        """Returns for how many seconds the oldest append has waited; 0 if none does."""
         oldest = next(iter(self._waiting), None)
         return 0.0 if oldest is None else self._clock.monotonic() - oldest.waiting_since_s
 
     def flush(self, queue_log: QueueLog, callbacks: list[OnStored], size: int = 0) -> None:
-        """Tells the callbacks when everything committed to the log so far is on the disk.
+        """Calls the callbacks when everything committed to a log so far is on the disk.
 
         Args:
             queue_log: the log.
@@ -132,7 +132,7 @@ class Flusher:
         self.answered.notify()
 
     async def sync(self, queue_log: QueueLog, *, index: bool = False) -> Checkpoint:
-        """Brings what is committed now to the disk, with `index` its entries too.
+        """Brings what is committed to a log now to the disk; with `index` its index entries too.
 
         Returns:
             up to where the log is on the disk then.
@@ -152,7 +152,7 @@ class Flusher:
             done.set_result(None)
 
     async def sync_file(self, path: Path) -> None:
-        """Brings a file that is no log's to the disk.
+        """Brings a file that is no log's to the disk, in a thread.
 
         Raises:
             WriteFailedError: this flush or an earlier one failed, see `sync`.
@@ -165,7 +165,7 @@ class Flusher:
             raise self._fail(path, e) from e
 
     def sync_file_at_once(self, path: Path) -> None:
-        """The same, and everybody waits.
+        """Brings a file that is no log's to the disk, and blocks the loop meanwhile.
 
         Raises:
             WriteFailedError: as for `sync_file`.
@@ -234,5 +234,5 @@ class Flusher:
             await asyncio.gather(*self._running.values())
 
     def close(self) -> None:
-        """Ends the threads; `drain` first."""
+        """Ends the threads; call `drain` first."""
         self._threads.shutdown()
