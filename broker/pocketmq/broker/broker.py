@@ -130,8 +130,8 @@ class Broker:
         stack.push_async_callback(registration.unregister)
         if registration.servers:
             await registration.register()
-            self.topics.changed.add(registration.want)
-            tasks.spawn(registration.run_wanted(), "register-wanted")
+            self.topics.changed.add(registration.request)
+            tasks.spawn(registration.register_on_request(), "register on request")
         self.store.remove_deleted()
         start_rounds(self.parts, registration, store_host, tasks)
         log.info(

@@ -53,7 +53,7 @@ def start_rounds(
     )  # fmt: skip
 
     async def save_offsets() -> None:
-        await data.offsets.save_by_turns(parts.clock)
+        await data.offsets.save_in_slices(parts.clock)
 
     def start(clock: Clock, *rounds: _Round) -> None:
         for name, period_s, action in rounds:

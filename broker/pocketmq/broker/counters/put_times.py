@@ -41,7 +41,7 @@ class PutTimes:
         current = self._current
         current[elapsed_ms] = current.get(elapsed_ms, 0) + count
 
-    def turn_minute(self) -> None:
+    def begin_minute(self) -> None:
         """Begins a new minute."""
         self._before, self._current = self._current, {}
 

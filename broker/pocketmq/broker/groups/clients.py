@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from pocketmq.broker.groups.subscriptions import Wish, Wishes, wish_of
+from pocketmq.broker.groups.subscriptions import (
+    MemberSubscription,
+    SubscriptionConflicts,
+    subscription_of,
+)
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     ClientConnection,
@@ -30,7 +34,7 @@ class Member(msgspec.Struct, eq=False):
         connection: to it.
         seen_at: when its last heartbeat came, in seconds of the clock.
         seen_ms: the same, since the epoch.
-        wish: what it subscribes to, if it has said so.
+        subscription: what it subscribes to, if it has said so.
         fingerprint: of its last heartbeat; 0 if it sends none.
     """
 
@@ -40,7 +44,7 @@ class Member(msgspec.Struct, eq=False):
     version: int
     seen_at: float
     seen_ms: int = 0
-    wish: Wish | None = None
+    subscription: MemberSubscription | None = None
     fingerprint: int = 0
 
     @property
@@ -55,7 +59,7 @@ class Member(msgspec.Struct, eq=False):
             client_addr=self.connection.remote_address,
             language=self.language_name,
             version=self.version,
-            subscription=None if self.wish is None else self.wish.text,
+            subscription=None if self.subscription is None else self.subscription.text,
         )
 
 
@@ -117,7 +121,7 @@ class ConsumerGroup:
         data: the last heartbeat's.
         members: by connection.
         subscriptions: by topic, the last heartbeat's.
-        wishes: what each member subscribes to.
+        conflicts: what each member subscribes to.
         fingerprint: the last heartbeat's that had one.
     """
 
@@ -125,7 +129,7 @@ class ConsumerGroup:
         self.data = data
         self.members: dict[Connection, Member] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.wishes = Wishes(data.group_name)
+        self.conflicts = SubscriptionConflicts(data.group_name)
         self.fingerprint = 0
 
     def subscribe(self, subscriptions: list[Subscription]) -> bool:
@@ -145,16 +149,18 @@ class ConsumerGroup:
 
     def conflict(self) -> list[SubscriptionSide]:
         """Who subscribes how, if the members differ."""
-        return self.wishes.sides(self._wanted())
+        return self.conflicts.sides(self._wanted())
 
-    def change_wish(self, before: Wish | None, after: Wish | None) -> None:
+    def change_subscription(
+        self, before: MemberSubscription | None, after: MemberSubscription | None
+    ) -> None:
         """A member subscribes otherwise, has come or has gone."""
         if before != after:
-            self.wishes.change(before, after)
-            self.wishes.report(self._wanted())
+            self.conflicts.change(before, after)
+            self.conflicts.report(self._wanted())
 
-    def _wanted(self) -> Iterator[tuple[str, Wish | None]]:
-        return ((member.client_id, member.wish) for member in self.members.values())
+    def _wanted(self) -> Iterator[tuple[str, MemberSubscription | None]]:
+        return ((member.client_id, member.subscription) for member in self.members.values())
 
 
 class ConsumerTable:
@@ -196,7 +202,7 @@ class ConsumerTable:
         if group is None:
             group = self._groups[data.group_name] = ConsumerGroup(data)
         known = group.members.get(member.connection)
-        before = None if known is None else known.wish
+        before = None if known is None else known.subscription
         is_changed = group.fingerprint not in (0, fingerprint)
         if without_sub:
             is_changed |= known is None or known.fingerprint != fingerprint
@@ -205,15 +211,15 @@ class ConsumerTable:
         group.members[member.connection] = member
         self._of_connection.setdefault(member.connection, set()).add(data.group_name)
         if without_sub:
-            member.wish = before
+            member.subscription = before
             data.subscription_data_set = list(group.subscriptions.values())
         else:
-            member.wish = wish_of(data)
-            if before == member.wish:
-                member.wish = before  # one copy is enough
+            member.subscription = subscription_of(data)
+            if before == member.subscription:
+                member.subscription = before  # one copy is enough
             topics_changed = group.subscribe(data.subscription_data_set)
         group.data = data
-        group.change_wish(before, member.wish)
+        group.change_subscription(before, member.subscription)
         if (known is None or topics_changed) and data.message_model != BROADCASTING:
             self._on_members_changed(data.group_name, group)
         return is_changed
@@ -225,7 +231,7 @@ class ConsumerTable:
         if group is None or member is None:
             return
         _left(self._of_connection, name, connection)
-        group.change_wish(member.wish, None)
+        group.change_subscription(member.subscription, None)
         if not group.members:
             del self._groups[name]
         elif group.data.message_model != BROADCASTING:

@@ -162,7 +162,7 @@ class ConsumerOffsets:
         """Writes what changed since the last time, in one transaction."""
         self._save(list(self._unsaved))
 
-    async def save_by_turns(self, clock: Clock) -> None:
+    async def save_in_slices(self, clock: Clock) -> None:
         """The same, a part in each turn of the loop, so that sends and pulls get theirs."""
         unsaved = list(self._unsaved)
         for start in range(0, len(unsaved), SAVED_PER_TURN_MAX):

@@ -32,7 +32,7 @@ NAMED_MAX = 10
 """Members of each side that are named."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class MemberSubscription(msgspec.Struct, frozen=True):
     """What a member subscribes to: equal for members that subscribe alike.
 
     Attributes:
@@ -44,7 +44,7 @@ class Wish(msgspec.Struct, frozen=True):
     text: str
 
 
-def wish_of(data: ConsumerData) -> Wish:
+def subscription_of(data: ConsumerData) -> MemberSubscription:
     """What a heartbeat asks for; versions, order, and the group's own retry topic do not matter.
 
     Members that poll read no retry topic: a queue of it that is given to one of them is read by
@@ -61,7 +61,7 @@ def wish_of(data: ConsumerData) -> Wish:
         parts.append("by polling")
     text = ", ".join(parts) or "nothing"
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return Wish(digest, text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")
+    return MemberSubscription(digest, text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")
 
 
 def _expression(subscription: Subscription) -> str:
@@ -73,7 +73,7 @@ def _expression(subscription: Subscription) -> str:
     return f"{subscription.expression_type} {subscription.sub_string}"
 
 
-class Wishes:
+class SubscriptionConflicts:
     """What the members of one group subscribe to.
 
     Args:
@@ -82,15 +82,15 @@ class Wishes:
 
     def __init__(self, group: str) -> None:
         self._group = group
-        self._counts: Counter[Wish] = Counter()
-        self._warned: frozenset[Wish] = frozenset()
+        self._counts: Counter[MemberSubscription] = Counter()
+        self._warned: frozenset[MemberSubscription] = frozenset()
 
     @property
     def differ(self) -> bool:
         """Whether the members subscribe differently."""
         return len(self._counts) > 1
 
-    def change(self, before: Wish | None, after: Wish | None) -> None:
+    def change(self, before: MemberSubscription | None, after: MemberSubscription | None) -> None:
         """A member wants something else, has come (`before` None) or has gone (`after` None)."""
         if after is not None:
             self._counts[after] += 1
@@ -99,7 +99,7 @@ class Wishes:
             if not self._counts[before]:
                 del self._counts[before]
 
-    def report(self, members: Iterable[tuple[str, Wish | None]]) -> None:
+    def report(self, members: Iterable[tuple[str, MemberSubscription | None]]) -> None:
         """Logs once that the members differ, and once that they agree again.
 
         Args:
@@ -126,7 +126,9 @@ class Wishes:
             second.subscription,
         )
 
-    def sides(self, members: Iterable[tuple[str, Wish | None]]) -> list[SubscriptionSide]:
+    def sides(
+        self, members: Iterable[tuple[str, MemberSubscription | None]]
+    ) -> list[SubscriptionSide]:
         """Who wants what, the many first; empty while all want the same.
 
         Args:
@@ -134,14 +136,14 @@ class Wishes:
         """
         if not self.differ:
             return []
-        by_wish: dict[Wish, SubscriptionSide] = {}
-        for client_id, wish in members:
-            if wish is None:
+        by_subscription: dict[MemberSubscription, SubscriptionSide] = {}
+        for client_id, subscription in members:
+            if subscription is None:
                 continue
-            side = by_wish.setdefault(
-                wish, SubscriptionSide(subscription=wish.text, member_count=0)
+            side = by_subscription.setdefault(
+                subscription, SubscriptionSide(subscription=subscription.text, member_count=0)
             )
             side.member_count += 1
             if len(side.client_ids) < NAMED_MAX:
                 side.client_ids.append(client_id)
-        return sorted(by_wish.values(), key=lambda side: -side.member_count)
+        return sorted(by_subscription.values(), key=lambda side: -side.member_count)

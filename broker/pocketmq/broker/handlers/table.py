@@ -12,7 +12,7 @@ from pocketmq.broker.handlers.administration.groups import GroupHandlers
 from pocketmq.broker.handlers.administration.relay import RelayHandlers
 from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
-from pocketmq.broker.handlers.administration.statistics import FigureHandlers
+from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
 from pocketmq.broker.handlers.consuming.clients import ClientHandlers
 from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
@@ -150,7 +150,7 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
             data.settings.view(lambda config: config.use_server_side_reset_offset),
         ),
         RelayHandlers(name, topics, groups, store, calls),
-        FigureHandlers(runtime_info, parts.statistics, parts.schedule),
+        StatisticsHandlers(runtime_info, parts.statistics, parts.schedule),
         SettingHandlers(data.settings),
         CleaningHandlers(topics, store, parts.clock, parts.retention, system_names),
     )  # fmt: skip

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.slices import encoded_in_slices
 from pocketmq.broker.topics.topics import TopicTable
-from pocketmq.broker.turns import encoded_by_turns
 from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
@@ -92,8 +92,8 @@ class Registration:
         self._pool = ConnectionPool(clock, on_close=self._disconnected)
         self._reachable: dict[str, bool] = {}
         self._known: dict[str, _Known] = {}
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._wanted = asyncio.Event()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._requested = asyncio.Event()
         self._advertise = settings.now.advertise_text or None
         self._is_leaving = False
         self._reconnecting: set[str] = set()
@@ -104,15 +104,15 @@ class Registration:
         """The name servers."""
         return self._servers
 
-    def want(self) -> None:
+    def request(self) -> None:
         """Has the broker registered as soon as this turn is over: its topics changed."""
-        self._wanted.set()
+        self._requested.set()
 
-    async def run_wanted(self) -> None:
+    async def register_on_request(self) -> None:
         """Registers whenever it is wanted, forever."""
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._requested.wait()
+            self._requested.clear()
             await self.register()
 
     async def register(self) -> int:
@@ -129,7 +129,7 @@ class Registration:
         self._known.clear()
         await self.register()
 
-    def _request(self, *, is_partial: bool) -> RegisterBrokerRequest:
+    def _registration(self, *, is_partial: bool) -> RegisterBrokerRequest:
         return RegisterBrokerRequest(
             broker_name=self._settings.now.broker_name,
             broker_addr=self._address,
@@ -146,7 +146,7 @@ class Registration:
                 data_version=self._topics.version,
             )
         )
-        return await encoded_by_turns(self._clock, body)
+        return await encoded_in_slices(self._clock, body)
 
     def _registered(self, topic: TopicConfig) -> TopicConfig:
         """The topic with no more permission than the broker has (brokerPermission)."""
@@ -191,8 +191,8 @@ class Registration:
 
     async def _register_with(self, server: str) -> bool:
         try:
-            async with self._turns[server]:  # in order, or an older change would come last
-                await self._tell(server)
+            async with self._locks[server]:  # in order, or an older change would come last
+                await self._send_what_lacks(server)
         except PocketMQError as e:
             if self._reachable.get(server, True):
                 log.warning("cannot register with name server %s: %s", server, e)
@@ -203,7 +203,7 @@ class Registration:
         self._reachable[server] = True
         return True
 
-    async def _tell(self, server: str) -> None:
+    async def _send_what_lacks(self, server: str) -> None:
         """Tells a name server the topics that it lacks.
 
         Raises:
@@ -265,7 +265,7 @@ class Registration:
         is_partial: bool,
     ) -> None:
         self._known.pop(server, None)
-        request, version = self._request(is_partial=is_partial), self._topics.version
+        request, version = self._registration(is_partial=is_partial), self._topics.version
         await self._ask(server, connection, request, await self._body(topics))
         self._known[server] = _Known(connection, version)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.counters.history import History
-from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
 from pocketmq.broker.reading.pull_progress import PullProgress, QueuePulls
 from pocketmq.broker.statistics.queue_windows import QueueWindows
@@ -56,7 +56,9 @@ class QueueStatistics:
         clock: for the windows.
     """
 
-    def __init__(self, puts: Puts, logs: QueueLogs, progress: PullProgress, clock: Clock) -> None:
+    def __init__(
+        self, puts: StoreCounters, logs: QueueLogs, progress: PullProgress, clock: Clock
+    ) -> None:
         self._puts, self._logs, self._progress, self._clock = puts, logs, progress, clock
         self._put_windows: QueueWindows[tuple[str, int]] = QueueWindows()
         self._pulls: QueueWindows[tuple[str, str, int]] = QueueWindows()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.counters.history import Growth, History
-from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import (
     DAY,
     HOUR,
@@ -74,7 +74,7 @@ class Statistics:
     def __init__(
         self,
         cluster: str,
-        puts: Puts,
+        puts: StoreCounters,
         logs: QueueLogs,
         progress: PullProgress,
         timers: Traffic,
@@ -121,7 +121,7 @@ class Statistics:
                     traffic.sample(now_s, window)
                 self._queues.sample(now_s, window)
         if self._rounds % MINUTE.span_s == 0:
-            self._puts.times.turn_minute()
+            self._puts.times.begin_minute()
 
     def _all(self) -> Iterator[Traffic]:
         yield from (self._puts.total, self._progress.total, self._timers)

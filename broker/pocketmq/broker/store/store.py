@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sized
 from contextlib import ExitStack
 from pathlib import Path
 
-from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.store.data_directory import DataDirectory
 from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk.errors import DirectoryError, WriteFailedError
@@ -77,7 +77,7 @@ class MessageStore:
 
     def _open(self, settings: StoreSettings, senders: Sized) -> None:
         opened, clock = self._directory, self.clock
-        self.puts = Puts(clock)
+        self.puts = StoreCounters(clock)
         self.bulk_reads = 0
         self.damaged = DamagedQueues(self.directory, self.metadata)
         self.verified = Verifier(self.damaged).verified

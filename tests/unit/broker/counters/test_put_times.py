@@ -46,9 +46,9 @@ def test_only_the_last_two_minutes_are_shown() -> None:
     times = PutTimes()
     assert times.percentile_ms(0.99) == 0
     times.add(0.005, 7)
-    times.turn_minute()
+    times.begin_minute()
     times.add(0.020, 1)
     assert "[0~10ms]:7 [10~50ms]:1 " in times.distribution()
-    times.turn_minute()
+    times.begin_minute()
     assert "[0~10ms]:0 [10~50ms]:1 " in times.distribution()
     assert times.max_ms == 20, "the maximum is of all times"

@@ -74,7 +74,7 @@ async def test_many_are_saved_a_part_in_each_turn(
 ) -> None:
     for queue_id in range(2 * SAVED_PER_TURN_MAX):
         offsets.commit("g", "T", queue_id, 1)
-    saving = asyncio.ensure_future(offsets.save_by_turns(clock))
+    saving = asyncio.ensure_future(offsets.save_in_slices(clock))
     await settle(1)
     assert len(metadata.consumer_offsets()) == SAVED_PER_TURN_MAX
     offsets.commit("g", "U", 0, 1)  # for the next time

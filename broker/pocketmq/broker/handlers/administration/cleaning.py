@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from pocketmq.broker.slices import in_slices
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
-from pocketmq.broker.turns import by_turns
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.requests.brokers import ResetMasterFlushOffsetRequest
 from pocketmq.protocol.wire.command import Command
@@ -60,7 +60,7 @@ class CleaningHandlers:
         """316: the logs of topics that the broker does not know."""
         unused = {topic for topic in self._store.topics() if topic not in self._topics}
         left = sorted(unused - self._system_names)
-        async for topic in by_turns(self._clock, left, DELETED_PER_TURN):
+        async for topic in in_slices(self._clock, left, DELETED_PER_TURN):
             if topic in self._topics:  # meanwhile
                 continue
             log.warning("%s had the messages of %s removed, which is no topic any more",

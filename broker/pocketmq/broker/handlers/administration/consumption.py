@@ -9,10 +9,10 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
+from pocketmq.broker.slices import QUEUES_PER_SLICE, in_slices
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
-from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.groups import (
     ConsumerOffsetTable,
@@ -139,7 +139,7 @@ class ConsumptionHandlers:
     async def _add(self, stats: ConsumeStats, group: str, topic: TopicConfig) -> None:
         name = topic.topic_name
         queue_ids = range(topic.read_queue_nums)
-        async for queue_id in by_turns(self._clock, queue_ids, QUEUES_PER_TURN):
+        async for queue_id in in_slices(self._clock, queue_ids, QUEUES_PER_SLICE):
             queue_log = self._store.log_if_sound(name, queue_id)
             offset = max(self._offsets.get(group, name, queue_id) or 0, 0)
             stats.offset_table[QueueKey(self._broker_name, queue_id, name)] = OffsetWrapper(
@@ -158,7 +158,7 @@ class ConsumptionHandlers:
             raise topic_missing(request.topic)
         rows = []
         queue_ids = range(topic.write_queue_nums)
-        async for queue_id in by_turns(self._clock, queue_ids, QUEUES_PER_TURN):
+        async for queue_id in in_slices(self._clock, queue_ids, QUEUES_PER_SLICE):
             queue_log = self._store.log_if_sound(request.topic, queue_id)
             offset = self._offsets.get(request.group, request.topic, queue_id) or 0
             row = QueueTimeSpan(message_queue=QueueKey(self._broker_name, queue_id, request.topic))

@@ -8,9 +8,9 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
+from pocketmq.broker.slices import encoded_in_slices
 from pocketmq.broker.topics.attributes import GROUP_ATTRIBUTES, changed_attributes
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
-from pocketmq.broker.turns import encoded_by_turns
 from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
 from pocketmq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -112,7 +112,7 @@ class GroupHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=AllGroupConfigResponse(total_group_num=total),
-            body=await encoded_by_turns(self._clock, body),
+            body=await encoded_in_slices(self._clock, body),
         )
 
     def config(self, command: Command, _: Connection) -> Command:

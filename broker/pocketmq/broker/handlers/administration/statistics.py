@@ -16,7 +16,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.connection import Connection, Handler
 
 
-class FigureHandlers:
+class StatisticsHandlers:
     """Tells what the broker does.
 
     Args:

@@ -10,10 +10,10 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
+from pocketmq.broker.slices import QUEUES_PER_SLICE, encoded_in_slices, in_slices
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_attributes
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
-from pocketmq.broker.turns import QUEUES_PER_TURN, by_turns, encoded_by_turns
 from pocketmq.protocol.bodies.topics import (
     QueueKey,
     TopicConfig,
@@ -165,7 +165,7 @@ class TopicHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=AllTopicConfigResponse(total_topic_num=len(table.topic_config_table)),
-            body=await encoded_by_turns(self._clock, table),
+            body=await encoded_in_slices(self._clock, table),
         )
 
     def system_topics(self, _: Command, __: Connection) -> Command:
@@ -196,7 +196,7 @@ class TopicHandlers:
             raise topic_missing(request.topic)
         queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
         table = {}
-        async for queue_id in by_turns(self._clock, sorted(queue_ids), QUEUES_PER_TURN):
+        async for queue_id in in_slices(self._clock, sorted(queue_ids), QUEUES_PER_SLICE):
             queue_log = self._store.log_if_sound(request.topic, queue_id)
             low = high = timestamp = 0
             if queue_log is not None:
@@ -209,7 +209,7 @@ class TopicHandlers:
             offset_table=table, topic_put_tps=self._store.puts.topics.per_second(request.topic)
         )
         damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
-        encoded = await encoded_by_turns(self._clock, body)
+        encoded = await encoded_in_slices(self._clock, body)
         return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 
     def delete(self, command: Command, _: Connection) -> Reply:

@@ -75,11 +75,11 @@ class ClientHandlers:
         data = Heartbeat.decode(command.body)
         connection.attributes[CLIENT_ID] = data.client_id
         if len(data.consumer_data_set) > GROUPS_PER_TURN:
-            return self._heartbeat_by_turns(command, connection, data)
+            return self._heartbeat_in_slices(command, connection, data)
         is_changed = self._take_consumers(command, connection, data, data.consumer_data_set)
         return self._take_producers(command, connection, data, is_changed=is_changed)
 
-    async def _heartbeat_by_turns(
+    async def _heartbeat_in_slices(
         self, command: Command, connection: Connection, data: Heartbeat
     ) -> Command | None:
         is_changed = False

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.log.queue_log import WRITTEN, QueueLog, Waiter
@@ -68,7 +68,7 @@ class Committer:
         clock: Clock,
         new_logs: NewLogs,
         flusher: Flusher,
-        puts: Puts,
+        puts: StoreCounters,
         disk: DiskGuard,
         flush_sync: bool,
         senders: Sized = (),

@@ -7,7 +7,7 @@ from pocketmq.broker.counters.traffic import Traffic, TrafficTable
 from pocketmq.runtime.clock import Clock
 
 
-class Puts:
+class StoreCounters:
     """How much was stored, where to, how long senders waited for that, and how often it failed.
 
     Args:

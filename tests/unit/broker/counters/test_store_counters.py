@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pocketmq.broker.counters.puts import Puts
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import Traffic
 from pocketmq.testing.clock import VirtualClock
 
@@ -10,7 +10,7 @@ def amounts(traffic: Traffic) -> tuple[int, int, int]:
 
 
 def test_puts_count_for_their_topic_and_in_all(clock: VirtualClock) -> None:
-    puts = Puts(clock)
+    puts = StoreCounters(clock)
     puts.count("A", 1, 16, 2000)
     puts.count("B", 2, 2, 300)
     puts.count("A", 1, 1, 100)

@@ -10,14 +10,14 @@ from pocketmq.runtime.clock import Clock
 
 T = TypeVar("T")
 
-QUEUES_PER_TURN = 100
+QUEUES_PER_SLICE = 100
 """Queues that are looked into between two turns of the loop: about 10 ms if the disk is asked."""
 
-PIECES_PER_TURN = 400
+PIECES_PER_SLICE = 400
 """Two for each entry of a body's maps, encoded between two turns of the loop: 2 ms of topics."""
 
 
-async def by_turns(clock: Clock, items: Iterable[T], count: int) -> AsyncIterator[T]:
+async def in_slices(clock: Clock, items: Iterable[T], count: int) -> AsyncIterator[T]:
     """The items, with a turn of the loop for others after each so many of them.
 
     What the items are about may have changed after each turn.
@@ -28,9 +28,9 @@ async def by_turns(clock: Clock, items: Iterable[T], count: int) -> AsyncIterato
         yield item
 
 
-async def encoded_by_turns(clock: Clock, body: Body) -> bytes:
+async def encoded_in_slices(clock: Clock, body: Body) -> bytes:
     """A body that may have an entry for every topic, queue or group of the broker.
 
     Its maps must not be changed meanwhile.
     """
-    return b"".join([piece async for piece in by_turns(clock, body.pieces(), PIECES_PER_TURN)])
+    return b"".join([piece async for piece in in_slices(clock, body.pieces(), PIECES_PER_SLICE)])
