@@ -16,13 +16,13 @@ from struct_pages import table
 
 from pocketmq.broker.config.config import RANGES, BrokerConfig
 from pocketmq.cli.main import command
-from pocketmq.client.producers.transactions import TransactionSettings
+from pocketmq.client.producers.transactions import TransactionProducerSettings
 from pocketmq.client.settings import (
     InstanceSettings,
     LitePullSettings,
     MemberSettings,
     ProducerSettings,
-    PullSettings,
+    PullConsumerSettings,
     PushSettings,
 )
 from pocketmq.namesrv import NamesrvConfig
@@ -136,11 +136,11 @@ def made_pages() -> dict[Path, str]:
         namesrv=table(NamesrvConfig, is_python=False),
         instance=table(InstanceSettings, is_python=True),
         producer=table(ProducerSettings, is_python=True),
-        transaction=table(TransactionSettings, is_python=True),
+        transaction=table(TransactionProducerSettings, is_python=True),
         member=table(MemberSettings, is_python=True),
         push=table(PushSettings, is_python=True),
         lite=table(LitePullSettings, is_python=True),
-        pull=table(PullSettings, is_python=True),
+        pull=table(PullConsumerSettings, is_python=True),
     )
     commands = COMMANDS.format(made=MADE, commands="\n\n".join(pages(command())))
     codes = CODES.format(made=MADE, **tables())

@@ -97,7 +97,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     trace_topic: str = TRACE_TOPIC
 
 
-class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
+class PullConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a pull consumer asks (`client/consumer/DefaultMQPullConsumer`).
 
     Attributes:

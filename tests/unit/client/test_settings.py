@@ -9,7 +9,7 @@ from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.settings import (
     InstanceSettings,
     ProducerSettings,
-    PullSettings,
+    PullConsumerSettings,
     PushSettings,
     take_settings,
 )
@@ -115,4 +115,4 @@ def test_producer_settings_that_cannot_work(settings: dict[str, Any], expected: 
 
 
 def test_pull_settings_have_defaults() -> None:
-    assert PullSettings().pull_timeout_ms == 10_000
+    assert PullConsumerSettings().pull_timeout_ms == 10_000

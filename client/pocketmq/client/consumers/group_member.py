@@ -21,7 +21,7 @@ from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.names import check_group, check_topic
 
 
-class Membership(Protocol):
+class ConsumerMembership(Protocol):
     """A consumer's membership of its group, from joining to leaving."""
 
     @property
@@ -29,7 +29,7 @@ class Membership(Protocol):
         """The member's queues."""
 
 
-MembershipT = TypeVar("MembershipT", bound=Membership)
+MembershipT = TypeVar("MembershipT", bound=ConsumerMembership)
 
 
 class GroupMember(Startable, Generic[MembershipT]):

@@ -11,8 +11,8 @@ from typing import Any
 from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.subscription_check import check_subscriptions
 from pocketmq.client.log_fields import log_fields
-from pocketmq.client.queues.order_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.queues.process_queue import ProcessQueue
+from pocketmq.client.queues.queue_locks import FIRST_RENEWAL_S, RENEWAL_PERIOD_S, Locks
 from pocketmq.client.queues.queue_loop import QueueLoop
 from pocketmq.client.rebalance.allocators import Allocation
 from pocketmq.client.rebalance.rebalance_loop import RebalanceLoop

@@ -7,10 +7,10 @@ from functools import partial
 
 from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.member_queues import MemberQueues
-from pocketmq.client.queues.order_locks import NoLocks
 from pocketmq.client.queues.poll_buffer import PollBuffer
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.queues.pulling import Puller
+from pocketmq.client.queues.queue_locks import NoLocks
 from pocketmq.client.queues.queue_loop import QueueLoop
 from pocketmq.client.rebalance.allocators import Allocation
 from pocketmq.client.rebalance.queue_listeners import MessageQueueListeners

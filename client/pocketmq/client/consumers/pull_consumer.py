@@ -19,7 +19,7 @@ from pocketmq.client.rebalance.allocated_queues import AllocatedQueues
 from pocketmq.client.rebalance.allocators import GroupAllocator
 from pocketmq.client.rebalance.queue_listeners import MessageQueueListener
 from pocketmq.client.results import PullResult
-from pocketmq.client.settings import InstanceSettings, PullSettings, take_settings
+from pocketmq.client.settings import InstanceSettings, PullConsumerSettings, take_settings
 from pocketmq.protocol.bodies.clients import (
     CONSUME_ACTIVELY,
     SUBSCRIBE_ALL,
@@ -49,7 +49,7 @@ class PullConsumer(Startable):
         instance: a shared instance instead of one of the consumer's own.
         clock: the source of time.
         random: the source of randomness.
-        settings: fields of `PullSettings` and, without `instance`, `InstanceSettings`.
+        settings: fields of `PullConsumerSettings` and, without `instance`, `InstanceSettings`.
 
     Raises:
         IllegalNameError, ConfigError.
@@ -71,7 +71,7 @@ class PullConsumer(Startable):
         self.group = group
         self._lifecycle = Lifecycle()
         self.is_waiting = False  # each pull says what to consume
-        self.settings, rest = take_settings(PullSettings, settings, InstanceSettings)
+        self.settings, rest = take_settings(PullConsumerSettings, settings, InstanceSettings)
         self._lease = InstanceLease(instance, namesrv, clock, random, rest)
         self._allocate = allocate
         self._hooks = hooks or ConsumeHooks()

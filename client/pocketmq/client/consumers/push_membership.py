@@ -13,8 +13,8 @@ from pocketmq.client.listening.hooked_listener import hooks_around
 from pocketmq.client.listening.orderly import OrderlyDispatcher
 from pocketmq.client.listening.send_back import SendBack
 from pocketmq.client.log_fields import log_fields
-from pocketmq.client.queues.order_locks import BroadcastLocks, Locks, NoLocks, OrderLocks
 from pocketmq.client.queues.process_queue import ProcessQueue
+from pocketmq.client.queues.queue_locks import BroadcastLocks, BrokerLocks, Locks, NoLocks
 from pocketmq.client.settings import PushSettings
 from pocketmq.protocol.bodies.clients import BROADCASTING
 from pocketmq.protocol.messages.message import ReceivedMessage
@@ -81,7 +81,7 @@ class PushMembership:
     def _new_locks(self, concurrency: int) -> Locks:
         if not self._settings.orderly:
             return NoLocks(self._queue_concurrency(concurrency))
-        locks = BroadcastLocks if self._is_broadcasting else OrderLocks
+        locks = BroadcastLocks if self._is_broadcasting else BrokerLocks
         return locks(self._parts.member.group, self._parts.instance)
 
     def _queue_concurrency(self, concurrency: int) -> int:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pocketmq.client.instance.heartbeat import Groups, Inspection
+from pocketmq.client.instance.heartbeat import InspectedConsumer, InstanceGroups
 from pocketmq.client.instance.namespacing import take_out
 from pocketmq.protocol.bodies.groups import (
     PROP_CLIENT_VERSION,
@@ -49,7 +49,7 @@ class BrokerRequests:
     """
 
     def __init__(
-        self, groups: Groups, namesrv: Sequence[str], namespace: Namespace | None = None
+        self, groups: InstanceGroups, namesrv: Sequence[str], namespace: Namespace | None = None
     ) -> None:
         self._groups, self._namesrv = groups, namesrv
         self._namespace = namespace or Namespace()
@@ -136,7 +136,7 @@ class BrokerRequests:
             for key, value in table.items()
         }
 
-    def _inspection(self, group: str) -> Inspection:
+    def _inspection(self, group: str) -> InspectedConsumer:
         inspection = self._groups.inspections.get(self._bare(group))
         if inspection is None:
             raise _not_here(group)

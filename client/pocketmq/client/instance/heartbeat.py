@@ -45,7 +45,7 @@ class ConsumerMember(Protocol):
         """Follows a broker's notice that members came or went."""
 
 
-class Inspection(Protocol):
+class InspectedConsumer(Protocol):
     """A consumer that can be inspected and moved by brokers."""
 
     def running_info(self) -> RunningInfo:
@@ -70,7 +70,7 @@ class TransactionChecker(Protocol):
         """Takes a broker's question about a transaction; the answer is sent later."""
 
 
-class Groups:
+class InstanceGroups:
     """The producer and consumer groups of one instance; each may be there once.
 
     Attributes:
@@ -87,7 +87,7 @@ class Groups:
         self.producers: set[str] = set()
         self.checkers: dict[str, TransactionChecker] = {}
         self.consumers: dict[str, ConsumerMember] = {}
-        self.inspections: dict[str, Inspection] = {}
+        self.inspections: dict[str, InspectedConsumer] = {}
 
     def remove_consumer(self, group: str) -> None:
         """Removes a consumer group."""
@@ -153,7 +153,7 @@ class Heartbeats:
     def __init__(
         self,
         client_id: str,
-        groups: Groups,
+        groups: InstanceGroups,
         pool: ConnectionPool,
         routes: RouteCache,
         settings: InstanceSettings,

@@ -12,7 +12,7 @@ from typing import Any
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.addresses import namesrv_addresses
 from pocketmq.client.instance.broker_requests import BrokerRequests
-from pocketmq.client.instance.heartbeat import Groups, Heartbeats
+from pocketmq.client.instance.heartbeat import Heartbeats, InstanceGroups
 from pocketmq.client.instance.identity import UniqueKeys, client_id
 from pocketmq.client.instance.namespacing import namespacing, take_out
 from pocketmq.client.instance.namesrv_link import NamesrvLink
@@ -75,7 +75,7 @@ class ClientInstance(Startable):
         self.random = random or Random()
         self.client_id = client_id(self.random, self.settings.instance_name)
         self.unique_keys = UniqueKeys(self.clock.now_ms, self.random)
-        self.groups = Groups(self.namespace)
+        self.groups = InstanceGroups(self.namespace)
         self.requests = RequestTable(self.client_id, self.clock, self.random)
         self.handlers: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._group_changed,

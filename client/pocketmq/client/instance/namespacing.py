@@ -1,8 +1,8 @@
 """Where namespaces meet the wire: inside the client, names are the application's.
 
 Put in are the names in the headers of all requests (here), and in the bodies that hold some:
-heartbeats (`heartbeat.Groups`), checks of subscriptions (`subscription_check`), locks
-(`order_locks`) and the answers to brokers (`broker_requests`). Taken out are those of
+heartbeats (`heartbeat.InstanceGroups`), checks of subscriptions (`subscription_check`), locks
+(`queue_locks`) and the answers to brokers (`broker_requests`). Taken out are those of
 messages (`take_out`) and of what brokers ask (`broker_requests`, `instance.ClientInstance`).
 """
 

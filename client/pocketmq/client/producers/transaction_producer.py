@@ -19,8 +19,8 @@ from pocketmq.client.producers.producer import Producer
 from pocketmq.client.producers.transactions import (
     LocalTransactionState,
     TransactionListener,
+    TransactionProducerSettings,
     TransactionSendResult,
-    TransactionSettings,
 )
 from pocketmq.client.results import SendResult, SendStatus
 from pocketmq.client.settings import InstanceSettings, ProducerSettings, take_settings
@@ -79,8 +79,8 @@ class TransactionProducer(Producer):
         instance: a shared instance instead of one of the producer's own.
         clock: the source of time.
         random: the source of randomness.
-        settings: fields of `TransactionSettings`, `ProducerSettings` and, without `instance`,
-            `InstanceSettings`.
+        settings: fields of `TransactionProducerSettings`, `ProducerSettings` and, without
+            `instance`, `InstanceSettings`.
 
     Raises:
         IllegalNameError, ConfigError.
@@ -100,7 +100,7 @@ class TransactionProducer(Producer):
     ) -> None:
         _check_listener(listener)
         self._transaction_settings, rest = take_settings(
-            TransactionSettings, settings, ProducerSettings, InstanceSettings
+            TransactionProducerSettings, settings, ProducerSettings, InstanceSettings
         )
         super().__init__(
             group, namesrv, hooks=hooks, instance=instance, clock=clock, random=random, **rest

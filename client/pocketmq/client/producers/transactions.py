@@ -53,7 +53,7 @@ class TransactionListener(Protocol):
         """
 
 
-class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a transactional producer, beside `ProducerSettings`.
 
     Attributes:

@@ -22,7 +22,7 @@ from pocketmq.client import (
     SendStatus,
     TransactionProducer,
 )
-from pocketmq.client.instance.heartbeat import Groups
+from pocketmq.client.instance.heartbeat import InstanceGroups
 from pocketmq.protocol import flags
 from pocketmq.protocol.bodies.clients import Heartbeat
 from pocketmq.protocol.codes import RequestCode
@@ -369,7 +369,7 @@ async def test_a_close_does_not_wait_for_ever(
     await clock.advance(0.2)
     await done(closing)
     assert len(broker.ends) == 1
-    assert producer.instance.groups.checkers == Groups().checkers
+    assert producer.instance.groups.checkers == InstanceGroups().checkers
 
 
 def test_a_listener_needs_both_methods() -> None:

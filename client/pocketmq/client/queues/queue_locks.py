@@ -88,7 +88,7 @@ class NoLocks:
         return ProcessQueue(queue, offset, self.concurrency)
 
 
-class OrderLocks:
+class BrokerLocks:
     """Locks queues in their brokers (`RebalanceImpl#lock`, `lockAll`, `unlock`).
 
     Each is asked for, renewed and released by one request at a time, so that no broker, however
@@ -213,7 +213,7 @@ class OrderLocks:
             )
 
 
-class BroadcastLocks(OrderLocks):
+class BroadcastLocks(BrokerLocks):
     """Gives every member every queue, as broadcasting does; no broker is asked."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
