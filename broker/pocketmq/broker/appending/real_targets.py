@@ -1,4 +1,4 @@
-"""Where a message that waited in a topic of the broker's own goes: what it says, if it is there."""
+"""Resolves the topic and queue of a delayed or half message to the log it is delivered to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pocketmq.protocol.names import names
 
 
 class RealTargets:
-    """Finds the logs that waiting messages are for; topics may be gone or smaller meanwhile.
+    """Finds the logs of waiting messages, though topics may be deleted or smaller meanwhile.
 
     Args:
         store, topics, groups: of the broker.
@@ -23,7 +23,7 @@ class RealTargets:
         self._store, self._topics, self._groups = store, topics, groups
 
     def find(self, message: StoredMessage) -> QueueLog | str:
-        """The log that a message's `REAL_TOPIC` and `REAL_QID` name, or why there is none.
+        """Returns the log that a message's `REAL_TOPIC` and `REAL_QID` name, or why there is none.
 
         A topic that is not known is made again if the metadata may have lost it.
 
@@ -52,7 +52,7 @@ class RealTargets:
 
 
 def _queue_within(topic: TopicConfig, queue_id: int) -> int:
-    """The queue that a message goes to, if its own has gone since it was sent."""
+    """Returns the queue of a message: its own, or one that is left if the topic shrank."""
     if queue_id < topic.queue_nums_max:
         return queue_id
     return queue_id % (topic.write_queue_nums or topic.read_queue_nums or 1)

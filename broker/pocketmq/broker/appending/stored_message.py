@@ -21,7 +21,7 @@ assert _HEAD.size == BORN_HOST_AT
 
 
 class StoredMessage(NamedTuple):
-    """What a record holds, hosts and properties encoded and the body as its sender packed it.
+    """The fields of a record: hosts and properties encoded, the body as its sender packed it.
 
     Attributes:
         size: bytes of the record.
@@ -121,7 +121,7 @@ def encode_text(text: str) -> bytes:
 
 
 def read_stored(data: bytes, position: int = 0) -> StoredMessage:
-    """The record at a position, which must be a sound one."""
+    """Decodes the record at a position, which must be a sound one."""
     (
         size, magic, _, _, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
     ) = _HEAD.unpack_from(data, position)  # fmt: skip
@@ -153,11 +153,11 @@ def read_stored(data: bytes, position: int = 0) -> StoredMessage:
 
 
 def stored_in(part: Slice, first_offset: int) -> Iterator[StoredMessage]:
-    """The messages of a read up to the first one that is damaged; all of them if none is.
+    """Yields the messages of a read up to the first damaged one.
 
     Args:
-        part: what was read, of one queue and without a filter.
-        first_offset: where that was.
+        part: what was read of one queue, without a filter.
+        first_offset: queue offset of the first message.
     """
     position = 0
     for offset in range(first_offset, part.next_offset):

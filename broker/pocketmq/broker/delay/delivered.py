@@ -1,4 +1,4 @@
-"""Which messages of the timer topic were delivered, however far apart: a bit each."""
+"""The set of delivered messages of the timer topic: a bit for each message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_FULL = re.compile(rb"[^\xff]")
 
 
 class DeliveredSet:
-    """A set of queue offsets, kept in pages; what is complete at the beginning takes no room.
+    """A set of queue offsets in pages; complete pages at the beginning are not kept.
 
     Timers are not delivered in the order in which they were sent, so one offset cannot say what is
     done. Only offsets whose copies are on the disk may be added (see `progress.Steps`).
@@ -77,9 +77,9 @@ class DeliveredSet:
             self.add(self.first_missing)
 
     def discard_from(self, offset: int) -> None:
-        """Takes away everything from an offset on, which a power cut took from the log.
+        """Removes all offsets from one on, whose messages a power cut took from the log.
 
-        It is on the disk on return: those offsets are given to other messages now.
+        The change is on the disk on return: other messages get those offsets now.
 
         Raises:
             WriteFailedError: it is not on the disk.
@@ -131,7 +131,7 @@ class DeliveredSet:
             self._first += 1
 
     def save(self) -> None:
-        """Writes down what has changed.
+        """Saves the pages that have changed.
 
         Raises:
             WriteFailedError: less of it is written down, which only repeats deliveries.

@@ -1,4 +1,4 @@
-"""Brings waiting messages to their topics when they are due."""
+"""Delivers waiting messages to their topics when they are due."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ class Delivery(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Moves the progress over what was delivered (`_done`, with `_copies`)."""
+        """Moves the progress over the messages that were delivered (`_done`, with `_copies`)."""
 
     @abstractmethod
     def advance(self) -> int:
-        """Looks what came to the disk meanwhile; how many steps still wait for that."""
+        """Advances over the steps whose copies are on the disk; returns how many steps are not."""
 
     @property
     @abstractmethod
@@ -95,13 +95,13 @@ class Delivery(ABC):
         """Everything before it was delivered for good, as far as `advance` knows."""
 
     def wake(self) -> None:
-        """Something was appended: sees to it if nothing else was waited for."""
+        """Starts a turn after an append, unless a timer is armed or a turn is under way."""
         if self._timer is None and not self._is_turning and not self._is_stopped:
             self._is_turning = True
             asyncio.get_running_loop().call_soon(self._turn)
 
     def stop(self) -> None:
-        """Delivers no more; what is on its way may still be stored."""
+        """Stops delivering; copies that are appended already may still be stored."""
         self._is_stopped = True
         self._cancel_timer()
 
@@ -171,7 +171,7 @@ class Delivery(ABC):
             asyncio.get_running_loop().call_soon(self._settle_turn)
 
     def _settle_turn(self) -> None:
-        """All copies of a turn were stored or not: goes on, at once or a little later."""
+        """Ends a turn whose appends are answered; goes on at once, after a failure later."""
         self._is_turning = False
         self.settle()
         failure, self._failure = self._failure, None

@@ -1,4 +1,4 @@
-"""Brings the messages of one delay level to their topics when they are due."""
+"""Delivers the messages of one delay level to their topics when they are due."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ log = logging.getLogger("pocketmq.broker")
 
 
 class LevelDelivery(Delivery):
-    """One queue of the schedule topic, in order.
+    """Delivers one queue of the schedule topic, in order.
 
-    **The clock.** A message is due when the wall clock shows the time that it carries. If the clock
-    is set back, what already waits would wait longer by that step; it is delivered, too, when a
-    whole delay has passed since the step was noticed, which cannot be early.
+    **The clock.** A message is due when the wall clock shows the time that it carries. After the
+    wall clock was set back, a message that waits already is also due once its full delay has passed
+    on the monotonic clock since the step was noticed.
 
     Args:
         store, appender: where messages wait and go.
@@ -79,7 +79,7 @@ class LevelDelivery(Delivery):
         self.wake()
 
     def look_at_clock(self, queue_log: QueueLog) -> int:
-        """The time, having noticed whether the clock was set back since the last look."""
+        """Returns the wall clock's time, and notes if it was set back since the last call."""
         now = self._clock.now_ms()
         if now < self._seen_ms:
             self._set_back_end = queue_log.next_offset
@@ -133,7 +133,7 @@ class LevelDelivery(Delivery):
             self.progress.note(self.offset, copies)
 
     def advance(self) -> int:
-        """Looks what came to the disk meanwhile."""
+        """Advances over the steps whose copies are on the disk; returns how many steps are not."""
         self.progress.advance()
         return self.progress.waiting
 

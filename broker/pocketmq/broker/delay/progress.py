@@ -1,4 +1,4 @@
-"""How far deliveries have come, in memory and as it may be written down."""
+"""How far deliveries have come, in memory and on the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS_MAX = 64
 
 
 class Steps(Generic[T]):
-    """What was delivered but perhaps only in the system's memory so far, in order.
+    """Deliveries in order, whose copies may not be on the disk yet.
 
     Only what the disk has may be saved: otherwise a power cut could take a copy while it is written
     down that the message was delivered.
@@ -25,7 +25,7 @@ class Steps(Generic[T]):
         self._steps: deque[tuple[list[T], dict[QueueLog, int]]] = deque()
 
     def note(self, done: T, copies: Mapping[QueueLog, int]) -> None:
-        """Something was delivered, with copies in these logs up to positions."""
+        """Adds a delivery whose copies end at these positions of these logs."""
         items = [done]
         if len(self._steps) >= STEPS_MAX:
             earlier_items, earlier = self._steps.pop()
@@ -33,7 +33,7 @@ class Steps(Generic[T]):
         self._steps.append((items, dict(copies)))
 
     def advance(self) -> list[T]:
-        """What came to the disk since it was last asked."""
+        """Removes and returns the deliveries whose copies are on the disk by now."""
         items: list[T] = []
         while self._steps and all(_is_safe(*copy) for copy in self._steps[0][1].items()):
             items += self._steps.popleft()[0]
@@ -60,11 +60,11 @@ class Progress:
         self._steps: Steps[int] = Steps()
 
     def note(self, offset: int, copies: Mapping[QueueLog, int]) -> None:
-        """Everything before an offset was delivered, with copies in these logs up to positions."""
+        """Adds a step: all before an offset is delivered, with copies that end at positions."""
         self._steps.note(offset, copies)
 
     def advance(self) -> int:
-        """Looks what came to the disk meanwhile; returns `durable_offset`."""
+        """Advances over the steps whose copies are on the disk by now; returns `durable_offset`."""
         for offset in self._steps.advance():
             self.durable_offset = offset
         return self.durable_offset

@@ -1,4 +1,4 @@
-"""Takes delayed messages, and has each level and the timers deliver them (`broker/schedule`)."""
+"""Redirects delayed messages, and delivers them by level and by timer (`broker/schedule`)."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class Schedule:
         )
 
     def start(self) -> None:
-        """Begins to deliver what waits from earlier runs; later messages see to themselves."""
+        """Starts the deliveries of all levels that hold messages, and of the timers."""
         self._bring_back()
         for queue_id in self._store.queue_ids(names.SCHEDULE_TOPIC):
             self._delivery(queue_id)
         self.timers.delivery.open()
 
     def _bring_back(self) -> None:
-        """Progress behind the end of a log, which lost messages, is not that of those to come."""
+        """Sets progress back to the end of a log that lost messages: new ones get their offsets."""
         ends = dict(self._saved)
         for queue_id, offset in self._saved.items():
             end = self._store.end_offset(names.SCHEDULE_TOPIC, queue_id)
@@ -121,7 +121,7 @@ class Schedule:
     # -- taking -------------------------------------------------------------------------------
 
     def redirect_as_asked(self, target: QueueLog, properties: str) -> Redirect | None:
-        """Where a message waits that asks for a delay level or a time; a level comes first.
+        """Redirects a message that asks for a delay level or a time; a level comes first.
 
         Args:
             target: the log that it is for.
@@ -140,7 +140,7 @@ class Schedule:
         return self.timers.redirect(target.topic, target.queue_id, properties)
 
     def redirect_to_level(self, level: int, target: QueueLog, properties: str) -> Redirect:
-        """Where a message waits before it goes to its target (`HookUtils#handleScheduleMessage`).
+        """Redirects a message to a delay level (`HookUtils#handleScheduleMessage`).
 
         The caller appends it there, with the deliver time as prepared transaction offset, and with
         `waking` around its callback.
@@ -178,7 +178,7 @@ class Schedule:
         return wake_then
 
     def wake(self, queue_log: QueueLog) -> None:
-        """A message was appended to a level's log, or to that of the timers."""
+        """Wakes the delivery of a level's log, or of the timers' log, after an append."""
         self._delivery_of(queue_log).wake()
 
     def _delivery_of(self, queue_log: QueueLog) -> Delivery:
@@ -225,7 +225,7 @@ class Schedule:
     # -- progress -----------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes down how far each level and the timers have come."""
+        """Saves how far each level and the timers have delivered."""
         offsets = self._saved | {
             queue_id: delivery.progress.advance() for queue_id, delivery in self._deliveries.items()
         }
@@ -234,7 +234,7 @@ class Schedule:
         self.timers.delivery.save()
 
     async def close(self) -> None:
-        """Stops delivering, and writes down what was delivered; nothing comes twice then."""
+        """Stops delivering, and saves all progress, so that no message is delivered twice."""
         deliveries: list[Delivery] = [*self._deliveries.values(), self.timers.delivery]
         for delivery in deliveries:
             delivery.stop()

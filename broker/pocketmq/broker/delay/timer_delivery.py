@@ -1,4 +1,4 @@
-"""Brings timer messages to their topics when they are due, and drops those that were recalled."""
+"""Delivers timer messages to their topics when they are due, except those that were recalled."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SPARSE_READ_MAX = 128
 
 
 class TimerDelivery(Delivery):
-    """The queue of the timer topic, in order of the times that its messages ask for.
+    """Delivers the queue of the timer topic, in order of the times that its messages ask for.
 
     The log is the truth, and its index entries hold the due times, so that the index in memory is
-    made from them at each start; which messages are behind us is kept as a bit each.
+    made from them at each start; which messages are delivered is kept as a bit each.
 
     **Recall.** A recall is a message of the same log with a negated time: that of the slot before
     its target's. So it always comes up before its target, whose key is remembered from then on
@@ -87,7 +87,7 @@ class TimerDelivery(Delivery):
             self.wake()
 
     def wake(self) -> None:
-        """Something was appended, which may be due before what is waited for."""
+        """Starts a turn after an append: the new message may be due before the timer."""
         if self._trouble is None:
             self._cancel_timer()
         super().wake()
@@ -129,7 +129,7 @@ class TimerDelivery(Delivery):
         return None if next_ms is None else max(0, next_ms - now)
 
     def _enter_new(self, queue_log: QueueLog) -> bool:
-        """Enters what was appended into the index; whether that was all."""
+        """Enters new messages into the index; returns whether those were all."""
         offset, left = max(self._next_offset, queue_log.min_offset), INDEXED_PER_TURN_MAX
         while left > 0:
             count = left
@@ -148,7 +148,7 @@ class TimerDelivery(Delivery):
         return offset >= queue_log.end_offset
 
     def _take(self, queue_log: QueueLog, now_ms: int) -> list[int]:
-        """The offsets of messages that are due, so many as one turn delivers."""
+        """Takes the offsets of due messages from the index, as many as one turn delivers."""
         offsets: list[int] = []
         for _ in range(DELIVERIES_PER_TURN_MAX):
             entry = self.index.pop(now_ms)
@@ -207,7 +207,7 @@ class TimerDelivery(Delivery):
     # -- progress -----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Notes what was delivered; the rest waits again, what is damaged behind the others."""
+        """Notes the delivered messages; the others wait again, a damaged one behind the others."""
         taken, self._taken = self._taken, {}
         damaged, self._damaged = self._damaged, None
         delivered = []
@@ -225,7 +225,7 @@ class TimerDelivery(Delivery):
             self._steps.note(delivered, copies)
 
     def advance(self) -> int:
-        """Looks what came to the disk meanwhile."""
+        """Marks messages whose copies are on the disk; returns how many steps are not."""
         for offsets in self._steps.advance():
             for offset in offsets:
                 self._delivered.add(offset)
@@ -237,7 +237,7 @@ class TimerDelivery(Delivery):
         return self._delivered.first_missing
 
     def save(self) -> None:
-        """Writes down what was delivered for good.
+        """Saves which messages are delivered for good.
 
         Raises:
             WriteFailedError: it is tried again with the next call.

@@ -1,4 +1,4 @@
-"""Takes timer messages, which say themselves when they are due (`HookUtils`, `store/timer`)."""
+"""Redirects timer messages, which say themselves when they are due (`store/timer`)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Timers:
         )
 
     def redirect(self, topic: str, queue_id: int, properties: str) -> Redirect | None:
-        """Where a message waits that asks for a time (`HookUtils#handleScheduleMessage`).
+        """Redirects a message that asks for a time (`HookUtils#handleScheduleMessage`).
 
         The caller appends it there, with the deliver time as prepared transaction offset, and with
         `Schedule.waking` around its callback.

@@ -20,12 +20,12 @@ TICK_MS = 100
 
 
 class HeldPull(Protocol):
-    """One pull that waits.
+    """A pull that waits for a message.
 
     Attributes:
         connection: of the client.
         topic_name, queue_id: the queue it waits for.
-        offset: it wants a message at or behind this queue offset.
+        offset: queue offset from which on it wants a message.
     """
 
     @property
@@ -41,7 +41,7 @@ class HeldPull(Protocol):
     def offset(self) -> int: ...  # noqa: D102
 
     end_tick: int
-    """When its time is over; set while it is held."""
+    """The tick at which its time is over; set while it is held."""
 
     def wake(self) -> bool:
         """Tries again; True when the pull was answered."""
@@ -51,7 +51,7 @@ class HeldPull(Protocol):
 
 
 class _End:
-    """The pulls whose time is over at the same tick."""
+    """The pulls whose time is over at the same tick, and their timer."""
 
     __slots__ = ("pulls", "timer")
 
@@ -106,7 +106,7 @@ class LongPolling:
                 self._remove(pull)
 
     def look_again(self, topic: str, queue_id: int) -> None:
-        """Wakes all pulls of a queue: there may be news other than messages."""
+        """Wakes all pulls of a queue, as after an order to read on elsewhere."""
         for pull in list(self._held.get((topic, queue_id), ())):
             if pull.wake():
                 self._remove(pull)

@@ -69,7 +69,7 @@ class PullProgress:
         size: int,
         elapsed_s: float = 0.0,
     ) -> None:
-        """A pull gave so many messages and bytes; the next one is due at `next_offset`."""
+        """Counts the messages and bytes of a pull; the group's next one begins at `next_offset`."""
         pulled = self.pulled.get((group, topic))
         if pulled is None:
             pulled = self.pulled[group, topic] = Pulled(self._clock.monotonic())
@@ -91,7 +91,7 @@ class PullProgress:
             total.size += size
 
     def offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Up to where a group has pulled a queue; 0 if it has not since the broker's start."""
+        """Returns up to where a group has pulled a queue since the start; 0 for not at all."""
         pulled = self.pulled.get((group, topic))
         queue = None if pulled is None else pulled.queues.get(queue_id)
         return 0 if queue is None else queue.offset
@@ -104,7 +104,7 @@ class PullProgress:
         return pulled.growth(self._clock.monotonic(), MINUTE).per_second(MESSAGES)
 
     def forget_queue(self, group: str, topic: str, queue_id: int) -> None:
-        """A group was put elsewhere in a queue."""
+        """Forgets how far a group has pulled a queue, after it was reset."""
         pulled = self.pulled.get((group, topic))
         if pulled is not None and queue_id in pulled.queues:
             pulled.queues[queue_id].offset = 0

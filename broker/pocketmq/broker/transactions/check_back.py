@@ -84,7 +84,7 @@ class Verdict(Enum):
 
 
 class CheckBack:
-    """Rounds over the open half messages, from the oldest on.
+    """Goes over the open half messages in rounds, from the oldest on.
 
     Args:
         transactions: of the broker.
@@ -139,7 +139,7 @@ class CheckBack:
         return total
 
     def _turn(self, half: QueueLog, offset: int, end: int) -> tuple[int | None, int]:
-        """Looks at some half messages; where to go on (None: nowhere), and how many they were."""
+        """Examines some half messages; returns where to go on (None: nowhere) and their number."""
         states, count = self._transactions.half_states, 0
         self._room = COPIES_MAX - len(self._transactions.copies)
         while count < EXAMINED_PER_TURN_MAX:
@@ -162,7 +162,7 @@ class CheckBack:
         return offset, count
 
     def _note_damaged(self, offset: int) -> None:
-        """A half message that cannot be read stays open; it must not hold up those behind it."""
+        """Logs a half message that cannot be read, once; it stays open."""
         if offset not in self._damaged:
             log.error("the half message at %d is damaged on the disk: nobody is asked", offset)
             self._damaged.add(offset)
@@ -235,7 +235,7 @@ class CheckBack:
         member.connection.notify(Command(header.code, header=header, body=body))
 
     def _give_up(self, message: StoredMessage) -> None:
-        """Puts a half message where people can look at it (`resolveDiscardMsg`)."""
+        """Appends a half message to the topic of given-up ones (`resolveDiscardMsg`)."""
         self._topics.create_for_group(names.CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
         target = self._store.queue_log(names.CHECK_MAX_TIME_TOPIC, 0)
         self._append(target, message, partial(self._given_up, message), WRITTEN)

@@ -1,4 +1,4 @@
-"""The rules of half messages: what they carry, and what the real message is made of them."""
+"""The rules of half messages: their properties, and the real message that a commit stores."""
 
 from __future__ import annotations
 
@@ -46,16 +46,14 @@ def real_message(half: StoredMessage) -> StoredMessage:
     RocketMQ's, too, still has TRAN_MSG.
     """
     changes = dict.fromkeys((props.REAL_TOPIC, props.REAL_QUEUE_ID))
-    return half._replace(
-        sys_flag=half.sys_flag & ~flags.TRANSACTION_MASK | flags.TRANSACTION_COMMIT,
-        properties=with_properties(half.text, changes).encode("utf-8", "surrogateescape"),
+    return half.with_changes(changes)._replace(
+        sys_flag=half.sys_flag & ~flags.TRANSACTION_MASK | flags.TRANSACTION_COMMIT
     )
 
 
 def with_check_times(half: StoredMessage, times: int) -> StoredMessage:
-    """The half message as one about which producers were asked so many times."""
-    text = with_properties(half.text, {props.TRANSACTION_CHECK_TIMES: str(times)})
-    return half._replace(properties=text.encode("utf-8", "surrogateescape"))
+    """The half message with the number of times that producers were asked about it."""
+    return half.with_changes({props.TRANSACTION_CHECK_TIMES: str(times)})
 
 
 def check_times(properties: str) -> int:

@@ -40,7 +40,7 @@ OnWritten = Callable[[OperatingError | None], object]
 
 
 class Ended(NamedTuple):
-    """A half message whose outcome is to be written down, and who wants to know of it."""
+    """A half message whose outcome is to be written down, and the callback that waits for that."""
 
     offset: int
     outcome: int
@@ -65,16 +65,16 @@ class Operations:
 
     @property
     def log(self) -> QueueLog | None:
-        """Their log; None while none was written."""
+        """The log of the op records; None while there is none."""
         return self._store.find_log(names.OP_HALF_TOPIC, 0)
 
     def add(self, offset: int, outcome: int, on_written: OnWritten | None = None) -> None:
-        """Writes an outcome down, together with the others of this turn.
+        """Adds an outcome to those that the next op record holds.
 
         Args:
             offset: of the half message.
             outcome: `COMMITTED`, `ROLLED_BACK`, … or `CUT`.
-            on_written: told as the waiter of any append; without it a failed write is repeated
+            on_written: called as `on_stored` of any append; without it a failed write is repeated
                 until it succeeds.
         """
         self._waiting.append(Ended(offset, outcome, on_written))
@@ -83,7 +83,7 @@ class Operations:
             asyncio.get_running_loop().call_soon(self.write)
 
     def write(self) -> None:
-        """Appends what waits; it is stored with the store's next commit."""
+        """Appends op records of all outcomes that were added; the next commit stores them."""
         self._is_due = False
         self._cancel_repetition()
         waiting, self._waiting = self._waiting, []
@@ -123,7 +123,7 @@ class Operations:
                 self._repetition = self._clock.call_later(RETRY_MS / 1000, self.write)
 
     def close(self) -> None:
-        """Writes no more: the store is about to be closed, and may be another broker's soon."""
+        """Stops repeating failed writes: the store is about to be closed."""
         self._cancel_repetition()
 
     def _cancel_repetition(self) -> None:

@@ -40,7 +40,7 @@ ENTRIES_PER_READ = 16_384
 _PROGRESS = "transaction_progress"
 
 OnEnded = Callable[[OperatingError | None], object]
-"""Told once what became of a decision: None when it is as durable as the broker's sends are."""
+"""Called once with the result of a decision: None when it is as safe as the broker's sends are."""
 
 
 class Saved(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class Transactions:
-    """The half messages of a broker, and what became of them.
+    """Keeps the state of a broker's half messages, and ends each of them once.
 
     A decision is taken once: the first one counts, wherever it comes from, and one that repeats it
     succeeds without effect. A commit stores the real message first and then says so in an op
@@ -94,7 +94,7 @@ class Transactions:
         return self._store.find_log(names.HALF_TOPIC, 0)
 
     async def open(self) -> None:
-        """Learns from the logs what is open.
+        """Finds the open half messages in the logs.
 
         Raises:
             StoreError: a log is damaged.
@@ -149,7 +149,7 @@ class Transactions:
     # -- ending -------------------------------------------------------------------------------
 
     def half_queue(self) -> QueueLog:
-        """Where half messages go.
+        """Returns the log of the half messages, which is made if it is missing.
 
         Raises:
             ResponseError: 14, the log cannot be made or opened.
@@ -165,7 +165,7 @@ class Transactions:
         Args:
             half: the half message that the producer names; it may have been moved meanwhile.
             outcome: `COMMITTED` or `ROLLED_BACK`.
-            on_ended: told when it is done, and not at all if this raises.
+            on_ended: called when it is done, and not at all if this raises.
 
         Raises:
             ResponseError: it cannot be done.
@@ -225,19 +225,19 @@ class Transactions:
             on_ended(_over(outcome) if error is None and wanted != outcome else error)
 
     def grow(self) -> None:
-        """Takes notice of half messages that were stored since."""
+        """Enters the half messages that were stored since the last call as open."""
         half = self.half_log
         if half is not None:
             self.half_states.grow(half.end_offset)
 
     def moved(self, offset: int, origin: int, copy: int) -> None:
-        """A half message was put to the end of the queue; that copy stands for it now."""
+        """Notes that a copy at the end of the queue is open now in place of a half message."""
         self.grow()
         self.half_states.set(offset, MOVED)
         self.copies[origin] = copy
 
     def given_up(self, offset: int, origin: int, outcome: int) -> None:
-        """A half message is over without a decision."""
+        """Ends a half message without a decision of its producer."""
         self.half_states.set(offset, outcome)
         self.copies.pop(origin, None)
         self._operations.add(offset, outcome)
@@ -245,7 +245,7 @@ class Transactions:
     # -- progress -----------------------------------------------------------------------------
 
     def note_round(self) -> None:
-        """Notes how long the op records that exist now are needed."""
+        """Notes that the present op records are needed while present half messages are open."""
         operations, half = self._operations.log, self.half_log
         if operations is not None and half is not None:
             step = (half.end_offset, operations.end_offset)
@@ -253,7 +253,7 @@ class Transactions:
                 self._op_steps.append(step)
 
     def save(self) -> None:
-        """Writes down what the next start need not read again."""
+        """Saves up to where the next start need not read the two logs."""
         half = self.half_log
         if half is None:
             return
@@ -281,7 +281,7 @@ class Transactions:
         return first < end_offset
 
     async def close(self) -> None:
-        """Writes down what has become of everything."""
+        """Writes the op records that are due, and saves the progress."""
         self._operations.write()
         await self._store.drain()
         self._operations.write()  # of what only ended now

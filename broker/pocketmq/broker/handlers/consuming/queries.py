@@ -33,12 +33,12 @@ ENTRIES_MAX = 65_536
 
 
 class QueryHandlers:
-    """Finds messages by what was said of them, and shows how they are listed.
+    """Finds messages by key, and lists the index entries of a queue.
 
     Args:
-        store: where they are.
-        search: finds them by key.
-        consumers: whose filters are shown with a queue's index.
+        store: of the broker.
+        search: finds messages by key.
+        consumers: their filters are shown with a queue's index.
     """
 
     def __init__(self, store: MessageStore, search: KeySearch, consumers: ConsumerTable) -> None:
@@ -76,7 +76,7 @@ class QueryHandlers:
         return Command(ResponseCode.SUCCESS, header=header, body=b"".join(reversed(records)))
 
     def _searched_to(self, topic: str) -> tuple[int, int]:
-        """Time and place of a topic's last message: all before it was looked at."""
+        """Returns store time and physical offset of the last message that the search covered."""
         return max(
             (queue_log.last_timestamp, queue_log.next_physical_offset)
             for queue_id in self._store.queue_ids(topic)
@@ -89,10 +89,10 @@ class QueryHandlers:
         RocketMQ has no body then, over which mqadmin stumbles.
         """
         request = command.read(QueryConsumeQueueRequest)
-        place = f"{request.queue_id}@{request.topic}"
+        queue = f"{request.queue_id}@{request.topic}"
         queue_log = self._store.find_log(request.topic, request.queue_id)
         if queue_log is None:
-            raise response_error(ResponseCode.SYSTEM_ERROR, f"{place} is not exist!")
+            raise response_error(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
         body = ConsumeQueueEntries(
             max_queue_index=queue_log.max_offset, min_queue_index=queue_log.min_offset
         )
@@ -102,7 +102,7 @@ class QueryHandlers:
         if queue_log.min_offset <= request.index < queue_log.max_offset:
             body.queue_data = _entries(queue_log, request.index, min(request.count, ENTRIES_MAX))
         else:
-            remark = f"Index {request.index} of {place} is not exist!"
+            remark = f"Index {request.index} of {queue} is not exist!"
         return Command(ResponseCode.SUCCESS, remark=remark, body=body.encode())
 
     def _show_filter(self, body: ConsumeQueueEntries, group: str, topic: str) -> None:
@@ -132,7 +132,8 @@ def _entries(queue_log: QueueLog, offset: int, count: int) -> list[ConsumeQueueE
     out: list[ConsumeQueueEntry] = []
     end = min(offset + max(count, 0), queue_log.max_offset)
     while offset < end:
-        for place, size, code in ENTRY.iter_unpack(queue_log.read_entries(offset, end - offset)):
-            out.append(ConsumeQueueEntry(physic_offset=place, physic_size=size, tags_code=code))
+        entries = queue_log.read_entries(offset, end - offset)
+        for physical, size, code in ENTRY.iter_unpack(entries):
+            out.append(ConsumeQueueEntry(physic_offset=physical, physic_size=size, tags_code=code))
             offset += 1
     return out

@@ -34,11 +34,11 @@ from pocketmq.transport.connection import Connection, Handler, Reply
 from pocketmq.transport.reading_state import Hold
 
 AT_ONCE_SIZE_MAX = 256 * 1024
-"""Requests up to this size are handled at once, larger ones in several turns of the loop."""
+"""Requests up to this size are handled at once, larger ones in several steps of a task."""
 
 UNDER_CHECK_SIZE_MAX = 64 * 1024 * 1024
-"""With so many bytes of requests under way in turns, further ones are handled at once, too: what
-was read has to be held until it is stored."""
+"""While tasks check requests of so many bytes together, further requests are handled at once, too:
+each request is held in memory until its records are stored."""
 
 
 class BulkHandlers:
@@ -71,7 +71,7 @@ class BulkHandlers:
     def append(self, command: Command, connection: Connection) -> Reply:
         """31001: all records are stored, one after the other, or none."""
         request = command.read(BulkAppendRequest)
-        self._check_place(request, connection)
+        self._check_queue(request, connection)
         is_small = len(command.body) <= AT_ONCE_SIZE_MAX
         if (is_small and self._is_ready) or self._checked_size >= UNDER_CHECK_SIZE_MAX:
             for _ in self._appending(command, request, connection):
@@ -83,7 +83,7 @@ class BulkHandlers:
     async def _append_in_turns(
         self, command: Command, request: BulkAppendRequest, connection: Connection
     ) -> None:
-        """The same while others have their turns; then goes on with its connection."""
+        """Appends like `append`, but lets other tasks run between portions of the records."""
         size = len(command.body)
         self._checked_size += size
         try:
@@ -102,11 +102,11 @@ class BulkHandlers:
     def _appending(
         self, command: Command, request: BulkAppendRequest, connection: Connection
     ) -> Iterator[None]:
-        """Checks portion by portion, then appends all records at once."""
-        from pocketmq.broker.handlers.sending.bulk_records import check_bulk, placed
+        """Checks the records portion by portion, then appends all of them at once."""
+        from pocketmq.broker.handlers.sending.bulk_records import check_bulk, complete_records
 
         layout = yield from check_bulk(command.body, request, self._settings.now.body_size_max)
-        self._check_place(request, connection)  # others had their turns
+        self._check_queue(request, connection)  # it may have changed meanwhile
         try:
             queue_log = self._store.queue_log(request.topic, request.queue_id)
         except StoreError as e:
@@ -114,13 +114,13 @@ class BulkHandlers:
         first = queue_log.next_offset
         count = len(layout.starts)
         stamp = self._store.store_time(queue_log)
-        records, entries = placed(layout, queue_log, stamp, self._store_host)
+        records, entries = complete_records(layout, queue_log, stamp, self._store_host)
 
         header = BulkAppendResponse(queue_offset=first, count=count)
         on_stored = answer_when_stored(command, connection, header)
         self._appender.append_records(queue_log, records, entries, count, on_stored)
 
-    def _check_place(self, request: BulkAppendRequest, connection: Connection) -> None:
+    def _check_queue(self, request: BulkAppendRequest, connection: Connection) -> None:
         """Raises unless the queue may be appended to now."""
         topic = self._topics.get(request.topic)
         if topic is None:

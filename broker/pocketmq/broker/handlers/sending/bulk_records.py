@@ -1,4 +1,4 @@
-"""The records of a bulk append: checked in large portions, then given their places all together.
+"""The records of a bulk append: checked in large portions, then completed all together.
 
 Importing this imports numpy, which takes longer than a broker's start: only a first bulk append
 does.
@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _SIZE = struct.Struct(">I")
-_ENTRIES = np.dtype([("place", ">i8"), ("size", ">i4"), ("code", ">i8")])
+_ENTRIES = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("code", ">i8")])
 assert _ENTRIES.itemsize == ENTRY_SIZE
 
 PORTION_SIZE = 512 * 1024
@@ -115,7 +115,7 @@ class _Portion(NamedTuple):
 
     Attributes:
         records: all of them.
-        bounds: where those of the portion begin, and last where they end.
+        bounds: where each record of the portion begins, and where the last one ends.
         first: the number of its first record.
     """
 
@@ -161,42 +161,42 @@ def _check(
     return _tags_codes(records, ends, properties_sizes, portion.first)
 
 
-def placed(
+def complete_records(
     layout: RecordLayout, queue_log: QueueLog, store_timestamp: int, store_host: bytes
 ) -> tuple[memoryview, bytes]:
-    """The records with what only the broker knows filled in, and their index entries.
+    """Fills in what only the broker knows; returns the records and their index entries.
 
     The records stand in memory as they will in the file with regard to the lines of the CPU's
     cache: the system's copy takes half the time then.
 
     Args:
         layout: the records.
-        queue_log: that they are appended to next.
+        queue_log: the log to whose end the records belong.
         store_timestamp: milliseconds since the epoch.
         store_host: the broker's encoded IPv4 address.
     """
     starts, count = layout.starts, len(layout.starts)
     data = _like_in_file(layout.records, queue_log.next_file_position)
-    first_offset, first_place = queue_log.next_offset, queue_log.next_physical_offset
-    log = first_place & ~POSITION_MASK
+    first_offset, first_physical = queue_log.next_offset, queue_log.next_physical_offset
+    log = first_physical & ~POSITION_MASK
     # As `physical_offset` does it for one record.
-    physical = log + ((first_place & POSITION_MASK) + starts & POSITION_MASK)
-    places = np.empty((count, 2), ">i8")
-    places[:, 0] = np.arange(first_offset, first_offset + count)
-    places[:, 1] = physical
+    physical = log + ((first_physical & POSITION_MASK) + starts & POSITION_MASK)
+    offsets = np.empty((count, 2), ">i8")
+    offsets[:, 0] = np.arange(first_offset, first_offset + count)
+    offsets[:, 1] = physical
     # Queue offset and physical offset stand side by side, as do store time and store host.
-    put_at(data, starts + QUEUE_OFFSET_AT, places.view(np.uint8))
+    put_at(data, starts + QUEUE_OFFSET_AT, offsets.view(np.uint8))
     stamp = store_timestamp.to_bytes(8, "big") + store_host
     put_at(data, starts + STORE_TIMESTAMP_AT_V4, np.frombuffer(stamp, np.uint8))
     entries = np.zeros(count, _ENTRIES)
-    entries["place"], entries["size"] = physical, layout.sizes
+    entries["physical_offset"], entries["size"] = physical, layout.sizes
     if layout.codes is not None:
         entries["code"] = layout.codes
     return data, entries.tobytes()
 
 
 def _like_in_file(records: memoryview, position: int) -> memoryview:
-    """A copy whose address is, modulo a cache line, its position in the file."""
+    """Copies records to an address that is, modulo a cache line, their position in the file."""
     room = np.empty(len(records) + CACHE_LINE, np.uint8)
     start = (position - room.ctypes.data) % CACHE_LINE
     data = room[start : start + len(records)]
@@ -205,7 +205,7 @@ def _like_in_file(records: memoryview, position: int) -> memoryview:
 
 
 def _bounds(body: bytes, request: BulkAppendRequest) -> tuple[memoryview, Ints]:
-    """The records, and where they begin and last where they end."""
+    """Splits a body into the records, and the bounds of each."""
     if request.sizes:
         return _bounds_from_sizes(body, request)
     position, end, bounds = 0, len(body), [0]
@@ -296,7 +296,7 @@ def _tags_codes(records: memoryview, ends: Ints, sizes: Ints, first: int) -> Int
 
 
 def _codes_of(properties: Iterable[bytes]) -> Iterator[int]:
-    """As `encoded_tags_code`, but of equal tags only the first are looked at closely."""
+    """Yields the `encoded_tags_code` of each, computed once for equal tags."""
     known: dict[bytes, int] = {}
     for text in properties:
         at = text.find(TAGS_MARK)
