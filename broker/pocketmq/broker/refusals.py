@@ -1,4 +1,4 @@
-"""Refusals that several handlers share, with the protocol's codes and words that help."""
+"""Refusals that several handlers share, each with its response code and a remark with a remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pocketmq.protocol.errors import OperatingError, ResponseError, response_err
 
 
 def topic_missing(topic: str) -> ResponseError:
-    """17 for everything but sends."""
+    """Refuses a request other than a send, with 17: its topic does not exist."""
     return response_error(
         ResponseCode.TOPIC_NOT_EXIST,
         f"topic[{topic}] not exist, apply first please! It can be created with "
@@ -21,7 +21,7 @@ def topic_missing(topic: str) -> ResponseError:
 
 
 def topic_unknown_on_send(topic: str, cluster: str) -> ResponseError:
-    """17 for a send to a topic that is not made on the fly."""
+    """Refuses a send, with 17: its topic does not exist and is not created on the first send."""
     return response_error(
         ResponseCode.TOPIC_NOT_EXIST,
         f"topic[{topic}] not exist, apply first please! It does not exist on cluster {cluster} "
@@ -30,7 +30,7 @@ def topic_unknown_on_send(topic: str, cluster: str) -> ResponseError:
 
 
 def queue_illegal(queue_id: int, topic: TopicConfig, side: str, peer: str) -> ResponseError:
-    """29 for a queue that the topic does not have; `side` is read or write."""
+    """Refuses a request, with 29: the topic has no such queue; `side` is read or write."""
     nums, client = topic.write_queue_nums, f"client:[{peer}]"
     if side == "read":
         nums, client = topic.read_queue_nums, f"consumer:[/{peer}]"
@@ -42,12 +42,12 @@ def queue_illegal(queue_id: int, topic: TopicConfig, side: str, peer: str) -> Re
 
 
 def no_permission(remark: str) -> ResponseError:
-    """16."""
+    """Refuses a request, with 16: it is not permitted."""
     return response_error(ResponseCode.NO_PERMISSION, remark)
 
 
 def unavailable(reason: str) -> ResponseError:
-    """14: the store takes no writes."""
+    """Refuses a write, with 14: the store takes none at the moment."""
     return response_error(
         ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {reason}"
     )

@@ -1,4 +1,4 @@
-"""Going over many things without keeping the others from their turns."""
+"""Long loops cut into slices, between which other tasks run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pocketmq.runtime.clock import Clock
 T = TypeVar("T")
 
 QUEUES_PER_SLICE = 100
-"""Queues that are looked into between two turns of the loop: about 10 ms if the disk is asked."""
+"""Queues that one slice looks at: about 10 ms if each look reads the disk."""
 
 PIECES_PER_SLICE = 400
-"""Two for each entry of a body's maps, encoded between two turns of the loop: 2 ms of topics."""
+"""Pieces that one slice encodes, two for each entry of a map: about 2 ms of topics."""
 
 
 async def in_slices(clock: Clock, items: Iterable[T], count: int) -> AsyncIterator[T]:
-    """The items, with a turn of the loop for others after each so many of them.
+    """Yields the items, and lets other tasks run after every `count` of them.
 
-    What the items are about may have changed after each turn.
+    The other tasks may change what the items stand for.
     """
     for number, item in enumerate(items):
         if number and number % count == 0:
@@ -29,8 +29,8 @@ async def in_slices(clock: Clock, items: Iterable[T], count: int) -> AsyncIterat
 
 
 async def encoded_in_slices(clock: Clock, body: Body) -> bytes:
-    """A body that may have an entry for every topic, queue or group of the broker.
+    """Encodes a body that may have an entry for every topic, queue or group of the broker.
 
-    Its maps must not be changed meanwhile.
+    The body's maps must not be changed until the result is there.
     """
     return b"".join([piece async for piece in in_slices(clock, body.pieces(), PIECES_PER_SLICE)])

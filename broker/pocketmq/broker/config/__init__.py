@@ -1,1 +1,1 @@
-"""The settings of a broker, those that change while it runs, and who owns a data directory."""
+"""The settings of a broker, and those of them that change while it runs."""

@@ -230,7 +230,7 @@ class BrokerConfig(
     connections_max: int = 20_000
 
     def __post_init__(self) -> None:
-        """Checks what types cannot.
+        """Checks the ranges of numbers and the other limits that types cannot express.
 
         Raises:
             ConfigError: a value is out of its range; the error names the key.

@@ -23,11 +23,11 @@ class DelayLevels(NamedTuple):
     delays_ms: tuple[int, ...]
 
     def clamp(self, level: int) -> int:
-        """The level that is used for one that may be too high."""
+        """Lowers a level that is too high to the highest one."""
         return min(level, len(self.delays_ms))
 
     def delay_ms(self, level: int) -> int:
-        """The delay of a level; that of the last one for a level that no longer exists."""
+        """Returns the delay of a level; for one that no longer exists, that of the last level."""
         return self.delays_ms[self.clamp(level) - 1]
 
 

@@ -42,14 +42,14 @@ class StateTexts(Protocol):
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """A setting that was changed: what the configuration said then, and the value since."""
+    """A changed setting: what the configuration said at the time, and the new value."""
 
     configured: str
     value: str
 
 
 class LiveSettings(Live[BrokerConfig]):
-    """The settings in force: those of the configuration, with what was changed at run time.
+    """Holds the settings in force: the configuration, overlaid with the changes made at run time.
 
     A change is kept in the metadata, because the configuration may be a file that others write, or
     no file at all. It holds for as long as the configuration says what it said then: who changes
@@ -93,7 +93,7 @@ class LiveSettings(Live[BrokerConfig]):
                         key, change.value, change.configured)  # fmt: skip
 
     def change(self, changes: Mapping[str, str]) -> None:
-        """Changes settings, all of them or none; they hold at once, and after a restart.
+        """Changes all of the given settings or none, at once and for later starts too.
 
         Args:
             changes: values as properties hold them, by key.

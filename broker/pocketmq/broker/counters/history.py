@@ -1,4 +1,4 @@
-"""What counters stood at in the past: the price of a window is paid by who looks through it."""
+"""Samples of counters. Rates are computed on reading, so that counting stays cheap."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _time_of = itemgetter(0)
 
 
 class Growth(NamedTuple):
-    """By how much counters grew, and in how many seconds."""
+    """The growth of counters, and the seconds in which they grew."""
 
     elapsed_s: float
     amounts: tuple[int, ...]
 
     def per_second(self, index: int) -> float:
-        """How fast one of them grew."""
+        """Returns the growth of one counter per second."""
         return self.amounts[index] / self.elapsed_s
 
 
@@ -42,7 +42,7 @@ class History:
         self._samples = [(now_s, amounts)]
 
     def take(self, now_s: float, amounts: tuple[int, ...]) -> None:
-        """Notes what the counters stand at; called every `step_s`."""
+        """Takes a sample of the counters; called every `step_s`."""
         samples = self._samples
         if samples[-1][1] != amounts:
             samples.append((now_s, amounts))
@@ -51,7 +51,7 @@ class History:
             del samples[:old]
 
     def growth(self, now_s: float, amounts: tuple[int, ...], span_s: float | None = None) -> Growth:
-        """What became of the counters until now, where they stand at `amounts`.
+        """Computes how much the counters have grown in the time before now.
 
         Args:
             now_s, amounts: now.

@@ -30,7 +30,7 @@ class PutTimes:
         self._current: dict[int, int] = {}
 
     def add(self, elapsed_s: float, count: int) -> None:
-        """So many requests took so long."""
+        """Counts requests that took the same time."""
         self.total_s += elapsed_s * count
         self.count += count
         elapsed_ms = int(elapsed_s * 1000)  # each turn of the broker passes here: plain steps
@@ -46,7 +46,7 @@ class PutTimes:
         self._before, self._current = self._current, {}
 
     def percentile_ms(self, share: float) -> float:
-        """The time that so large a share of the requests did not exceed; 0 without any."""
+        """Returns the time that a share of the requests did not exceed; 0 without requests."""
         times = self._times()
         left = times.total() * share
         for elapsed_ms in sorted(times):
@@ -56,7 +56,7 @@ class PutTimes:
         return 0.0
 
     def distribution(self) -> str:
-        """How many requests took how long, in RocketMQ's words."""
+        """Returns how many requests took how long, by RocketMQ's names of the spans."""
         counts = dict.fromkeys([*(name for _, name in _LIMITS_MS), _LAST_NAME], 0)
         for elapsed_ms, count in self._times().items():
             name = next((n for limit, n in _LIMITS_MS if elapsed_ms < limit), _LAST_NAME)

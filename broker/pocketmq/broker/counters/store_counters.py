@@ -1,4 +1,4 @@
-"""What the store took since its start."""
+"""Counters of what was stored since the start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class StoreCounters:
-    """How much was stored, where to, how long senders waited for that, and how often it failed.
+    """Counts stored messages by topic, the time that senders waited, and failures.
 
     Args:
         clock: of the histories.

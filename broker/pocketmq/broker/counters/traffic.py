@@ -1,4 +1,4 @@
-"""How much went through a topic, or to a group of one."""
+"""Counters of the messages of a topic, or of a group in a topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUESTS, MESSAGES, SIZE = range(3)
 
 
 class Traffic:
-    """Counters that whoever handles a request adds to, and their histories.
+    """Counts requests, messages and bytes, and keeps samples of the counts.
 
     Args:
         now_s: seconds of a clock that never goes back.
@@ -40,11 +40,11 @@ class Traffic:
         }
 
     def sample(self, now_s: float, window: Window) -> None:
-        """Notes where the counters stand, for one window."""
+        """Takes a sample of the counters for one window."""
         self._histories[window].take(now_s, (self.requests, self.messages, self.size))
 
     def growth(self, now_s: float, window: Window) -> Growth:
-        """What there was in a window: requests, messages, bytes."""
+        """Returns how much requests, messages and bytes have grown in a window."""
         amounts = (self.requests, self.messages, self.size)
         return self._histories[window].growth(now_s, amounts)
 

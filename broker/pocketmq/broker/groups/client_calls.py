@@ -1,4 +1,4 @@
-"""What the broker asks and tells its clients (`broker/client/net/Broker2Client`)."""
+"""Requests that the broker sends to its clients (`broker/client/net/Broker2Client`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMED_MAX = 10
 
 
 class ClientCalls:
-    """The way to the living consumers over the connections that they opened.
+    """Sends requests to living consumers, over the connections that they opened.
 
     Args:
         consumers: who there is.
@@ -46,7 +46,7 @@ class ClientCalls:
     async def ask(
         self, group: str, client_id: str, request: RequestHeader, body: bytes = b""
     ) -> Command:
-        """One member's answer, whatever its code.
+        """Asks one member, and returns its answer whatever its code.
 
         Raises:
             ResponseError: 1, there is no such member, it is too old or was lost; 207, it does not
@@ -84,7 +84,7 @@ class ClientCalls:
         )
 
     def reset(self, request: ResetOffsetRequest, offsets: Mapping[QueueKey, int]) -> None:
-        """Tells all members of a group to go on at other offsets.
+        """Tells all members of a group to continue at other offsets.
 
         Raises:
             ResponseError: 206, there are none; 1, one is too old to understand.
@@ -109,7 +109,7 @@ class ClientCalls:
             member.connection.notify(Command(header.code, header=header, body=body.encode()))
 
     async def status(self, group: str, topic: str, client_id: str | None) -> ConsumerStatus:
-        """Where members say they stand in a topic; those that do not answer are left out.
+        """Asks members for their offsets in a topic; leaves out those that do not answer.
 
         Args:
             group, topic: which.

@@ -1,4 +1,4 @@
-"""Who is connected: producer and consumer groups by heartbeat (`broker/client/*Manager`)."""
+"""The living producers and consumers, as heartbeats announce them (`broker/client/*Manager`)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Member(msgspec.Struct, eq=False):
 
     @property
     def language_name(self) -> str:
-        """What it is written in."""
+        """The name of the language that the client is written in."""
         return LANGUAGE_NAMES.get(self.language, "OTHER")
 
     def describe(self) -> ClientConnection:
-        """As the connection lists of mqadmin show it."""
+        """Describes the member as an entry of mqadmin's connection lists."""
         return ClientConnection(
             client_id=self.client_id,
             client_addr=self.connection.remote_address,
@@ -73,13 +73,13 @@ class ProducerTable:
         self._turns = 0
 
     def heartbeat(self, group: str, member: Member) -> None:
-        """A producer is there."""
+        """Enters a producer, or renews its entry."""
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_connection.setdefault(member.connection, set()).add(group)
         self._by_client[member.client_id] = member.connection
 
     def leave(self, group: str, connection: Connection) -> None:
-        """A producer says goodbye."""
+        """Removes a producer from a group."""
         members = self._groups.get(group, {})
         member = members.pop(connection, None)
         if member is None:
@@ -92,20 +92,20 @@ class ProducerTable:
             del self._by_client[member.client_id]
 
     def connection_of(self, client_id: str) -> Connection | None:
-        """How a living producer is reached, by its client's id."""
+        """Returns the connection to the producer with a client id; None if it is not alive."""
         return self._by_client.get(client_id)
 
     def leave_all(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Removes the members of a closed connection from all groups."""
         for group in list(self._of_connection.get(connection, ())):
             self.leave(group, connection)
 
     def members(self, group: str) -> list[Member]:
-        """The living producers of a group."""
+        """Lists the living producers of a group."""
         return list(self._groups.get(group, {}).values())
 
     def next_member(self, group: str) -> Member | None:
-        """A living producer of a group, another one each time; None if there is none."""
+        """Returns a living producer of a group, the next one at each call; None without any."""
         members = [m for m in self.members(group) if not m.connection.is_closing]
         self._turns += 1
         return members[self._turns % len(members)] if members else None
@@ -115,13 +115,13 @@ class ProducerTable:
 
 
 class ConsumerGroup:
-    """The living consumers of a group, and what the last heartbeat said of it.
+    """The living consumers of a group, with the data of the last heartbeat.
 
     Attributes:
         data: the last heartbeat's.
         members: by connection.
         subscriptions: by topic, the last heartbeat's.
-        conflicts: what each member subscribes to.
+        conflicts: finds members that subscribe differently.
         fingerprint: the last heartbeat's that had one.
     """
 
@@ -133,7 +133,7 @@ class ConsumerGroup:
         self.fingerprint = 0
 
     def subscribe(self, subscriptions: list[Subscription]) -> bool:
-        """Takes the subscriptions of the newest heartbeat; True if the set of topics changed.
+        """Takes over the subscriptions of the newest heartbeat; True if the set of topics changed.
 
         The group's table is the last heartbeat's (behaviour.md §9); a newer version replaces.
         """
@@ -148,13 +148,13 @@ class ConsumerGroup:
         return before != now
 
     def conflict(self) -> list[SubscriptionSide]:
-        """Who subscribes how, if the members differ."""
+        """Lists which members subscribe how, if they differ."""
         return self.conflicts.sides(self._wanted())
 
     def change_subscription(
         self, before: MemberSubscription | None, after: MemberSubscription | None
     ) -> None:
-        """A member subscribes otherwise, has come or has gone."""
+        """Records that a member changed its subscription, has come or has gone."""
         if before != after:
             self.conflicts.change(before, after)
             self.conflicts.report(self._wanted())
@@ -176,7 +176,7 @@ class ConsumerTable:
         self._on_members_changed = on_members_changed
 
     def get(self, group: str) -> ConsumerGroup | None:
-        """A group that has living consumers."""
+        """Returns a group; None if it has no living consumers."""
         return self._groups.get(group)
 
     def __iter__(self) -> Iterator[tuple[str, ConsumerGroup]]:
@@ -185,7 +185,7 @@ class ConsumerTable:
     def heartbeat(
         self, data: ConsumerData, member: Member, *, fingerprint: int = 0, without_sub: bool = False
     ) -> bool:
-        """A consumer is there, and this is what it wants.
+        """Enters a consumer with its subscriptions, or renews its entry.
 
         Args:
             data: its group and subscriptions.
@@ -225,7 +225,7 @@ class ConsumerTable:
         return is_changed
 
     def leave(self, name: str, connection: Connection) -> None:
-        """A consumer says goodbye or is gone."""
+        """Removes a consumer from a group."""
         group = self._groups.get(name)
         member = None if group is None else group.members.pop(connection, None)
         if group is None or member is None:
@@ -238,13 +238,13 @@ class ConsumerTable:
             self._on_members_changed(name, group)
 
     def leave_all(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Removes the members of a closed connection from all groups."""
         for name in list(self._of_connection.get(connection, ())):
             self.leave(name, connection)
 
 
 def _left(groups: dict[Connection, set[str]], group: str, connection: Connection) -> bool:
-    """A connection is in a group no more; whether that was its last one."""
+    """Removes a group from those of a connection; True if it was the last one."""
     groups[connection].discard(group)
     if groups[connection]:
         return False
@@ -255,7 +255,7 @@ def _left(groups: dict[Connection, set[str]], group: str, connection: Connection
 def expired_connections(
     clock: Clock, expired_s: float, producers: ProducerTable, consumers: ConsumerTable
 ) -> set[Connection]:
-    """Connections whose members have sent no heartbeat for so many seconds."""
+    """Finds the connections whose members have sent no heartbeat for so many seconds."""
     limit = clock.monotonic() - expired_s
     members = [m for _, group in producers for m in group]
     members += [m for _, group in consumers for m in group.members.values()]

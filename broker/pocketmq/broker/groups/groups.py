@@ -51,11 +51,11 @@ class GroupTable:
         return iter(self._groups.values())
 
     def get(self, name: str) -> GroupConfig | None:
-        """A group's settings, if it exists."""
+        """Returns a group's settings; None if it does not exist."""
         return self._groups.get(name)
 
     def find(self, name: str) -> GroupConfig:
-        """A group's settings; the group is made if that is allowed.
+        """Returns a group's settings; creates the group if that is allowed.
 
         Raises:
             GroupMissingError: it does not exist and groups are not made on first use, or not of
@@ -71,7 +71,10 @@ class GroupTable:
         return config
 
     def find_all(self, wanted: Iterable[str]) -> list[GroupConfig]:
-        """The same for many groups, written together; those that cannot be made are left out."""
+        """Returns the settings of many groups, creating missing ones in one write.
+
+        Groups that cannot be created are left out.
+        """
         out: list[GroupConfig] = []
         new: list[GroupConfig] = []
         for name in wanted:
@@ -105,7 +108,7 @@ class GroupTable:
             ) from e
 
     def put(self, *configs: GroupConfig) -> None:
-        """Creates or changes groups, all or none; groups that are already so are left alone.
+        """Creates or changes all of the groups or none; groups with these settings are left alone.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -138,7 +141,7 @@ class GroupTable:
     # -- topics that a group must not read (`SubscriptionGroupManager#updateForbidden`) ---------
 
     def may_read(self, group: str, topic: str) -> bool:
-        """Whether nobody has forbidden the group to read the topic."""
+        """Whether the group may read the topic, as `set_readable` says."""
         return not self.forbidden or topic not in self.forbidden.get(group, ())
 
     def set_readable(self, group: str, topic: str, *, readable: bool) -> None:

@@ -1,4 +1,4 @@
-"""Queues behind a topic's read queues: they keep their messages, and nobody gets them meanwhile."""
+"""Queues beyond a topic's read queues: they keep their messages, but no consumer gets them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HiddenQueue(NamedTuple):
 def hidden_queues(
     topic: TopicConfig, store: MessageStore, offsets: ConsumerOffsets
 ) -> list[HiddenQueue]:
-    """The queues of a topic that hold messages and are not among its read queues."""
+    """Finds the queues of a topic that hold messages and are not among its read queues."""
     name = topic.topic_name
     groups = offsets.groups_of(name)
     out = []
@@ -49,7 +49,7 @@ def hidden_queues(
 
 
 def warning_of(topic: TopicConfig, hidden: list[HiddenQueue]) -> str:
-    """What whoever lowers the read queues should know; nothing if there is nothing."""
+    """Writes the warning for an operator who lowers read queues; empty without hidden ones."""
     if not hidden:
         return ""
     listed = "; ".join(map(str, hidden))

@@ -1,4 +1,4 @@
-"""How far each group has consumed each queue (`broker/offset/ConsumerOffsetManager`)."""
+"""The committed offset of each group in each queue (`broker/offset/ConsumerOffsetManager`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAVED_PER_TURN_MAX = 1000
 
 
 def is_offset(queue_id: int, offset: int) -> bool:
-    """Whether a group may stand there in some queue: what is kept must fit where it is kept."""
+    """Whether a queue and an offset fit into the fields in which they are kept."""
     return 0 <= queue_id < QUEUE_NUMS_MAX and 0 <= offset <= OFFSET_MAX
 
 
@@ -43,7 +43,7 @@ class ConsumerOffsets:
             self._offsets.setdefault((group, topic), {})[queue_id] = offset
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Where a group goes on in a queue; None if it never committed there."""
+        """Returns the offset that a group committed in a queue; None if it never did."""
         queues = self._offsets.get((group, topic))
         return None if queues is None else queues.get(queue_id)
 
@@ -52,7 +52,7 @@ class ConsumerOffsets:
         return ((group, topic, queues) for (group, topic), queues in self._offsets.items())
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Notes where a group goes on; False if that does not count, see `resets`.
+        """Commits a group's offset in a queue; False if a reset makes it void, see `resets`.
 
         A smaller offset than before is taken too, and logged.
         """
@@ -78,7 +78,7 @@ class ConsumerOffsets:
         return True
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Puts a group elsewhere in some queues, for good at once.
+        """Sets a group's offsets in some queues, on the disk when it returns.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -93,7 +93,7 @@ class ConsumerOffsets:
             self._unsaved.discard((group, topic, queue_id))
 
     def bring_back(self, end_of: Callable[[str, int], int | None]) -> None:
-        """Puts groups that stand behind the end of their queue to it, for good at once.
+        """Sets offsets beyond the end of their queue to that end, on the disk when it returns.
 
         After a crash that took the last messages of a queue a group may have had them all. It must
         not skip those that come in their place.
@@ -117,11 +117,11 @@ class ConsumerOffsets:
             self._offsets[group, topic][queue_id] = end
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Where a group that pulls now was put meanwhile; that is told once."""
+        """Takes the offset to which a group was reset in a queue; None if there is none to tell."""
         return self.resets.pop((group, topic, queue_id), None)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Puts a group where another one stands in a topic, for good at once.
+        """Copies a group's offsets in a topic to another group, on the disk when it returns.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -136,11 +136,11 @@ class ConsumerOffsets:
             self._unsaved -= {(target, topic, queue_id) for queue_id in offsets}
 
     def topics_of(self, group: str) -> set[str]:
-        """The topics in which a group has committed."""
+        """Lists the topics in which a group has committed."""
         return {topic for g, topic in self._offsets if g == group}
 
     def groups_of(self, topic: str) -> set[str]:
-        """The groups that have committed in a topic."""
+        """Lists the groups that have committed in a topic."""
         return {group for group, t in self._offsets if t == topic}
 
     def remove_topic(self, topic: str) -> None:
@@ -151,7 +151,7 @@ class ConsumerOffsets:
         self.resets = {entry: o for entry, o in self.resets.items() if entry[1] != topic}
 
     def remove_group(self, group: str) -> None:
-        """Forgets where a group stands."""
+        """Forgets a group's offsets in all topics."""
         for key in [key for key in self._offsets if key[0] == group]:
             del self._offsets[key]
         self._unsaved = {entry for entry in self._unsaved if entry[0] != group}
@@ -163,7 +163,7 @@ class ConsumerOffsets:
         self._save(list(self._unsaved))
 
     async def save_in_slices(self, clock: Clock) -> None:
-        """The same, a part in each turn of the loop, so that sends and pulls get theirs."""
+        """Writes the same in slices, between which sends and pulls are handled."""
         unsaved = list(self._unsaved)
         for start in range(0, len(unsaved), SAVED_PER_TURN_MAX):
             part = unsaved[start : start + SAVED_PER_TURN_MAX]

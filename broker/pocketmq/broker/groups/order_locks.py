@@ -1,4 +1,4 @@
-"""Which member of a group has which queue to itself (`broker/client/rebalance`)."""
+"""Locks by which one member of a group has a queue to itself (`broker/client/rebalance`)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OrderLocks:
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
     ) -> list[MessageQueue]:
-        """Takes locks that are free, expired or the client's already, and renews them.
+        """Gives a client the locks that are free, expired or its own already, and renews them.
 
         Returns:
             The queues that are the client's now.
@@ -96,7 +96,7 @@ class OrderLocks:
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Releases those of the locks that are the client's."""
+        """Releases the client's own locks among those named."""
         locks = self._groups.get(group, {})
         released = [q for q in queues if q in locks and locks[q].client_id == client_id]
         self._remove([(group, queue) for queue in released])
@@ -110,7 +110,7 @@ class OrderLocks:
         return any(not _is_expired(lock, now_s) for lock in locks.values())
 
     async def expire(self) -> None:
-        """Drops what expired, so many a turn of the loop."""
+        """Drops expired locks, in slices between which other tasks run."""
         while self._drop_expired() == EXPIRED_PER_TURN_MAX:
             await self._clock.sleep(0)
 

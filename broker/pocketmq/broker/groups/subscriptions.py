@@ -1,7 +1,7 @@
-"""Whether the members of a group subscribe alike.
+"""Finds members of a group that subscribe differently.
 
 RocketMQ keeps one subscription a group, the last heartbeat's. Members that differ take turns in
-overwriting it, and what the other one wants is lost meanwhile, in silence.
+overwriting it, and the messages of the overwritten subscription are lost in silence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMED_MAX = 10
 
 
 class MemberSubscription(msgspec.Struct, frozen=True):
-    """What a member subscribes to: equal for members that subscribe alike.
+    """A member's whole subscription; members that subscribe alike have equal ones.
 
     Attributes:
         digest: of the whole.
@@ -45,7 +45,9 @@ class MemberSubscription(msgspec.Struct, frozen=True):
 
 
 def subscription_of(data: ConsumerData) -> MemberSubscription:
-    """What a heartbeat asks for; versions, order, and the group's own retry topic do not matter.
+    """Reads a member's subscription from a heartbeat.
+
+    Versions, order, and the group's own retry topic make no difference.
 
     Members that poll read no retry topic: a queue of it that is given to one of them is read by
     nobody, and with it what failed in the members that have listeners.
@@ -74,7 +76,7 @@ def _expression(subscription: Subscription) -> str:
 
 
 class SubscriptionConflicts:
-    """What the members of one group subscribe to.
+    """Counts the different subscriptions of a group's members, and warns of differences.
 
     Args:
         group: whose members they are.
@@ -91,7 +93,7 @@ class SubscriptionConflicts:
         return len(self._counts) > 1
 
     def change(self, before: MemberSubscription | None, after: MemberSubscription | None) -> None:
-        """A member wants something else, has come (`before` None) or has gone (`after` None)."""
+        """Records a member's change; `before` is None if it has come, `after` if it has gone."""
         if after is not None:
             self._counts[after] += 1
         if before is not None:
@@ -100,10 +102,10 @@ class SubscriptionConflicts:
                 del self._counts[before]
 
     def report(self, members: Iterable[tuple[str, MemberSubscription | None]]) -> None:
-        """Logs once that the members differ, and once that they agree again.
+        """Logs once that the members subscribe differently, and once that they agree again.
 
         Args:
-            members: client ids and what they want.
+            members: client ids and subscriptions.
         """
         now = frozenset(self._counts)
         if len(now) < 2:
@@ -129,10 +131,10 @@ class SubscriptionConflicts:
     def sides(
         self, members: Iterable[tuple[str, MemberSubscription | None]]
     ) -> list[SubscriptionSide]:
-        """Who wants what, the many first; empty while all want the same.
+        """Lists the subscriptions with their members, the most frequent first; empty if all agree.
 
         Args:
-            members: client ids and what they want.
+            members: client ids and subscriptions.
         """
         if not self.differ:
             return []

@@ -1,4 +1,4 @@
-"""Which handlers a broker has, and what each of them works with."""
+"""The table of a broker's handlers, each built from the parts that it works with."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Guard = Callable[[int, Handler], Handler]
 
 
 class Family(Protocol):
-    """Handlers that belong together."""
+    """A class of handlers that belong together."""
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""

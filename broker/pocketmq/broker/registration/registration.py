@@ -1,8 +1,8 @@
-"""Keeps all name servers informed: every 30 s, at once when topics change, and at the stop.
+"""Registers a broker with all name servers: at the start, when topics change, and every 30 s.
 
-On each connection a name server is told all topics once, and after that only those that change
-(`BrokerController#registerIncrementBrokerData`). Every 30 s it is asked which version it has; if
-that is another one than ours, it is told all of them again.
+Each new connection begins with all topics; later registrations bring only the changed ones
+(`BrokerController#registerIncrementBrokerData`). Every 30 s the broker asks each name server for
+the version it knows, and sends all topics again if that differs from its own.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ RECONNECT_DELAY_S = 0.5
 
 
 def name_server_list(text: str) -> list[str]:
-    """The addresses of a list such as ``host1:9876;host2:9876``."""
+    """Splits a list of addresses such as ``host1:9876;host2:9876``."""
     return [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
 
 
 class _Known(NamedTuple):
-    """Which version of the topics a name server has, as long as the connection is open.
+    """The version of the topics that a name server knows, valid for one connection.
 
     Another connection may lead to a name server that was started anew and knows nothing.
     """
@@ -105,22 +105,22 @@ class Registration:
         return self._servers
 
     def request(self) -> None:
-        """Has the broker registered as soon as this turn is over: its topics changed."""
+        """Asks for a registration, which starts in the next iteration of the loop."""
         self._requested.set()
 
     async def register_on_request(self) -> None:
-        """Registers whenever it is wanted, forever."""
+        """Registers each time that `request` was called, forever."""
         while True:
             await self._requested.wait()
             self._requested.clear()
             await self.register()
 
     async def register(self) -> int:
-        """Tells all name servers what they lack; returns how many know all topics now."""
+        """Sends each name server the topics it lacks; returns how many know all topics now."""
         return sum(await asyncio.gather(*map(self._register_with, self._servers)))
 
     async def advertise(self, rules: str) -> None:
-        """Has the name servers tell callers other addresses from now on.
+        """Changes the rules by which name servers choose the address that they tell a caller.
 
         Args:
             rules: as `BrokerConfig.advertise_text`; empty for the registered address.
@@ -149,14 +149,14 @@ class Registration:
         return await encoded_in_slices(self._clock, body)
 
     def _registered(self, topic: TopicConfig) -> TopicConfig:
-        """The topic with no more permission than the broker has (brokerPermission)."""
+        """Limits a topic's permission to the broker's (brokerPermission)."""
         permission = self._settings.now.broker_permission
         if permission & _RW == _RW:
             return topic
         return msgspec.structs.replace(topic, perm=topic.perm & permission)
 
     async def register_if_changed(self) -> None:
-        """The periodic round: name servers that know this version get a short message only."""
+        """Asks each name server for its version of the topics; registers where it is an old one."""
         version = loose_json.encode(self._topics.version)
         request = QueryDataVersionRequest(
             broker_name=self._settings.now.broker_name,
@@ -204,7 +204,7 @@ class Registration:
         return True
 
     async def _send_what_lacks(self, server: str) -> None:
-        """Tells a name server the topics that it lacks.
+        """Sends a name server the topics that it lacks.
 
         Raises:
             PocketMQError: it did not take them.
@@ -224,7 +224,7 @@ class Registration:
         await self._send(server, connection, self._topics, is_partial=False)
 
     def _lacking(self, server: str, connection: Connection) -> list[TopicConfig] | None:
-        """The topics that a name server lacks; None if it has to be told all of them."""
+        """Returns the topics that a name server lacks; None if it needs all of them."""
         known = self._known.get(server)
         if known is None or known.connection is not connection:
             return None
@@ -241,7 +241,7 @@ class Registration:
     async def _send_singly(
         self, server: str, connection: Connection, changed: list[TopicConfig]
     ) -> None:
-        """Adds topics one by one, which leaves the version: it is asked for in the next round."""
+        """Registers topics one by one; the name server learns the version in the next round."""
         self._known.pop(server, None)
         version = self._topics.version
         for topic in map(self._registered, changed):
@@ -278,7 +278,7 @@ class Registration:
             raise response_error(answer.code, answer.remark, server)
 
     def _disconnected(self, connection: Connection) -> None:
-        """Looks for a name server that went away: when it is back it knows nothing of us."""
+        """Starts to reconnect to a name server that went away, which forgets the broker."""
         server = connection.attributes.get("address")
         self._known.pop(server or "", None)
         if server is None or self._is_leaving or server in self._reconnecting:
@@ -298,7 +298,7 @@ class Registration:
             self._reconnecting.discard(server)
 
     async def unregister(self) -> None:
-        """Says goodbye to all name servers; those that do not answer will notice by themselves."""
+        """Unregisters from all name servers; one that does not answer sees the connection end."""
         self._is_leaving = True
         await self._tasks.close()
         request = UnregisterBrokerRequest(
@@ -317,7 +317,7 @@ class Registration:
                 log.info("cannot unregister from name server %s: %s", server, result)
 
     def disconnect(self, reason: str) -> None:
-        """Hangs up on all name servers; they are looked for again as when they had gone."""
+        """Closes the connections to all name servers, which are then dialled again."""
         for server in self._servers:
             self._pool.drop(server, reason)
 

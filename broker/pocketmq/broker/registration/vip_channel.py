@@ -19,7 +19,7 @@ VIP_OFFSET = 2
 
 
 async def listen_for_vips(server: Server, config: BrokerConfig) -> int | None:
-    """Also listens on the server's port - 2; returns that port, or None without a VIP channel.
+    """Listens on the server's port - 2, too; returns that port, or None without a VIP channel.
 
     Unless `vip_channel_enable` says otherwise there is one where the port was chosen: a port by
     the system's choice is for tests and embedded use, which want no second one at random. A port

@@ -1,1 +1,1 @@
-"""What the broker did of late: plain counters, sampled by a timer, seen through windows."""
+"""Statistics: counters sampled by a timer, from which rates in windows are computed."""

@@ -1,4 +1,4 @@
-"""What counters stood at when today and yesterday began (`store/stats/BrokerStats`)."""
+"""The values of counters when today and yesterday began (`store/stats/BrokerStats`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DayTotals:
         self._midnight_ms = next_midnight_ms(now_ms)
 
     def look(self, now_ms: int, put: int, got: int) -> None:
-        """Writes the counters down if a new day has begun."""
+        """Records the counters if a new day has begun since the last call."""
         if now_ms < self._midnight_ms:
             return
         self._midnight_ms = next_midnight_ms(now_ms)
@@ -32,6 +32,6 @@ class DayTotals:
 
 
 def next_midnight_ms(now_ms: int) -> int:
-    """When the next day begins where this machine is."""
+    """Returns when the next day begins in the machine's time zone."""
     today = datetime.fromtimestamp(now_ms / 1000).replace(hour=0, minute=0, second=0, microsecond=0)
     return int((today + timedelta(days=1)).timestamp() * 1000)

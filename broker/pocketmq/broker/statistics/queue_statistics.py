@@ -1,4 +1,4 @@
-"""Statistics of single queues: worked out of where logs end and of what pulls counted."""
+"""Statistics of single queues, computed from the ends of logs and the counters of pulls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PULL_PLACES = {
 
 
 class View(NamedTuple):
-    """A statistic in one window: how much, how much a second, how much a request."""
+    """A statistic in one window: the sum, the sum per second and the sum per request."""
 
     total: float
     per_second: float
@@ -45,7 +45,7 @@ class View(NamedTuple):
 
 
 class QueueStatistics:
-    """What came into each queue and went out of it.
+    """Computes how much came into each queue and went out of it.
 
     Sends do nothing for it: a log knows where it ended when the broker opened it. A request counts
     as so many as it has messages, and the latency of sends is that of all sends of the broker,
@@ -75,7 +75,7 @@ class QueueStatistics:
     # -- sampling -----------------------------------------------------------------------------
 
     def sample(self, now_s: float, window: Window) -> None:
-        """Takes the samples of one window, of topics that moved since the last ones."""
+        """Samples, for one window, the queues of topics with traffic since the last sample."""
         self._put_times[window].take(now_s, self._put_time())
         puts = self._puts.topics
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
@@ -98,7 +98,7 @@ class QueueStatistics:
         return messages != seen
 
     def _forget(self) -> None:
-        """Lets go of queues and topics that are gone."""
+        """Drops the samples of queues and topics that no longer exist."""
         self._put_windows.keep({(known.topic, known.queue_id) for known in self._logs.table})
         self._pulls.keep(set(self._pulled_queues()))
         there = {*self._progress.pulled, *((topic,) for topic in self._puts.topics)}

@@ -27,7 +27,7 @@ _UNITS = "KMGTPE"
 
 
 class RuntimeInfo:
-    """Gathers the figures when somebody asks.
+    """Gathers the figures for each request.
 
     Args:
         store, schedule, polling: of the broker.
@@ -50,7 +50,7 @@ class RuntimeInfo:
         self._statistics, self._clock = statistics, clock
 
     def figures(self) -> dict[str, object]:
-        """All of them by name."""
+        """Returns all figures by name."""
         return {
             **self._identity(),
             **self._puts_and_gets(),

@@ -56,7 +56,7 @@ class Totals(NamedTuple):
 
 
 class Statistics:
-    """What the store and the pulls counted, looked at through windows.
+    """Computes totals and rates from the counters of the store and of the pulls.
 
     Args:
         cluster: the key of the broker's own statistics.

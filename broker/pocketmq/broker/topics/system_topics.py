@@ -44,7 +44,7 @@ def system_topics(
     default_queue_nums: int,
     trace_topic: str = "",
 ) -> list[TopicConfig]:
-    """The topics that every broker has from the start (behaviour.md §2)."""
+    """Lists the topics that every broker has from the start."""
 
     def topic(name: str, queue_nums: int, perm: int = _RW) -> TopicConfig:
         return TopicConfig(
@@ -71,7 +71,7 @@ def system_topics(
 
 
 def system_topic_names(cluster: str, broker: str) -> frozenset[str]:
-    """Every topic that belongs to the broker rather than to its users."""
+    """Returns the names of all topics that belong to the broker rather than to its users."""
     own = {t.topic_name for t in system_topics(cluster, broker, auto_create=True,
                                                 default_queue_nums=1)}  # fmt: skip
     return names.SYSTEM_TOPICS | own

@@ -1,10 +1,10 @@
-"""Which topics changed since a version: what name servers that know that version lack."""
+"""The topics that changed after a version, which name servers that know that version lack."""
 
 from __future__ import annotations
 
 
 class TopicChanges:
-    """The last change of each topic, the newest at the end.
+    """Records in which version each topic changed last, in that order.
 
     Args:
         version: the counter of the table's version now; what changed before it is not known.
@@ -15,17 +15,17 @@ class TopicChanges:
         self._known_since = version
 
     def note(self, topic: str, version: int) -> None:
-        """A topic changed, which made this version."""
+        """Records that a topic has changed in a version."""
         self._versions.pop(topic, None)
         self._versions[topic] = version
 
     def forget_all(self, version: int) -> None:
-        """What changed by this version cannot be told topic by topic."""
+        """Forgets the changes up to a version, which then have to be sent as a whole table."""
         self._versions.clear()
         self._known_since = version
 
     def since(self, version: int) -> list[str] | None:
-        """The topics that changed after a version, the newest first; None if that is not known."""
+        """Returns the topics changed after a version, the newest first; None if not known."""
         if version < self._known_since:
             return None
         found: list[str] = []

@@ -60,11 +60,11 @@ class TopicTable:
         return name in self._topics
 
     def get(self, name: str) -> TopicConfig | None:
-        """A topic's settings."""
+        """Returns a topic's settings; None if it does not exist."""
         return self._topics.get(name)
 
     def put(self, *configs: TopicConfig) -> None:
-        """Creates or changes topics; topics that are already so are left alone."""
+        """Creates or changes topics; one that has the same settings already is left alone."""
         changed = [c for c in configs if self._topics.get(c.topic_name) != c]
         if not changed:
             return
@@ -93,14 +93,14 @@ class TopicTable:
             self.renew_version()
 
     def renew_version(self) -> None:
-        """Has the name servers take all topics anew, though perhaps none has changed."""
+        """Makes a new version in which every topic counts as changed."""
         self._changes.forget_all(self.version.counter + 1)
         self._changed()
 
     def changed_since(self, version: DataVersion) -> list[TopicConfig] | None:
-        """The topics that changed after a version of this run, the newest first.
+        """Returns the topics that changed after a version, the newest first.
 
-        None if they are not all that changed then, so that the whole table has to be told.
+        None if the whole table has to be sent, because a topic was removed or the version is old.
         """
         names = self._changes.since(version.counter)
         return None if names is None else [self._topics[name] for name in names]
@@ -113,7 +113,7 @@ class TopicTable:
     def create_on_send(
         self, name: str, default_topic: str, queue_nums: int, broker_queue_nums: int
     ) -> TopicConfig | None:
-        """Makes an unknown topic after the model of the default topic; None if that is not allowed.
+        """Creates a topic after the model of the default topic; None if that is not allowed.
 
         Args:
             name: of the new topic.
@@ -137,7 +137,7 @@ class TopicTable:
         return config
 
     def create_for_group(self, name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
-        """The retry or dead-letter topic of a group, made when first needed."""
+        """Returns the retry or dead-letter topic of a group, which the first call creates."""
         config = self._topics.get(name)
         if config is None:
             config = _of_group(name, queue_nums, sys_flag)
@@ -145,7 +145,7 @@ class TopicTable:
         return config
 
     def create_for_groups(self, queue_nums: Mapping[str, int]) -> None:
-        """The same for many topics, by name, written together."""
+        """Creates the missing topics of groups, given their queue counts by name, in one write."""
         new = (item for item in queue_nums.items() if item[0] not in self._topics)
         self.put(*(_of_group(name, nums) for name, nums in new))
 

@@ -1,4 +1,4 @@
-"""What is old or left over goes now: 27, 306, 316, 329, and 908, which asks slaves only."""
+"""Removes old and left-over data on request: 27, 306, 316, 329; 908 is for slaves only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETED_PER_TURN = 1
 
 
 class CleaningHandlers:
-    """Cleans when it is asked to, not only every cleanResourceInterval.
+    """Removes data on request, besides the rounds of every cleanResourceInterval.
 
     Args:
         topics, store: of the broker.

@@ -1,4 +1,4 @@
-"""Who consumes what, and how far they are: 43, 208, 300, 303, 308, 317, 343, 345."""
+"""Which groups consume what, and how far: 43, 208, 300, 303, 308, 317, 343, 345."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONG_MAX = (1 << 63) - 1
 
 
 class ConsumptionHandlers:
-    """Compares where groups stand with what the queues hold.
+    """Compares the offsets of groups with the ends of queues.
 
     Args:
         broker_name: for the keys of the answers.
@@ -151,7 +151,7 @@ class ConsumptionHandlers:
         stats.consume_tps += self._progress.per_second(group, name)
 
     async def time_spans(self, command: Command, _: Connection) -> Command:
-        """303."""
+        """303: when the first, the last and the consumed message of each queue were stored."""
         request = command.read(ConsumeTimeSpanRequest)
         topic = self._topics.get(request.topic)
         if topic is None:
@@ -198,7 +198,7 @@ class ConsumptionHandlers:
     # -- who and what -------------------------------------------------------------------------
 
     def all_offsets(self, _: Command, __: Connection) -> Command:
-        """43."""
+        """43: the committed offsets of all groups."""
         table = {f"{topic}@{group}": dict(queues) for group, topic, queues in self._offsets}
         return _answer(ConsumerOffsetTable(offset_table=table))
 
@@ -210,12 +210,12 @@ class ConsumptionHandlers:
         return _answer(GroupList(group_list=sorted(groups)))
 
     def group_topics(self, command: Command, _: Connection) -> Command:
-        """343."""
+        """343: the topics that a group consumes."""
         topics = self._offsets.topics_of(command.read(GroupTopicsRequest).group)
         return _answer(TopicList(topic_list=sorted(topics), broker_addr=self._address))
 
     def subscription(self, command: Command, _: Connection) -> Command:
-        """345."""
+        """345: a group's subscription to a topic."""
         request = command.read(GroupSubscriptionRequest)
         members = self._consumers.get(request.group)
         found = None if members is None else members.subscriptions.get(request.topic or "")

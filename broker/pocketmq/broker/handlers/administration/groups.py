@@ -30,7 +30,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class GroupHandlers:
-    """The broker's side of group administration.
+    """Creates, changes, lists and deletes consumer groups.
 
     Args:
         topics, groups, offsets: of the broker.
@@ -61,12 +61,12 @@ class GroupHandlers:
         }
 
     def update(self, command: Command, _: Connection) -> Command:
-        """200."""
+        """200: creates or changes a group."""
         self._put([GroupConfig.decode(command.body)])
         return Command(ResponseCode.SUCCESS)
 
     def update_list(self, command: Command, _: Connection) -> Command:
-        """225: all or none."""
+        """225: creates or changes all of the groups or none."""
         self._put(GroupConfigList.decode(command.body).group_config_list)
         return Command(ResponseCode.SUCCESS)
 
@@ -81,7 +81,7 @@ class GroupHandlers:
             self._grow_retry_topic(config)
 
     def _grow_retry_topic(self, config: GroupConfig) -> None:
-        """A retry topic that exists gets the queues that the group was given.
+        """Widens a group's existing retry topic to the group's number of retry queues.
 
         It is not shrunk: its queues may hold messages. RocketMQ leaves it as it is, and members
         never see what is put into the new queues.
@@ -116,7 +116,7 @@ class GroupHandlers:
         )
 
     def config(self, command: Command, _: Connection) -> Command:
-        """352."""
+        """352: a group's settings."""
         request = command.read(GroupConfigRequest)
         return Command(ResponseCode.SUCCESS, body=self._groups.find(request.group).encode())
 
@@ -148,7 +148,7 @@ class GroupHandlers:
 
 
 def _check(config: GroupConfig) -> None:
-    """Refuses what cannot be a group's settings."""
+    """Refuses settings that no group can have."""
     try:
         names.check_group(config.group_name)
     except IllegalNameError as e:

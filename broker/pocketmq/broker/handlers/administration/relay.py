@@ -1,4 +1,4 @@
-"""Questions that consumers answer, passed on to them: 223, 307, 309."""
+"""Requests that are passed on to consumers, which answer them: 223, 307, 309."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pocketmq.transport.connection import Connection, Handler
 
 
 class RelayHandlers:
-    """Asks a group's consumers, and answers with what they say.
+    """Passes requests on to a group's consumers, and their answers back.
 
     Args:
         broker_name: goes with a message that a consumer is to handle.
@@ -48,13 +48,13 @@ class RelayHandlers:
         }
 
     async def consumer_status(self, command: Command, _: Connection) -> Command:
-        """223."""
+        """223: the offsets that a group's members hold."""
         request = command.read(ConsumerStatusRequest)
         status = await self._calls.status(request.group, request.topic, request.client_addr)
         return Command(ResponseCode.SUCCESS, body=status.encode())
 
     async def running_info(self, command: Command, _: Connection) -> Command:
-        """307."""
+        """307: what a member says of itself."""
         request = command.read(RunningInfoRequest)
         return await self._calls.ask(request.consumer_group, request.client_id, request)
 

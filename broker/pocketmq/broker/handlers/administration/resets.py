@@ -1,4 +1,4 @@
-"""Groups put elsewhere from outside: 222, 314 (`broker/processor/AdminBrokerProcessor`)."""
+"""Resets and copies of groups' offsets: 222, 314 (`broker/processor/AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("pocketmq.broker")
 
 
 class ResetHandlers:
-    """Moves groups in their queues.
+    """Changes the offsets of groups on request.
 
     Args:
         broker_name: for the keys of the answers.
@@ -121,7 +121,7 @@ class ResetHandlers:
         return queue_log.offset_at_time(timestamp_ms)
 
     def _reset_clients(self, request: ResetOffsetRequest, topic: TopicConfig) -> Command:
-        """As old brokers do it: the group's consumers are told, and commit where they are then."""
+        """Sends the offsets to the group's consumers, which commit them, as old brokers do."""
         offsets: dict[int, int] = {}
         for queue_id in range(topic.write_queue_nums):
             before = self._offsets.get(request.group, request.topic, queue_id)

@@ -44,7 +44,7 @@ class SettingHandlers:
         )
 
     def update(self, command: Command, connection: Connection) -> Command:
-        """25: all of them or none. RocketMQ passes over keys and values that make no sense."""
+        """25: changes all of the settings or none. RocketMQ ignores unknown keys and bad values."""
         try:
             changes = properties_from_text(command.body.decode())
         except (UnicodeDecodeError, ConfigError) as e:

@@ -17,7 +17,7 @@ from pocketmq.transport.connection import Connection, Handler
 
 
 class StatisticsHandlers:
-    """Tells what the broker does.
+    """Answers with the broker's statistics.
 
     Args:
         runtime_info: the figures.

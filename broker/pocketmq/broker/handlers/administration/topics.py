@@ -45,7 +45,7 @@ def _invalid(remark: str) -> ResponseError:
 
 
 class TopicHandlers:
-    """The broker's side of topic administration.
+    """Creates, changes, lists, measures and deletes topics.
 
     Args:
         broker_name: for the statistics' keys.
@@ -101,13 +101,13 @@ class TopicHandlers:
         return Command(ResponseCode.SUCCESS, remark=self._put([self._checked(config)]))
 
     def create_list(self, command: Command, _: Connection) -> Command:
-        """18: all or none."""
+        """18: creates or changes all of the topics or none."""
         given = TopicConfigList.decode(command.body).topic_config_list
         remark = self._put([self._checked(config) for config in given])
         return Command(ResponseCode.SUCCESS, remark=remark)
 
     def _put(self, configs: list[TopicConfig]) -> str | None:
-        """Keeps settings; returns a warning if messages cannot be read any more."""
+        """Saves settings; returns a warning if messages cannot be read any more."""
         before = {config.topic_name: self._topics.get(config.topic_name) for config in configs}
         self._topics.put(*configs)
         warnings = []
@@ -124,7 +124,7 @@ class TopicHandlers:
         return "; ".join(warnings) or None
 
     def _checked(self, config: TopicConfig) -> TopicConfig:
-        """The settings as they are kept, the changes of attributes applied.
+        """Checks settings, and applies the changes of attributes to them.
 
         Raises:
             ResponseError: 29, they make no sense.
@@ -169,12 +169,12 @@ class TopicHandlers:
         )
 
     def system_topics(self, _: Command, __: Connection) -> Command:
-        """305."""
+        """305: the names of the system topics."""
         body = TopicList(topic_list=sorted(self._system_names))
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def config(self, command: Command, _: Connection) -> Command:
-        """351."""
+        """351: a topic's settings."""
         request = command.read(TopicConfigRequest)
         topic = self._topics.get(request.topic)
         if topic is None:

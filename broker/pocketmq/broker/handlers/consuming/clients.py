@@ -38,7 +38,7 @@ GROUPS_PER_TURN = 250
 
 
 class ClientHandlers:
-    """Keeps the tables of living clients."""
+    """Enters and removes the clients that heartbeats announce, and lists them."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ClientHandlers:
     ) -> Command | Awaitable[Command | None]:
         """34. A heartbeat with a fingerprint (version 2) may leave the subscriptions out.
 
-        One that names very many groups is taken a part in each turn of the loop.
+        One that names very many groups is handled in slices, between which other tasks run.
         """
         data = Heartbeat.decode(command.body)
         connection.attributes[CLIENT_ID] = data.client_id
@@ -98,7 +98,7 @@ class ClientHandlers:
         data: Heartbeat,
         consumers: list[ConsumerData],
     ) -> bool:
-        """Notes who consumes; whether the subscriptions have changed."""
+        """Enters the consumers of a heartbeat; returns whether their subscriptions have changed."""
         fingerprint = data.heartbeat_fingerprint
         # Groups that cannot be made are told by their pulls; the client's others must go on.
         groups = {g.group_name: g for g in self._groups.find_all(c.group_name for c in consumers)}
@@ -120,7 +120,7 @@ class ClientHandlers:
     def _take_producers(
         self, command: Command, connection: Connection, data: Heartbeat, *, is_changed: bool
     ) -> Command:
-        """Notes who produces; the answer."""
+        """Enters the producers of a heartbeat, and makes the answer."""
         for producer in data.producer_data_set:
             member = self._member(command, connection, data)
             self._producers.heartbeat(producer.group_name, member)
@@ -141,7 +141,7 @@ class ClientHandlers:
         )
 
     def unregister(self, command: Command, connection: Connection) -> Command:
-        """35."""
+        """35: removes a client from its groups."""
         request = command.read(UnregisterClientRequest)
         if request.producer_group:
             self._producers.leave(request.producer_group, connection)
@@ -150,7 +150,7 @@ class ClientHandlers:
         return Command(ResponseCode.SUCCESS, header=NoFields())
 
     def consumer_list(self, command: Command, _: Connection) -> Command:
-        """38."""
+        """38: the client ids of a group's members."""
         request = command.read(ConsumerListRequest)
         group = self._consumers.get(request.consumer_group)
         if group is None:
@@ -173,7 +173,7 @@ class ClientHandlers:
         return Command(ResponseCode.SUCCESS)
 
     def consumer_connections(self, command: Command, _: Connection) -> Command:
-        """203."""
+        """203: the connections of a group's consumers, with its subscriptions."""
         request = command.read(ConsumerConnectionsRequest)
         group = self._consumers.get(request.consumer_group)
         if group is None:
@@ -192,7 +192,7 @@ class ClientHandlers:
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def producer_connections(self, command: Command, _: Connection) -> Command:
-        """204."""
+        """204: the connections of a group's producers."""
         request = command.read(ProducerConnectionsRequest)
         members = self._producers.members(request.producer_group)
         if not members:
@@ -204,7 +204,7 @@ class ClientHandlers:
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
     def all_producers(self, _: Command, __: Connection) -> Command:
-        """328."""
+        """328: the connections of all producers."""
         table = {
             group: [
                 ProducerInfo(

@@ -26,7 +26,7 @@ from pocketmq.transport.connection import Connection, Handler
 
 
 class OffsetHandlers:
-    """Answers where queues begin and end, and where groups stand."""
+    """Answers with the first and last offsets of queues, groups' offsets, and single messages."""
 
     def __init__(
         self, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets, store: MessageStore
@@ -69,7 +69,7 @@ class OffsetHandlers:
         return Command(ResponseCode.SUCCESS, header=OffsetResponse(offset=offset))
 
     def update_consumer_offset(self, command: Command, _: Connection) -> Command:
-        """15."""
+        """15: commits a group's offset."""
         request = command.read(UpdateConsumerOffsetRequest)
         if self._groups.get(request.consumer_group) is None:
             raise response_error(
@@ -114,7 +114,7 @@ class OffsetHandlers:
         return Command(ResponseCode.SUCCESS, header=OffsetResponse(offset=offset))
 
     def min_offset(self, command: Command, _: Connection) -> Command:
-        """31."""
+        """31: the first offset of a queue."""
         request = command.read(MinOffsetRequest)
         queue_log = self._log(request.topic, request.queue_id)
         offset = 0 if queue_log is None else queue_log.min_offset
@@ -130,7 +130,7 @@ class OffsetHandlers:
         return Command(ResponseCode.SUCCESS, header=TimestampResponse(timestamp=timestamp))
 
     def view_message(self, command: Command, _: Connection) -> Command:
-        """33."""
+        """33: the message at a physical offset."""
         request = command.read(ViewMessageRequest)
         record = self._store.read_physical(request.offset)
         if not record:

@@ -16,7 +16,7 @@ NAME_LENGTH_MAX = 255
 
 
 class OrderLockHandlers:
-    """Lends queues to one member of a group at a time.
+    """Gives and releases the locks of queues.
 
     Args:
         locks: of the broker.
@@ -39,14 +39,14 @@ class OrderLockHandlers:
         return Command(ResponseCode.SUCCESS, body=LockBatchResult.of(held).encode())
 
     def unlock(self, command: Command, _: Connection) -> Command:
-        """42."""
+        """42: releases locks."""
         given = _checked(command)
         self._locks.unlock(given.consumer_group, given.queues, given.client_id)
         return Command(ResponseCode.SUCCESS)
 
 
 def _checked(command: Command) -> LockBatchBody:
-    """The body, if it can be kept.
+    """Reads the body, and checks that its locks can be kept.
 
     Raises:
         ContentError: it cannot be read.
