@@ -73,6 +73,7 @@ class FrameBudget:
 
     def reserve(self, reader: ReadingConnection, size: int) -> None:
         """Takes room for a frame that has begun, or holds its connection until there is room."""
+        assert reader not in self._frames, f"{reader.peer_name} has room for a frame already"
         if not self._waiting and self._has_room(size):
             self._grant(reader, size)
             return
@@ -87,6 +88,7 @@ class FrameBudget:
         frame = self._frames.pop(reader, None)
         if frame is not None:
             self.size -= frame.size
+            assert self.size >= 0, "more room was given back than taken"
         while self._waiting:
             waiting, size = next(iter(self._waiting.items()))
             if not self._has_room(size):

@@ -333,7 +333,7 @@ class FrameStream(asyncio.Protocol, ABC):
         out.append(data)
         self._out_size += len(data)
         if self._out_size > self._pause_size:
-            self._flush()  # now: the transport tells whether the peer keeps up with this turn
+            self._flush()  # now: the transport tells whether the peer keeps up
         elif len(out) == 1 and not self._is_in_read:
             self._loop.call_soon(self._flush)
 

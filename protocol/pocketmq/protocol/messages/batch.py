@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pocketmq.protocol.errors import ContentError
 
 _HEAD = struct.Struct(">iiiii")
+assert _HEAD.size == 20
 _SHORT = struct.Struct(">H")
 ENTRY_OVERHEAD = _HEAD.size + _SHORT.size
 assert ENTRY_OVERHEAD == 22

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
+from pocketmq.protocol.messages.records import BODY_SIZE_AT_V4
 
 try:  # comes with the extra `spark`: a fifth of zlib's time for a hundred bytes
     from isal.isal_zlib import crc32
@@ -41,7 +42,7 @@ RECORD_HEAD = np.dtype(
     ]
 )
 """A stored record with IPv4 hosts up to its body (see `pocketmq.protocol.messages.records`)."""
-assert RECORD_HEAD.itemsize == 88
+assert RECORD_HEAD.itemsize == BODY_SIZE_AT_V4 + 4
 
 RECORD_SIZES = np.dtype(">u4")
 """The sizes of records, which bulk requests carry behind them: else their bounds could only be

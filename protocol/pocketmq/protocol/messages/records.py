@@ -43,7 +43,8 @@ _V4 = struct.Struct(">IIIiiqqiq8sq8siqi")
 _SHORT = struct.Struct(">H")
 _SIZE_MAGIC = struct.Struct(">II")
 _INT = struct.Struct(">I")
-assert _HEAD.size == BORN_HOST_AT
+assert QUEUE_OFFSET_AT + 8 == PHYSICAL_OFFSET_AT == SYS_FLAG_AT - 8
+assert _HEAD.size == BORN_HOST_AT == STORE_TIMESTAMP_AT_V4 - IPV4_HOST_SIZE
 assert _V4.size == 88
 
 _FIXED_SIZE = _V4.size - 2 * IPV4_HOST_SIZE

@@ -10,7 +10,6 @@ from pocketmq.protocol.wire.header import Header, RequestHeader
 PULL_COMMIT_OFFSET = 1
 PULL_SUSPEND = 2
 PULL_SUBSCRIPTION = 4
-PULL_CLASS_FILTER = 8
 PULL_LITE = 16
 
 

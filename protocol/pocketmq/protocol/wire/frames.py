@@ -24,6 +24,7 @@ LARGE_FRAME_SIZE = 256 * 1024
 PREFIX_SIZE = 4
 
 _LENGTHS = struct.Struct(">ii")
+assert _LENGTHS.size == PREFIX_SIZE + 4
 _HEADER_SIZE_MASK = 0xFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""Messages by key, and what a queue's index holds: 12, 321 (`processor/QueryMessageProcessor`)."""
+"""Messages by key: 12 (`QueryMessageProcessor`); a queue's index entries: 321 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

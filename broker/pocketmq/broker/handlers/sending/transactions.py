@@ -1,4 +1,4 @@
-"""The ends of transactions: 37, 323 (`broker/processor/EndTransactionProcessor`)."""
+"""Ends of transactions: 37 (`EndTransactionProcessor`), resumed checks: 323 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
