@@ -1,4 +1,4 @@
-"""Ends of transactions: 37 (`EndTransactionProcessor`), resumed checks: 323 (`AdminBrokerProcessor`)."""
+"""Ends of transactions, 37 (`EndTransactionProcessor`), and 323 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
