@@ -1,4 +1,4 @@
-"""Messages by key, 12 (`QueryMessageProcessor`), and index entries, 321 (`AdminBrokerProcessor`)."""
+"""Messages by key, 12 (`QueryMessageProcessor`); index entries, 321 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
