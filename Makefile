@@ -12,8 +12,8 @@ SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
 SLOW := (spark or interop or crash or process) and not round_trip
 
-.PHONY: help demo test slow ci check style types imports process interop spark crash churn bench \
-	growth spark-zip docs reference pictures clean
+.PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn \
+	bench growth spark-zip docs reference pictures clean
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -35,7 +35,7 @@ slow: $(STAMP) ## what `make test` leaves out: a slice of each of the slow suite
 
 ci: check test slow ## everything a change must pass
 
-check: style types imports ## lint, format, types and the directions of imports
+check: style types imports tidy ## lint, format, types, directions of imports, rules of the house
 
 style: $(STAMP)
 	$(BIN)/ruff check .
@@ -46,6 +46,10 @@ types: $(STAMP)
 
 imports: $(STAMP)
 	$(BIN)/lint-imports
+
+# Sizes of folders, one clock, borders that catch everything, names in documents: see the file.
+tidy: $(STAMP)
+	$(BIN)/python -m pytest -q tests/unit/test_tidy.py
 
 process: $(STAMP) ## how processes start, end and talk: signals, pipes, exit codes
 	$(PYTEST) $(SHARED) -m "process and not (spark or interop or crash)"
