@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 
 from pocketmq.broker.appending.appender import Appender
@@ -32,6 +33,19 @@ LOOK_AGAIN_MS_MAX = 60_000
 """The longest timer: so soon it is noticed that the wall clock was set or the machine slept."""
 
 FindTarget = Callable[[StoredMessage], "QueueLog | None"]
+
+
+class DeliveryState(Enum):
+    """What a delivery does at the moment."""
+
+    IDLE = auto()
+    """No message waits; `wake` goes on."""
+    ARMED = auto()
+    """The timer runs until the next message is due, or until the next attempt."""
+    DELIVERING = auto()
+    """A batch is scheduled, or its copies are not stored yet."""
+    STOPPED = auto()
+    """No more batches are delivered; a delivery is never started again."""
 
 
 class Delivery(ABC):
@@ -62,7 +76,7 @@ class Delivery(ABC):
         self._topic, self._queue_id, self._name = topic, queue_id, name
         self._find_target = find_target
         self._timer: Timer | None = None
-        self._is_turning = self._is_stopped = False
+        self._state = DeliveryState.IDLE
         self._pending: set[int] = set()
         self._done: set[int] = set()
         self._copies: dict[QueueLog, int] = {}
@@ -95,47 +109,52 @@ class Delivery(ABC):
         """Everything before it was delivered for good, as far as `advance` knows."""
 
     def wake(self) -> None:
-        """Starts a turn after an append, unless a timer is armed or a turn is under way."""
-        if self._timer is None and not self._is_turning and not self._is_stopped:
-            self._is_turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        """Schedules a batch after an append, unless a timer is armed or a batch is under way."""
+        if self._state is DeliveryState.IDLE:
+            self._state = DeliveryState.DELIVERING
+            asyncio.get_running_loop().call_soon(self._deliver_batch)
 
     def stop(self) -> None:
         """Stops delivering; copies that are appended already may still be stored."""
-        self._is_stopped = True
         self._cancel_timer()
+        self._state = DeliveryState.STOPPED
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
+            assert self._state is DeliveryState.ARMED
             self._timer.cancel()
             self._timer = None
+            self._state = DeliveryState.IDLE
 
     def _queue_log(self) -> QueueLog | None:
         return self._store.find_log(self._topic, self._queue_id)
 
-    # -- turns --------------------------------------------------------------------------------
+    # -- batches ------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _deliver_batch(self) -> None:
         """Delivers what is due, or arms the timer for what is due next."""
         self._timer = None
-        self._is_turning = not self._is_stopped
-        if self._is_stopped:
+        if self._state is DeliveryState.STOPPED:
             return
+        self._state = DeliveryState.DELIVERING
         try:
             wait_ms = self._deliver_due()
         except (OSError, StoreError) as e:
             wait_ms = self._held_up(str(e))
         if self._pending:
             return  # `_copy_stored` goes on when they are stored
-        self._is_turning = False
-        if wait_ms == 0:
-            self._settle_turn()
-        elif wait_ms is not None:
+        if wait_ms is None:
+            self._state = DeliveryState.IDLE
+        elif wait_ms:
             self._arm(wait_ms)
+        else:
+            self._settle_batch()
 
     def _arm(self, wait_ms: int) -> None:
+        assert self._timer is None
         wait_ms = min(wait_ms, LOOK_AGAIN_MS_MAX)
-        self._timer = self._clock.call_later(wait_ms / 1000, self._turn)
+        self._timer = self._clock.call_later(wait_ms / 1000, self._deliver_batch)
+        self._state = DeliveryState.ARMED
 
     def _append_copies(self, first_offset: int, part: Slice) -> None:
         offset = first_offset
@@ -166,21 +185,21 @@ class Delivery(ABC):
             self._copies[target] = target.end_position
         else:
             self._failure = str(error)
-        if not self._pending and not self._is_stopped:
+        if not self._pending and self._state is not DeliveryState.STOPPED:
             # Later: other logs of this commit are not written yet.
-            asyncio.get_running_loop().call_soon(self._settle_turn)
+            asyncio.get_running_loop().call_soon(self._settle_batch)
 
-    def _settle_turn(self) -> None:
-        """Ends a turn whose appends are answered; goes on at once, after a failure later."""
-        self._is_turning = False
+    def _settle_batch(self) -> None:
+        """Ends a batch whose appends are answered; goes on at once, after a failure later."""
         self.settle()
         failure, self._failure = self._failure, None
-        if self._is_stopped:
+        if self._state is DeliveryState.STOPPED:
             return
         if failure is not None:
             self._arm(self._held_up(failure))
             return
         self._recovered()
+        self._state = DeliveryState.IDLE
         self.wake()
 
     def _recovered(self) -> None:

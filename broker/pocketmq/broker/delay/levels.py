@@ -1,4 +1,4 @@
-"""Which delay level a message asks for."""
+"""Reads which delay level a message asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.protocol.messages import properties as props
 
 
 def delay_level_of(properties: str) -> int:
-    """The level that a message asks for, not clamped; 0 or less for delivery at once.
+    """Returns the level that a message asks for, not clamped; 0 or less for delivery at once.
 
     Raises:
         ResponseError: 13, what it says is no number.

@@ -1,4 +1,4 @@
-"""Where a message waits that is to be delivered later."""
+"""Describes where a message waits that is to be delivered later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which timer messages wait, in order of the time at which they are due: 16 bytes each."""
+"""Orders the timer messages that wait by the time at which they are due: 16 bytes each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TimerIndex:
         return self._count
 
     def add(self, due_ms: int, item: int) -> None:
-        """Takes an item, a number up to `ITEM_MAX`; equal times are ordered by it."""
+        """Adds an item, a number up to `ITEM_MAX`; items of equal times are ordered by it."""
         assert 0 <= item <= ITEM_MAX
         self._count += 1
         if self._slot_ms:
@@ -68,7 +68,7 @@ class TimerIndex:
         heapq.heappush(self._heap, due_ms << _ITEM_BITS | item)
 
     def advance(self, now_ms: int) -> bool:
-        """Does one step towards a time; whether everything that is due by then can be popped."""
+        """Does one step towards a time; returns whether all that is due by then can be popped."""
         if self._split_to < len(self._splitting):
             self._split()
             return False
@@ -109,11 +109,11 @@ class TimerIndex:
         return due_ms, entry & ITEM_MAX
 
     def count_near(self, due_ms: int) -> int:
-        """How many items wait in the slot of a time."""
+        """Counts the items that wait in the slot of a time."""
         return self._slots[(due_ms - 1) // self._slot_ms] if self._slot_ms else 0
 
     def next_ms(self) -> int | None:
-        """When there is something to do again, once `advance` has nothing to do; None if never."""
+        """Returns when `advance` has something to do again; None if never."""
         if not self._count:
             return None
         next_ms = self._heap[0] >> _ITEM_BITS if self._heap else _NEVER_MS

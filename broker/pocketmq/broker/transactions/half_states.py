@@ -1,4 +1,4 @@
-"""What became of each half message: one byte each, from the oldest open one on."""
+"""Holds the state of each half message: one byte each, from the oldest open one on."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OUTCOMES = {
 
 
 class OpenRange(NamedTuple):
-    """Half messages next to each other that are open: the first offset, and behind the last."""
+    """The first offset of open half messages next to each other, and the one behind the last."""
 
     start: int
     end: int
 
 
 class HalfMessageStates:
-    """The state of every half message from `base` on; all before it are over.
+    """The states of the half messages from `base` on; all before it are ended.
 
     Args:
         base: an offset of the half queue.
@@ -40,31 +40,31 @@ class HalfMessageStates:
 
     @property
     def end(self) -> int:
-        """Behind the last half message that is known."""
+        """The offset behind the last half message with a state."""
         return self.base + len(self._states)
 
     def grow(self, end: int) -> None:
-        """The half queue ends there now."""
+        """Adds open half messages up to the end of the half queue."""
         if end > self.end:
             self._states += bytes(end - self.end)
 
     def state(self, offset: int) -> int | None:
-        """What became of a half message; None if that was forgotten, since it is over."""
+        """Returns the state of a half message; None if it was forgotten, since it is ended."""
         index = offset - self.base
         return self._states[index] if 0 <= index < len(self._states) else None
 
     def set(self, offset: int, state: int) -> None:
-        """Something becomes of a half message; what is before `base` stays over."""
+        """Sets the state of a half message; one before `base` stays ended."""
         if self.base <= offset < self.end:
             self._states[offset - self.base] = state
 
     def reopen_from(self, offset: int) -> None:
-        """All from an offset on are open again: it is other messages that stand there now."""
+        """Opens all from an offset on, since other messages stand there now."""
         index = max(0, offset - self.base)
         self._states[index:] = bytes(max(0, len(self._states) - index))
 
     def next_open(self, offset: int, end: int, count_max: int) -> OpenRange | None:
-        """The first open half messages from an offset on; None if there are none before `end`."""
+        """Returns the first open half messages from an offset on; None without any before `end`."""
         low, high = max(offset, self.base) - self.base, end - self.base
         start = self._states.find(OPEN, low, high)
         if start < 0:
@@ -75,7 +75,7 @@ class HalfMessageStates:
         )
 
     def advance(self) -> int:
-        """Forgets what is over before the oldest that is not; returns `base`."""
+        """Forgets the ended half messages before the oldest open one; returns `base`."""
         firsts = [at for at in map(self._states.find, (OPEN, ENDING)) if at >= 0]
         over = min(firsts, default=len(self._states))
         del self._states[:over]
@@ -83,5 +83,5 @@ class HalfMessageStates:
         return self.base
 
     def open_count(self) -> int:
-        """How many are open."""
+        """Counts the open half messages."""
         return self._states.count(OPEN)
