@@ -177,10 +177,6 @@ class Schedule:
 
         return wake_then
 
-    def wake(self, queue_log: QueueLog) -> None:
-        """Wakes the delivery of a level's log, or of the timers' log, after an append."""
-        self._delivery_of(queue_log).wake()
-
     def _delivery_of(self, queue_log: QueueLog) -> Delivery:
         if queue_log.topic == names.TIMER_TOPIC:
             return self.timers.delivery
