@@ -1,4 +1,4 @@
-"""What Spark needs of the machine, checked before its own errors confuse."""
+"""Checks what Spark needs of the machine, before its own errors confuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def check_pyspark() -> None:
-    """Makes sure that PySpark 4 and PyArrow are installed.
+    """Checks that PySpark 4 and PyArrow are installed.
 
     Raises:
         RequirementError: one is missing or too old.
@@ -40,7 +40,7 @@ def check_pyspark() -> None:
 
 
 def check_java() -> None:
-    """Makes sure that Java 17 or newer can be started.
+    """Checks that Java 17 or newer can be started.
 
     Raises:
         RequirementError: there is none, or it is too old.

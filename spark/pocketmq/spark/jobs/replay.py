@@ -28,7 +28,7 @@ from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.files.ledger import FOLDER, Ledger, LedgerFile, OpenSlice
 from pocketmq.spark.jobs.options import JobOptions, check_slices_and_times, refuse_own
 from pocketmq.spark.jobs.progress import shown
-from pocketmq.spark.jobs.replaying.rows import Edit, rows_to_send
+from pocketmq.spark.jobs.replaying.rows import check_edits, rows_to_send
 from pocketmq.spark.jobs.replaying.sending import ReplaySending
 from pocketmq.spark.jobs.replaying.sources import open_source
 from pocketmq.spark.jobs.reports import ReplayReport, Route
@@ -59,7 +59,7 @@ SAMPLE_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class ReplayOptions(JobOptions):
-    """What is sent again, where to, and how fast.
+    """Which messages are sent again, where to, and how fast.
 
     Attributes:
         source: a topic, such as ``%DLQ%group``, or a directory that `export` or `archive` wrote.
@@ -92,11 +92,6 @@ class ReplayOptions(JobOptions):
     writer_options: Mapping[str, str] = field(default_factory=dict)
     slice_rows: int = SLICE_ROWS
 
-    @property
-    def edit(self) -> Edit:
-        """How each message is changed."""
-        return Edit(self.topic, self.where, self.columns)
-
     def kept_settings(self) -> dict[str, str]:
         """Returns the settings by which the checkpoint of this replay is found again."""
         settings = {
@@ -128,7 +123,7 @@ class ReplayOptions(JobOptions):
         Raises:
             OptionError: they do not.
         """
-        self.edit.check()
+        check_edits(self.columns)
         refuse_own(self.reader_options, OWN_READ_OPTIONS)
         refuse_own(self.writer_options, OWN_WRITE_OPTIONS)
         write_options(self.write_settings())
@@ -300,7 +295,14 @@ class _Replay:
         return Spans(gone).missing_of(ranges)
 
     def _rows(self, ledger: Ledger, ranges: Sequence[Range]) -> DataFrame:
-        return rows_to_send(self._source.messages(ranges), self._options.edit, ledger.id)
+        options = self._options
+        return rows_to_send(
+            self._source.messages(ranges),
+            ledger.id,
+            to_topic=options.topic,
+            where=options.where,
+            columns=options.columns,
+        )
 
     def _count(self, rows: DataFrame) -> dict[tuple[str, bool], int]:
         """Counts rows by target and by whether they have a sharding key; adds up the routes.

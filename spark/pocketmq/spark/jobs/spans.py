@@ -1,4 +1,4 @@
-"""Which offsets of which queues: sets of ranges, what is missing in them, and their slices."""
+"""Sets of offsets of queues: what is missing in them, and the slices into which they are cut."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, is_topic
 from pocketmq.protocol.requests.nameserver import SystemTopicListRequest, TopicListRequest
 from pocketmq.spark import topics
-from pocketmq.spark.errors import MissingTopicError, OptionError, nearest
+from pocketmq.spark.errors import MissingTopicError, OptionError
 from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.reading.offsets import EARLIEST, Bound, check_names
 
 Assignment = dict[str, dict[str, list[int]]]
 
@@ -65,25 +66,25 @@ async def matching_topics(instance: ClientInstance, options: ReadOptions) -> lis
 
 
 async def _assigned(instance: ClientInstance, text: str) -> list[MessageQueue]:
-    found = []
-    for topic, by_broker in read_assignment(text).items():
-        there = set(await topics.queues_to_read(instance, [topic]))
-        names = {q.broker_name for q in there}
-        for broker_name, queue_ids in by_broker.items():
-            if broker_name not in names:
-                raise OptionError(
-                    f"option 'assign' names broker {broker_name!r} of topic {topic}; "
-                    f"{nearest(broker_name, names)}"
-                )
-            for queue_id in queue_ids:
-                queue = MessageQueue(topic, broker_name, queue_id)
-                if queue not in there:
-                    raise OptionError(
-                        f"option 'assign' names queue {queue_id} of topic {topic} on "
-                        f"{broker_name}, which has no such queue"
-                    )
-                found.append(queue)
-    return list(dict.fromkeys(found))
+    assignment = read_assignment(text)
+    there = await topics.queues_to_read(instance, assignment)
+    table = {
+        topic: {name: dict.fromkeys(queue_ids, EARLIEST) for name, queue_ids in by_broker.items()}
+        for topic, by_broker in assignment.items()
+    }
+    check_names(Bound("assign", EARLIEST, table), set(there))
+    return assigned_queues(assignment)
+
+
+def assigned_queues(assignment: Assignment) -> list[MessageQueue]:
+    """Returns the queues of an assignment, each once."""
+    queues = {
+        MessageQueue(topic, broker_name, queue_id): None
+        for topic, by_broker in assignment.items()
+        for broker_name, queue_ids in by_broker.items()
+        for queue_id in queue_ids
+    }
+    return list(queues)
 
 
 def read_assignment(text: str) -> Assignment:

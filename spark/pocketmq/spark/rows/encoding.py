@@ -54,11 +54,11 @@ OWN_PROPERTIES = (
     props.MIN_OFFSET,
     props.MAX_OFFSET,
 )
-"""What writer and broker set for themselves: left out of a row's properties, so that what was read
-from a topic can be written to another."""
+"""Properties that writer and broker set for themselves: left out of the properties of a row, so
+that what was read from a topic can be written to another."""
 
 DELAY_PROPERTIES = (props.DELAY, *props.TIMER_PROPERTIES)
-"""What would hold a message back; bulk writes go straight to their queue."""
+"""Properties that would hold a message back; bulk writes go straight to their queue."""
 
 
 class UniqueKeyBlocks:

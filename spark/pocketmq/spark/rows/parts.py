@@ -53,7 +53,7 @@ def sized_part(body: bytes, size_count: int) -> RecordPart:
 
 
 def _bounds_from_sizes(body: bytes, size_count: int) -> Ints:
-    """Where the records of a bulk pull begin and end, by the sizes behind them."""
+    """Computes where the records of a bulk pull begin and end from the sizes behind them."""
     end = len(body) - size_count * RECORD_SIZES.itemsize
     if size_count < 0 or end < size_count * RECORD_SIZE_MIN:
         raise ContentError(f"{size_count} messages and their sizes do not fit {len(body)} bytes")

@@ -49,13 +49,8 @@ def by_queue(queues: Ints) -> Routed:
     return Routed(order, sorted_queues, [*changes.tolist(), len(queues)])
 
 
-def by_hash(keys: Any, queue_count: int) -> Routed:
-    """Groups rows by the hash of their keys, as the selectors of RocketMQ's client do."""
-    return by_queue(hashed(keys, queue_count))
-
-
 def hashed(keys: Any, queue_count: int) -> Ints:
-    """Returns the queue of each key; see `by_hash`."""
+    """Returns the queue of each key: that of the hash selector of RocketMQ's Java client."""
     queues: Ints = np.abs(java_hashes(keys).astype(np.int64)) % queue_count
     return queues
 

@@ -9,7 +9,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import TOOLS_CONSUMER, ReadOptions, read_options_of
 from pocketmq.spark.reading import offsets
-from pocketmq.spark.reading.selection import read_assignment
+from pocketmq.spark.reading.selection import assigned_queues, read_assignment
 from pocketmq.spark.reading.time_bounds import read_timestamp
 
 _DURATION = re.compile(r"(\d+) *(ms|s|m|min|h|d)")
@@ -50,14 +50,7 @@ class StreamOptions(ReadOptions, rename="camel", frozen=True, kw_only=True):
         Raises:
             OptionError: it cannot be read.
         """
-        if not self.assign:
-            return None
-        return frozenset(
-            MessageQueue(topic, broker_name, queue_id)
-            for topic, by_broker in read_assignment(self.assign).items()
-            for broker_name, queue_ids in by_broker.items()
-            for queue_id in queue_ids
-        )
+        return frozenset(assigned_queues(read_assignment(self.assign))) if self.assign else None
 
     @property
     def has_group(self) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pocketmq.client.producers.selectors import by_hash as select_by_hash
 from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.protocol.messages.properties import java_hash
-from pocketmq.spark.rows.routing import by_hash, by_queue, in_turn, java_hashes
+from pocketmq.spark.rows.routing import by_queue, hashed, in_turn, java_hashes
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=30)
 
@@ -35,7 +35,7 @@ def test_known_hashes_of_java() -> None:
 @given(TEXTS, st.integers(1, 20))
 def test_equal_keys_go_where_the_hash_selector_sends_them(texts: list[str], count: int) -> None:
     queues = [MessageQueue("T", "a", i) for i in range(count)]
-    routed = by_hash(pa.array(texts), count)
+    routed = by_queue(hashed(pa.array(texts), count))
     assert routed.order is not None
     for row, queue in zip(routed.order.tolist(), routed.queues.tolist(), strict=True):
         message = Message("T", b"x", sharding_key="unused")

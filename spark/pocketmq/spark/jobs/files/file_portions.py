@@ -84,11 +84,6 @@ class FilePortions:
         self.files_loaded = 0
         self.files_without_rows: list[str] = []
 
-    @property
-    def files_new(self) -> int:
-        """How many files no run has loaded to its end."""
-        return len(self._new)
-
     def new_rows(self) -> DataFrame:
         """Returns the rows of all files that are not loaded yet."""
         return self._of(self._new)

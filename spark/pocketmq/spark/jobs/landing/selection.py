@@ -1,4 +1,4 @@
-"""Which messages of topics a job takes: by ends, offsets and times, without what is done."""
+"""Selects the messages of topics that a job takes: by offsets and times, without what is done."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pocketmq.protocol.messages import properties as props
@@ -45,7 +44,7 @@ LEFT_OUT = (
     REPLAY_ID,
     REPLAY_OF,
 )
-"""What is true of a message's first way only: delays, counts of attempts, transactions."""
+"""Properties that hold for the first send only: delays, counts of attempts, transactions."""
 
 OF_RETRIES = (props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID)
 """Kept on the way to a group's retry topic, whose consumers go by them."""
@@ -56,29 +55,15 @@ NEEDED = ("topic", "brokerName", "queueId", "queueOffset", "value", "keys", "tag
 """Columns without which messages cannot be replayed."""
 
 
-@dataclass(frozen=True)
-class Edit:
-    """Which messages are sent again, and how they are changed.
+def check_edits(columns: Iterable[str]) -> None:
+    """Checks that only columns of a message are set.
 
-    Attributes:
-        to_topic: where all goes; None for where each message came from.
-        where: a condition in Spark's SQL over the columns of a read; None for all.
-        columns: new values by column, in Spark's SQL over the columns of a read.
+    Raises:
+        OptionError: another one is.
     """
-
-    to_topic: str | None = None
-    where: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-    def check(self) -> None:
-        """Checks that only columns of a message are set.
-
-        Raises:
-            OptionError: another one is.
-        """
-        for name in self.columns:
-            if name not in EDITABLE:
-                raise OptionError(f"{name!r} cannot be set; {nearest(name, EDITABLE)}")
+    for name in columns:
+        if name not in EDITABLE:
+            raise OptionError(f"{name!r} cannot be set; {nearest(name, EDITABLE)}")
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
@@ -95,11 +80,25 @@ def check_columns(columns: Sequence[str], source: str) -> None:
         )
 
 
-def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
+def rows_to_send(
+    messages: DataFrame,
+    replay_id: str,
+    *,
+    to_topic: str | None,
+    where: str | None,
+    columns: Mapping[str, str],
+) -> DataFrame:
     """Makes the messages as they are sent.
 
     Columns: `topic` (where to; null if nothing tells it), `source` (where from), the mark `place`,
     and value, keys, tags, shardingKey and properties.
+
+    Args:
+        messages: as they were read.
+        replay_id: the mark of the replay.
+        to_topic: where all messages go; None for the topic that each came from.
+        where: a condition in Spark's SQL over the columns of a read; None for all messages.
+        columns: new values by column, in Spark's SQL over the columns of a read.
 
     Raises:
         JobError: an expression is wrong.
@@ -107,11 +106,11 @@ def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
     from pyspark.sql import functions as sf
 
     chosen = messages
-    if edit.where is not None:
-        with job(f"the filter {edit.where!r}"):
-            chosen = messages.where(edit.where)
+    if where is not None:
+        with job(f"the filter {where!r}"):
+            chosen = messages.where(where)
     edited: dict[str, Column] = {}
-    for name, text in edit.columns.items():
+    for name, text in columns.items():
         with job(f"the edit {name}={text!r}"):
             column = sf.expr(text)
             kind = chosen.select(column.alias(name)).schema[name].dataType
@@ -122,7 +121,7 @@ def rows_to_send(messages: DataFrame, edit: Edit, replay_id: str) -> DataFrame:
         elif (given := kind.simpleString()) != "map<string,string>":
             raise OptionError(f"properties={text!r} gives a {given}, not a map<string,string>")
         edited[name] = column
-    target = sf.lit(edit.to_topic) if edit.to_topic is not None else origin()
+    target = sf.lit(to_topic) if to_topic is not None else origin()
     place = sf.concat(queue_column(), sf.lit(":"), "queueOffset")
     sharding_key = sf.col("properties")[props.SHARDING_KEY]
     rows = chosen.select(
