@@ -28,8 +28,8 @@ class Retention:
     """Removes segments that are too old, and the oldest ones while the disk is too full.
 
     A queue always keeps a segment, if need be an empty one: its header tells at which offset the
-    queue goes on. So the last segment of a queue is removed a round after its successor was begun,
-    when that is safely on the disk.
+    queue goes on. So the last segment of a queue is removed a round after its successor was
+    created, when that is safely on the disk.
 
     Args:
         store: whose segments.

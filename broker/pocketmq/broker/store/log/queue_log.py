@@ -67,7 +67,7 @@ class QueueLog(ReadableLog):
         directory: of this queue's segments.
         topic, queue_id: what the log is of.
         number: its part of the physical offsets.
-        segment_size: bytes of records after which a new segment is begun.
+        segment_size: bytes of records after which a new segment is created.
         segments: those that exist, in order.
         end_position, end_offset: behind the last record.
         last_timestamp: store time of the last record; store times never go back within a log.

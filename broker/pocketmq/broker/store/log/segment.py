@@ -1,7 +1,7 @@
 """Segments: a queue log is cut into pairs of files, records (`.log`) and their index (`.idx`).
 
 Later a third one finds messages by their keys (`.keys`, see `key_file`). All begin with the same
-kind of header; a record's place is its position in the whole queue log, and ``position -
+kind of header; a record's position counts from the beginning of the queue log, and ``position -
 base_position + HEADER_SIZE`` in the file.
 """
 
@@ -64,9 +64,9 @@ class Segment(NamedTuple):
     Attributes:
         stem: the files' path without its ending.
         log_number: of the queue log.
-        base_position: place of the first record in the queue log, bytes.
+        base_position: position of the first record in the queue log, bytes.
         base_offset: queue offset of the first record.
-        created_ms: when the segment was begun.
+        created_ms: when the segment was created.
     """
 
     stem: Path

@@ -163,16 +163,16 @@ class QueueRepair:
             self._move_file(segment.keys_path, f"{reason}; the broker makes it again")
 
     def _begin_anew(self, segment: Segment, run: SoundRange) -> None:
-        begun = segment._replace(
+        fresh = segment._replace(
             stem=segment_stem(self._directory, run.position),
             base_position=run.position,
             base_offset=run.offset,
         )
         text = (
             f"move it aside, and begin the log with the sound records behind the damage, from "
-            f"offset {run.offset} on, in {begun.log_path.name}"
+            f"offset {run.offset} on, in {fresh.log_path.name}"
         )
-        self._do(segment.log_path, text, partial(self._split, segment, begun, run))
+        self._do(segment.log_path, text, partial(self._split, segment, fresh, run))
 
     def _empty(self, number: int | None) -> QueueRepairPlan:
         """Plans an empty log that goes on where the metadata says that the queue ended."""
@@ -230,16 +230,16 @@ class QueueRepair:
         self._aside.move(self._files, segment.index_path)
         remake_index(self._files, segment)
 
-    def _split(self, segment: Segment, begun: Segment, run: SoundRange) -> None:
+    def _split(self, segment: Segment, fresh: Segment, run: SoundRange) -> None:
         base = segment.base_position - HEADER_SIZE
-        fresh = begun.log_path.with_suffix(".new")
+        new_path = fresh.log_path.with_suffix(".new")
         copy_bytes(
-            self._files, segment.log_path, run.position - base, run.end_position - base, fresh,
-            begun.header(LOG_MAGIC),
+            self._files, segment.log_path, run.position - base, run.end_position - base, new_path,
+            fresh.header(LOG_MAGIC),
         )  # fmt: skip
         self._move_segment(segment.log_path)
-        self._files.replace(fresh, begun.log_path)
-        self._make_index(begun)
+        self._files.replace(new_path, fresh.log_path)
+        self._make_index(fresh)
 
     def _create(self, segment: Segment) -> None:
         self._files.create(segment.index_path, segment.header(INDEX_MAGIC))
