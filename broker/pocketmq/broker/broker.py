@@ -40,18 +40,18 @@ class Broker:
     """A broker: ``async with Broker(config) as broker:`` binds, recovers and registers.
 
     Args:
-        config: its settings; `config` has those in force, see `LiveSettings`.
-        clock: its time.
-        files: its disk; tests give one that fails.
-        seed: of its choices, such as the queue for a message that names none.
+        config: the settings of the configuration; `config` has those in force, see `LiveSettings`.
+        clock: the broker's time.
+        files: the broker's disk; tests pass one that fails.
+        seed: the seed of random choices, such as the queue for a message that names none.
 
     Attributes:
-        address: what clients are told, ``host:port``.
-        vip_port: where it listens besides; None without a VIP channel.
-        handlers: what it answers, by request code.
-        server: its sockets and connections.
-        registration: keeps name servers informed.
-        store, settings, topics, groups, offsets: what its data directory holds.
+        address: the address that clients use, ``host:port``.
+        vip_port: the port of the VIP channel; None without one.
+        handlers: the handlers by request code.
+        server: the sockets and connections.
+        registration: registers the broker with name servers.
+        store, settings, topics, groups, offsets: the state kept in the data directory.
         parts: all parts that handlers work with.
 
     Raises:

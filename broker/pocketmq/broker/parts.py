@@ -37,7 +37,7 @@ from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.slow_readers import SlowReaders
 
 
-class BrokerData(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The parts of a broker that read its data directory and write to it.
 
     Attributes:
@@ -77,7 +77,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     clock: Clock
     random: random.Random
-    data: BrokerData
+    data: BrokerState
     members: Membership
     progress: PullProgress
     polling: LongPolling
@@ -91,7 +91,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def load_data(
     store: MessageStore, config: BrokerConfig, clock: Clock, stack: AsyncExitStack
-) -> BrokerData:
+) -> BrokerState:
     """Loads what the data directory of an open store holds besides messages.
 
     Args:
@@ -113,7 +113,7 @@ def load_data(
     store_settings = settings.view(StoreSettings.of)
     store.use(store_settings.now)
     store_settings.follow(store.use)
-    data = BrokerData(
+    data = BrokerState(
         store=store,
         appender=Appender(store),
         settings=settings,
@@ -131,21 +131,21 @@ def load_data(
 
 
 async def build_parts(
-    data: BrokerData, clock: Clock, chance: random.Random, stack: AsyncExitStack
+    data: BrokerState, clock: Clock, rng: random.Random, stack: AsyncExitStack
 ) -> BrokerParts:
     """Builds the other parts upon the data; nothing is delivered before `Schedule.start`.
 
     Args:
         data: of the broker.
         clock: its time.
-        chance: makes its random choices.
+        rng: makes its random choices.
         stack: closes what is opened here.
     """
     store, settings, topics, groups = data.store, data.settings, data.topics, data.groups
     config, machine = settings.now, clock.machine
     levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
     schedule = Schedule(
-        levels, store, clock, data.appender, topics, groups, settings.view(TimerSettings.of), chance
+        levels, store, clock, data.appender, topics, groups, settings.view(TimerSettings.of), rng
     )
     stack.push_async_callback(schedule.close)
     transactions = Transactions(store, clock, data.appender, RealTargets(store, topics, groups))
@@ -158,7 +158,7 @@ async def build_parts(
     progress = PullProgress(clock)
     parts = BrokerParts(
         clock=clock,
-        random=chance,
+        random=rng,
         data=data,
         members=Membership(groups, clock, settings.view(MembershipSettings.of)),
         progress=progress,

@@ -37,7 +37,7 @@ class NameServer:
 
     Attributes:
         handlers: what it answers, by request code.
-        routes: what brokers told it.
+        routes: the topics and addresses that brokers have registered.
     """
 
     def __init__(self, config: NamesrvConfig | None = None, clock: Clock | None = None) -> None:

@@ -55,7 +55,7 @@ class ConnectionOptions(FrameStreamOptions, frozen=True, kw_only=True):
         on_close: called with a connection once it is gone.
         before_request: called in order with each request to a peer before it is encoded; each may
             change the request (RocketMQ's `RPCHook#doBeforeRequest`).
-        watch: told of each request of a peer before it is handled.
+        watch: notified of each request of a peer before the request is handled.
     """
 
     oneway_permits: Permits = msgspec.field(

@@ -56,9 +56,9 @@ class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         limits: what each connection may take.
         dials: whether this is the dialling side, which always takes the answers to its requests.
-        read_events: told when a read begins and ends.
+        read_events: notified when a read begins and ends.
         budget: gives room to large frames of the peers.
-        slow_readers: told which peers do not keep up.
+        slow_readers: notified of peers that do not keep up.
         share: says how many frames may be taken in an iteration of the loop.
     """
 

@@ -35,8 +35,8 @@ class Server:
         limits: of each connection.
         on_close: called when a connection is gone.
         connections_max: how many may be open together.
-        read_events: told when a chunk of any connection begins and ends.
-        watch: told of each request.
+        read_events: notified when a read of any connection begins and ends.
+        watch: notified of each request.
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
         share: how many frames are taken in one iteration of the loop.

@@ -17,7 +17,7 @@ class StoreCounters:
         topics: what was stored, by topic.
         total: all of it.
         times: how long senders waited.
-        failed_count: requests that were told of an error of the store.
+        failed_count: requests that failed with an error of the store.
     """
 
     def __init__(self, clock: Clock) -> None:

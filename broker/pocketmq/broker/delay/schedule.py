@@ -44,7 +44,7 @@ class Schedule:
         levels: the delays.
         store, appender: where messages wait and go.
         topics, groups: of the broker; the topic may be gone when a message is due.
-        timer_settings, chance: see `Timers`.
+        timer_settings, rng: see `Timers`.
 
     Attributes:
         timers: messages that say themselves when they are due.
@@ -59,7 +59,7 @@ class Schedule:
         topics: TopicTable,
         groups: GroupTable,
         timer_settings: Live[TimerSettings] | None = None,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._levels, self._store, self._clock = levels, store, clock
         self._appender = appender
@@ -74,7 +74,7 @@ class Schedule:
             clock,
             appender,
             self._target,
-            chance or random.Random(),
+            rng or random.Random(),
         )
 
     def start(self) -> None:

@@ -59,7 +59,7 @@ class Timers:
         settings: limits.
         store, appender: where messages wait and go.
         find_target: where a message goes when it is due.
-        chance: decides who is refused when a slot is congested.
+        rng: decides who is refused when a slot is congested.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Timers:
         clock: Clock,
         appender: Appender,
         find_target: FindTarget,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
-        self._settings, self._store, self._clock, self._chance = settings, store, clock, chance
+        self._settings, self._store, self._clock, self._rng = settings, store, clock, rng
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(
             store, clock, appender, find_target, settings.now.precision_ms, counts_slots
@@ -135,7 +135,7 @@ class Timers:
     def _is_congested(self, deliver_ms: int) -> bool:
         limit = self._settings.now.congestion_max
         count = self.delivery.index.count_near(deliver_ms)
-        return count > limit and self._chance.random() * limit < count - limit
+        return count > limit and self._rng.random() * limit < count - limit
 
     def _congested(self) -> ResponseError:
         limit = self._settings.now.congestion_max

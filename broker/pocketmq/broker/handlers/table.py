@@ -57,7 +57,7 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
 
     Args:
         parts: what the handlers work with.
-        address: what clients are told, ``host:port``.
+        address: the address that clients use, ``host:port``.
         store_host: the encoded address.
     """
     families = (
@@ -75,12 +75,12 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
 
 
 def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[Family, ...]:
-    data, members, chance = parts.data, parts.members, parts.random
+    data, members, rng = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
     broker_name, appender = settings.now.broker_name, data.appender
-    checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, chance)
-    added = SendProperties(sending, store_host, parts.clock, chance)
+    checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, rng)
+    added = SendProperties(sending, store_host, parts.clock, rng)
     answers = SendAnswers(sending, store_host)
     return (
         SendHandlers(
@@ -97,7 +97,7 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
         QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),
         RetryHandlers(
-            topics, groups, store, appender, parts.schedule, store_host, sending, chance,
+            topics, groups, store, appender, parts.schedule, store_host, sending, rng,
             parts.statistics.sent_back,
         ),
         TransactionHandlers(

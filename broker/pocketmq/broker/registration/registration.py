@@ -75,7 +75,7 @@ class Registration:
 
     Args:
         settings: the broker's.
-        address: what clients are told, ``host:port``.
+        address: the address that clients use, ``host:port``.
         topics: what is registered.
         clock: for time limits.
     """

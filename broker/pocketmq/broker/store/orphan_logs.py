@@ -26,7 +26,7 @@ class OrphanLogs:
 
     Args:
         files: the disk.
-        metadata: which is told of them.
+        metadata: the metadata that the logs are entered in.
         root: the directory of all queues.
 
     Attributes:

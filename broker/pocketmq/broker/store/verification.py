@@ -22,7 +22,7 @@ class Verifier:
     consumers that read on, so several groups pay once.
 
     Args:
-        damaged: is told of a queue with a damaged record.
+        damaged: records queues with a damaged record.
     """
 
     def __init__(self, damaged: DamagedQueues) -> None:

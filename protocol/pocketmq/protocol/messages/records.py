@@ -208,7 +208,7 @@ def decode_records(
         broker_name: the broker they come from.
         inflate: unpack compressed bodies; such a message is not flagged as compressed any more
             (`MessageDecoder#decode`).
-        on_damaged: told of a message whose body cannot be unpacked, which then comes as it is
+        on_damaged: called with a message whose body cannot be unpacked, which then comes as it is
             stored. One bad message must not keep a reader from all that lie behind it.
 
     Raises:

@@ -43,7 +43,7 @@ class RetryHandlers:
         topics, groups, store, appender, schedule: of the broker.
         store_host: the broker's encoded address.
         settings: of sends.
-        chance: picks the retry topic's queue.
+        rng: picks the retry topic's queue.
         sent_back: counts, by group and the topic that the messages were first sent to.
     """
 
@@ -56,12 +56,12 @@ class RetryHandlers:
         schedule: Schedule,
         store_host: bytes,
         settings: Live[SendSettings],
-        chance: random.Random,
+        rng: random.Random,
         sent_back: TrafficTable[tuple[str, str]],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._store, self._appender, self._schedule = store, appender, schedule
-        self._store_host, self._settings, self._chance = store_host, settings, chance
+        self._store_host, self._settings, self._rng = store_host, settings, rng
         self._sent_back = sent_back
 
     def table(self) -> dict[int, Handler]:
@@ -97,7 +97,7 @@ class RetryHandlers:
         else:
             level = retry_delay_level(request.delay_level, message.reconsume_times + 1)
             queue_nums = min(group.retry_queue_nums, topic.write_queue_nums)
-            queue_id = self._chance.randrange(max(queue_nums, 1))
+            queue_id = self._rng.randrange(max(queue_nums, 1))
             again = self._again(message, level)
             self._append(command, connection, again, retry_topic, queue_id, level)
         self._count(group.group_name, message)

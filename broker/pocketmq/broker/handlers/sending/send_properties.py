@@ -20,7 +20,7 @@ class SendProperties:
     Args:
         settings: what is added.
         store_host: the broker's encoded address, with which new keys begin.
-        clock, chance: make keys of messages that came without one.
+        clock, rng: make keys of messages that came without one.
     """
 
     def __init__(
@@ -28,10 +28,10 @@ class SendProperties:
         settings: Live[SendSettings],
         store_host: bytes,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         self._clock = clock
-        self._key_prefix = store_host[:-4] + chance.randbytes(6)
+        self._key_prefix = store_host[:-4] + rng.randbytes(6)
         self._key_counter = 0
         self._apply(settings.now)
         settings.follow(self._apply)

@@ -31,7 +31,7 @@ class SendTargets:
     Args:
         topics, groups, store: of the broker.
         settings: of sends.
-        chance: picks a queue when the client leaves that to the broker.
+        rng: picks a queue when the client leaves that to the broker.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class SendTargets:
         groups: GroupTable,
         store: MessageStore,
         settings: Live[SendSettings],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         self._topics, self._groups, self._store = topics, groups, store
-        self._settings, self._chance = settings, chance
+        self._settings, self._rng = settings, rng
 
     def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
         """The log of the topic and queue of a request, if it may be written to.
@@ -66,7 +66,7 @@ class SendTargets:
         if queue_id < 0:
             if not topic.write_queue_nums:
                 raise queue_illegal(queue_id, topic, "write", peer)
-            queue_id = self._chance.randrange(topic.write_queue_nums)
+            queue_id = self._rng.randrange(topic.write_queue_nums)
         elif queue_id >= topic.write_queue_nums and queue_id >= topic.queue_nums_max:
             raise queue_illegal(queue_id, topic, "write", peer)
         try:
