@@ -24,7 +24,6 @@ from pocketmq.cli.pipes.reading import (
     expression_of,
     write_messages,
 )
-from pocketmq.client.copying.start_point import BEGINNING, END
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.process import run
 
@@ -129,6 +128,8 @@ def consume(
     Without a group this is `pocketmq tail`, and nothing is committed. A broker that goes away is
     waited for. The exit code is 1 if fewer than --count messages came.
     """
+    from pocketmq.client.copying.start_point import BEGINNING, END
+
     reading = Reading(
         topic=topic,
         namesrv=namesrv,

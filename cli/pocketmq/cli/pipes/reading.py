@@ -12,14 +12,14 @@ from pocketmq.cli.output import note
 from pocketmq.cli.pipes.message_format import MessageFormat
 from pocketmq.cli.pipes.standard_streams import OutputPipe
 from pocketmq.cli.servers.signals import stop_event
-from pocketmq.client.copying.start_point import BEGINNING, StartPoint
-from pocketmq.client.copying.topic_feed import TopicFeed
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from pocketmq.client import MessageQueue, PullConsumer
+    from pocketmq.client.copying.start_point import StartPoint
+    from pocketmq.client.copying.topic_feed import TopicFeed
     from pocketmq.client.message_selector import Expression
     from pocketmq.protocol.messages.message import ReceivedMessage
 
@@ -69,7 +69,7 @@ class Reading(msgspec.Struct, kw_only=True):
     namesrv: str
     format: MessageFormat
     group: str | None = None
-    start: StartPoint = BEGINNING
+    start: StartPoint
     queues: list[str] | None = None
     expression: Any = None
     to_end: bool = False
@@ -107,6 +107,7 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
         PocketMQError: a queue cannot be read any further.
     """
     from pocketmq.client import PullConsumer
+    from pocketmq.client.copying.topic_feed import TopicFeed
 
     clock, stop, tasks = clock or SystemClock(), stop_event(), Tasks()
     commits = reading.group is not None

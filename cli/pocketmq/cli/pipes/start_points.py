@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from pocketmq.cli.times import timestamp_ms_of
-from pocketmq.client.copying.start_point import BEGINNING, END, StartPoint
+
+if TYPE_CHECKING:
+    from pocketmq.client.copying.start_point import StartPoint
 
 FORMS = "beginning, end, an offset, -5 for the last five of each queue, or "
 
@@ -18,6 +21,8 @@ def start_point(text: str) -> StartPoint:
     Raises:
         UsageError: the text is none of these.
     """
+    from pocketmq.client.copying.start_point import BEGINNING, END, StartPoint
+
     if text in ("beginning", "earliest"):
         return BEGINNING
     if text in ("end", "latest"):
