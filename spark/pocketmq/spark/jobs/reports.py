@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ NAMED_MAX = 10
 """Files without rows that the line of an ingest names; the JSON document names all."""
 
 
-class Report:
+class Report(ABC):
     """What a job reports at its end; in one line as a text.
 
     Attributes:
@@ -38,9 +39,9 @@ class Report:
         """The exit code of the command: 0, or `EXIT_GAPS`."""
         return EXIT_GAPS if self.lost else 0
 
+    @abstractmethod
     def document(self) -> dict[str, Any]:
         """Returns the whole report, for JSON."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

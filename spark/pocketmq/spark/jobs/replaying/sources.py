@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class ReplaySource:
+class ReplaySource(ABC):
     """Gives the messages of a replay by their offsets.
 
     Args:
@@ -34,9 +35,9 @@ class ReplaySource:
     def __init__(self, ranges: Sequence[Range]) -> None:
         self.ranges = ranges
 
+    @abstractmethod
     def messages(self, ranges: Sequence[Range]) -> DataFrame:
         """Reads the messages of ranges, those of a queue in one task and in their order."""
-        raise NotImplementedError
 
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
         """Whether messages are in the cluster that they are sent to; files never are."""
