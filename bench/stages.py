@@ -273,7 +273,7 @@ async def first_send_stages() -> None:
             )
             connection.connection_made(Sink())  # type: ignore[arg-type]
             frames_of = [frames.encode(first_request(n)) for n in range(FIRST_TOGETHER)]
-            puts, turns_s = broker.store.puts, list[float]()
+            puts, turns_s = broker.store.counters, list[float]()
             before, started = puts.total.messages, time.thread_time()
             connection.data_received(b"".join(frames_of))
             while puts.total.messages < before + FIRST_TOGETHER:

@@ -208,7 +208,7 @@ async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock
     item = (await stats(client, "SNDBCK_PUT_NUMS", f"{TOPIC}@{GROUP}")).stats_minute
     assert item.sum == 1
     retry = f"%RETRY%{GROUP}"
-    await advance_until(clock, lambda: retry in client.broker.store.puts.topics)
+    await advance_until(clock, lambda: retry in client.broker.store.counters.topics)
     assert (await stats(client, "TOPIC_PUT_NUMS", retry)).stats_minute.sum == 1
 
 
@@ -257,7 +257,7 @@ async def test_timer_figures(client: Client, clock: VirtualClock) -> None:
     await client.send(properties=f"TIMER_DELIVER_MS\x01{clock.now_ms() + 5000}\x02")
     table = await figures(client)
     assert (table["timerCongestNum"], table["timerEnqueueTps"]) == ("1", "0.1")
-    await advance_until(clock, lambda: TOPIC in client.broker.store.puts.topics)
+    await advance_until(clock, lambda: TOPIC in client.broker.store.counters.topics)
     table = await figures(client)
     assert (table["timerCongestNum"], table["timerOffsetBehind"]) == ("0", "0")
     assert float(table["timerDequeueTps"]) > 0

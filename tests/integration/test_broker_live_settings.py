@@ -181,13 +181,13 @@ async def checkpoints(scene: Scene) -> None:
     client = await scene.client()
     await client.send()
     await scene.clock.advance(2)
-    await until(lambda: not client.broker.store.unflushed_size)
+    await until(lambda: not client.broker.store.committer.unflushed_size)
     await scene.change()
     await scene.clock.advance(2)
     await client.send()
     await scene.clock.advance(90)
-    assert client.broker.store.unflushed_size
-    await advance_until(scene.clock, lambda: not client.broker.store.unflushed_size)
+    assert client.broker.store.committer.unflushed_size
+    await advance_until(scene.clock, lambda: not client.broker.store.committer.unflushed_size)
 
 
 @effect("syncFlushTimeout", 50)

@@ -331,7 +331,9 @@ async def test_a_bulk_pull_tells_the_sizes_of_what_it_brings(client: Client) -> 
     answer = await client.call(BulkPullRequest(**fields, with_sizes=True))
     header = answer.read(BulkPullResponse)
     assert (header.size_count, header.next_begin_offset, header.max_offset) == (3, 3, 5)
-    assert client.broker.store.bulk_reads == 1, "by this the key index makes room for readers"
+    assert client.broker.store.counters.bulk_read_count == 1, (
+        "by this the key index makes room for readers"
+    )
     sizes = b"".join(len(record).to_bytes(4, "big") for record in records[:3])
     assert answer.body.endswith(sizes)
     assert len(answer.body) == fields["max_msg_bytes"] + len(sizes)

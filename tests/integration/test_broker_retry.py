@@ -275,7 +275,7 @@ async def test_sync_flush_answers_when_the_disk_has_the_message_again(stage: Sta
     files.gate.clear()
     try:
         task = asyncio.ensure_future(client.ask(back(message)))
-        await until(lambda: client.broker.store.puts.total.messages == 2)
+        await until(lambda: client.broker.store.counters.total.messages == 2)
         await settle()
         assert not task.done()
     finally:

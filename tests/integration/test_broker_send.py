@@ -402,12 +402,12 @@ async def test_sync_flush_answers_when_the_disk_has_it(stage: Stage, clock: Virt
     try:
         batch = encode_batch([BatchEntry(0, b"1", b""), BatchEntry(0, b"2", b"")])
         plain = asyncio.ensure_future(client.send(b"0"))
-        await until(lambda: client.broker.store.puts.total.messages == 1)
+        await until(lambda: client.broker.store.counters.total.messages == 1)
         others = [
             asyncio.ensure_future(client.ask(send_request(batch=True), batch)),
             asyncio.ensure_future(client.send(b"3", properties=props.encode({"AWAIT": "false"}))),
         ]
-        await until(lambda: client.broker.store.puts.total.messages == 4)
+        await until(lambda: client.broker.store.counters.total.messages == 4)
         unsynced = await client.send(b"4", properties=props.encode({"WAIT": "false"}))
         assert unsynced.queue_offset == 4, "it does not want to wait"
         await settle()
@@ -432,7 +432,7 @@ async def test_a_slow_disk_is_answered_with_10_and_the_place(
     files.gate.clear()
     try:
         task = asyncio.ensure_future(client.call(send_request(), b"x"))
-        await until(lambda: client.broker.store.puts.total.messages == 1)
+        await until(lambda: client.broker.store.counters.total.messages == 1)
         await clock.advance(4.9)
         assert not task.done()
         await clock.advance(0.2)

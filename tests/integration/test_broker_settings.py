@@ -167,7 +167,7 @@ async def test_delays_are_for_messages_sent_from_then_on(
     await change(client, messageDelayLevel="30s 1m")
     begin_ms = clock.now_ms()
     await client.send(b"later", properties="DELAY\x011\x02")
-    await advance_until(clock, lambda: TOPIC in client.broker.store.puts.topics)
+    await advance_until(clock, lambda: TOPIC in client.broker.store.counters.topics)
     assert 30_000 <= clock.now_ms() - begin_ms <= 32_000
 
 

@@ -170,7 +170,7 @@ class Broker:
         store_host = encode_host(own_host, server.port)
         create_system_topics(self.topics, config)
         self.settings.follow(lambda config: create_system_topics(self.topics, config))
-        restore_topics(self.topics, store, config.default_topic_queue_nums)
+        restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
         self.handlers.update(handler_table(parts, self.address, store_host))
         self.vip_port = await listen_for_vips(server, config)

@@ -143,12 +143,13 @@ async def build_parts(
     """
     store, settings, topics, groups = data.store, data.settings, data.topics, data.groups
     config, machine = settings.now, clock.machine
+    metadata, targets = store.metadata, RealTargets(store, store.metadata_gaps, topics, groups)
     levels = settings.view(lambda config: parse_delay_levels(config.message_delay_level))
     schedule = Schedule(
-        levels, store, clock, data.appender, topics, groups, settings.view(TimerSettings.of), rng
+        levels, store, metadata, clock, data.appender, targets, settings.view(TimerSettings.of), rng
     )
     stack.push_async_callback(schedule.close)
-    transactions = Transactions(store, clock, data.appender, RealTargets(store, topics, groups))
+    transactions = Transactions(store, metadata, clock, data.appender, targets)
     await transactions.open()
     stack.push_async_callback(transactions.close)
 
@@ -169,7 +170,7 @@ async def build_parts(
         keys=KeyIndex(store),
         statistics=Statistics(
             config.broker_cluster_name,
-            store.puts,
+            store.counters,
             store.logs,
             progress,
             schedule.timers.delivery.delivered,

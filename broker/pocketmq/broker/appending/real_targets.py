@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.metadata.metadata_gaps import MetadataGaps
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
 from pocketmq.protocol.bodies.topics import TopicConfig
@@ -17,10 +18,13 @@ class RealTargets:
 
     Args:
         store, topics, groups: of the broker.
+        gaps: times of which the metadata may have lost a topic.
     """
 
-    def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable) -> None:
-        self._store, self._topics, self._groups = store, topics, groups
+    def __init__(
+        self, store: MessageStore, gaps: MetadataGaps, topics: TopicTable, groups: GroupTable
+    ) -> None:
+        self._store, self._gaps, self._topics, self._groups = store, gaps, topics, groups
 
     def find(self, message: StoredMessage) -> QueueLog | str:
         """Returns the log that a message's `REAL_TOPIC` and `REAL_QID` name, or why there is none.
@@ -36,7 +40,7 @@ class RealTargets:
         if name is None or not (queue_id.isascii() and queue_id.isdecimal()):
             return "it names no topic"
         topic = self._topic(name)
-        if topic is None and message.store_timestamp in self._store.metadata_gaps:
+        if topic is None and message.store_timestamp in self._gaps:
             topic = self._topics.create_for_group(name, min(int(queue_id) + 1, QUEUE_NUMS_MAX))
         if topic is None:
             return f"its topic {name} was deleted meanwhile"

@@ -1,4 +1,4 @@
-"""Counters of what was stored since the start."""
+"""Counters of what was stored, and read in bulk, since the start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class StoreCounters:
-    """Counts stored messages by topic, the time that senders waited, and failures.
+    """Counts stored messages by topic, the time that senders waited, failures, and bulk reads.
 
     Args:
         clock: of the histories.
@@ -18,6 +18,7 @@ class StoreCounters:
         total: all of it.
         times: how long senders waited.
         failed_count: requests that failed with an error of the store.
+        bulk_read_count: bulk pulls, which the key index makes room for.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -25,6 +26,7 @@ class StoreCounters:
         self.total = Traffic(clock.monotonic())
         self.times = PutTimes()
         self.failed_count = 0
+        self.bulk_read_count = 0
 
     def count(self, topic: str, requests: int, messages: int, size: int) -> None:
         """Adds what one commit has written to one queue of a topic."""

@@ -16,10 +16,9 @@ from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.delay.levels import delay_level_of
 from pocketmq.broker.delay.redirect import Redirect
 from pocketmq.broker.delay.timers import Timers, TimerSettings
-from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
+from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
@@ -43,7 +42,8 @@ class Schedule:
     Args:
         levels: the delays.
         store, appender: where messages wait and go.
-        topics, groups: of the broker; the topic may be gone when a message is due.
+        metadata: keeps the progress of the deliveries.
+        targets: find the logs that messages go to.
         timer_settings, rng: see `Timers`.
 
     Attributes:
@@ -54,23 +54,23 @@ class Schedule:
         self,
         levels: Live[DelayLevels],
         store: MessageStore,
+        metadata: Metadata,
         clock: Clock,
         appender: Appender,
-        topics: TopicTable,
-        groups: GroupTable,
+        targets: RealTargets,
         timer_settings: Live[TimerSettings] | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._levels, self._store, self._clock = levels, store, clock
-        self._appender = appender
+        self._metadata, self._appender, self._targets = metadata, appender, targets
         levels.follow(self._apply)
-        self._targets = RealTargets(store, topics, groups)
-        text = store.metadata.state(_OFFSETS)
+        text = metadata.state(_OFFSETS)
         self._saved = {} if text is None else msgspec.json.decode(text, type=dict[int, int])
         self._deliveries: dict[int, LevelDelivery] = {}
         self.timers = Timers(
             timer_settings or Live(TimerSettings()),
             store,
+            metadata,
             clock,
             appender,
             self._target,
@@ -95,7 +95,7 @@ class Schedule:
             self._save(ends, durably=True)
 
     def _save(self, offsets: dict[int, int], *, durably: bool = False) -> None:
-        self._store.metadata.set_state(_OFFSETS, _encode(offsets).decode(), durably=durably)
+        self._metadata.set_state(_OFFSETS, _encode(offsets).decode(), durably=durably)
         self._saved = offsets
 
     def _apply(self, levels: DelayLevels) -> None:

@@ -20,6 +20,7 @@ from pocketmq.broker.delay.timer_index import TimerIndex
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
+from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.records import check_record
@@ -45,6 +46,7 @@ class TimerDelivery(Delivery):
 
     Args:
         store, appender: where messages wait and go.
+        metadata: knows which messages were delivered.
         find_target: where a message goes; None to drop it. May raise StoreError: not now.
         precision_ms: width of RocketMQ's slots.
         counts_slots: whether the index counts the messages of each slot.
@@ -56,6 +58,7 @@ class TimerDelivery(Delivery):
     def __init__(
         self,
         store: MessageStore,
+        metadata: Metadata,
         clock: Clock,
         appender: Appender,
         find_target: FindTarget,
@@ -68,7 +71,7 @@ class TimerDelivery(Delivery):
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
         self.delivered = Traffic(clock.monotonic())
-        self._delivered = DeliveredSet(store.metadata)
+        self._delivered = DeliveredSet(metadata)
         self._steps: Steps[list[int]] = Steps()
         self._next_offset = self._opened_end = 0
         self._taken: dict[int, int] = {}

@@ -13,6 +13,7 @@ from pocketmq.broker.config.config import CONGESTION_UNLIMITED, BrokerConfig
 from pocketmq.broker.delay.delivery import FindTarget
 from pocketmq.broker.delay.redirect import Redirect
 from pocketmq.broker.delay.timer_delivery import TimerDelivery
+from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
@@ -58,6 +59,7 @@ class Timers:
     Args:
         settings: limits.
         store, appender: where messages wait and go.
+        metadata: knows which messages were delivered.
         find_target: where a message goes when it is due.
         rng: decides who is refused when a slot is congested.
     """
@@ -66,6 +68,7 @@ class Timers:
         self,
         settings: Live[TimerSettings],
         store: MessageStore,
+        metadata: Metadata,
         clock: Clock,
         appender: Appender,
         find_target: FindTarget,
@@ -74,7 +77,7 @@ class Timers:
         self._settings, self._store, self._clock, self._rng = settings, store, clock, rng
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(
-            store, clock, appender, find_target, settings.now.precision_ms, counts_slots
+            store, metadata, clock, appender, find_target, settings.now.precision_ms, counts_slots
         )
 
     def redirect(self, topic: str, queue_id: int, properties: str) -> Redirect | None:

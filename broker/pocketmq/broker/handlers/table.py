@@ -36,6 +36,7 @@ from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.reading.reader import Reader
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
+from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.transport.connection import Handler
@@ -79,7 +80,10 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
     broker_name, appender = settings.now.broker_name, data.appender
-    checks, targets = SendChecks(sending), SendTargets(topics, groups, store, sending, rng)
+    checks, targets = (
+        SendChecks(sending),
+        SendTargets(topics, groups, store, store.disk, sending, rng),
+    )
     added = SendProperties(sending, store_host, parts.clock, rng)
     answers = SendAnswers(sending, store_host)
     return (
@@ -90,7 +94,7 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
             RetriedSends(groups, topics, data.order_locks), appender, store, store_host,
         ),
         PullHandlers(
-            topics, groups, data.offsets, members.consumers, store,
+            topics, groups, data.offsets, members.consumers, store, store.counters,
             Reader(store, parts.clock, data.offsets, parts.progress), parts.progress, parts.polling,
             settings.view(PullSettings.of),
         ),
@@ -133,12 +137,15 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
     name, offsets, progress = settings.now.broker_name, data.offsets, parts.progress
     calls = ClientCalls(consumers)
     system_names = system_topic_names(settings.now.broker_cluster_name, name)
+    figures = StoreFigures(store.logs, store.disk, store.files, store.committer, store.damaged)
     runtime_info = RuntimeInfo(
-        store, parts.schedule, parts.polling, parts.statistics, parts.back_pressure, parts.clock
-    )
+        figures, parts.schedule, parts.polling, store.counters, parts.statistics,
+        parts.back_pressure, parts.clock,
+    )  # fmt: skip
     return (
         TopicHandlers(
-            name, system_names, topics, offsets, store, parts.clock, progress, parts.polling
+            name, system_names, topics, offsets, store, store.counters, store.damaged, parts.clock,
+            progress, parts.polling,
         ),
         GroupHandlers(topics, groups, offsets, progress, parts.clock),
         ConsumptionHandlers(
@@ -150,7 +157,7 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
             data.settings.view(lambda config: config.use_server_side_reset_offset),
         ),
         RelayHandlers(name, topics, groups, store, calls),
-        StatisticsHandlers(runtime_info, parts.statistics, parts.schedule),
+        StatisticsHandlers(runtime_info, figures, parts.statistics, parts.schedule),
         SettingHandlers(data.settings),
         CleaningHandlers(topics, store, parts.clock, parts.retention, system_names),
     )  # fmt: skip

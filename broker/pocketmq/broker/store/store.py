@@ -47,7 +47,7 @@ class MessageStore:
         committer: writes what was appended.
         flusher: brings logs to the disk, and knows who waits for that.
         checkpoints: says up to where logs are on the disk.
-        puts: counts what is stored.
+        counters: count what is stored, and bulk reads.
         disk: how full the disk is, and whether it failed.
         damaged: the queues that are not served.
         orphan_logs: the topics whose settings the metadata has lost.
@@ -77,8 +77,7 @@ class MessageStore:
 
     def _open(self, settings: StoreSettings, senders: Sized) -> None:
         opened, clock = self._directory, self.clock
-        self.puts = StoreCounters(clock)
-        self.bulk_reads = 0
+        self.counters = StoreCounters(clock)
         self.damaged = DamagedQueues(self.directory, self.metadata)
         self.verified = Verifier(self.damaged).verified
         self.metadata_gaps = MetadataGaps(self.metadata)
@@ -87,7 +86,13 @@ class MessageStore:
             opened.files, self.flusher, self.metadata, opened.queues, self.directory / "deleted"
         )
         self.committer = Committer(
-            clock, self._new_logs, self.flusher, self.puts, self.disk, settings.flush_sync, senders
+            clock,
+            self._new_logs,
+            self.flusher,
+            self.counters,
+            self.disk,
+            settings.flush_sync,
+            senders,
         )
         self.schedule_commit, self.commit = self.committer.schedule_commit, self.committer.commit
         self.logs = logs = QueueLogs(
@@ -134,12 +139,7 @@ class MessageStore:
     @property
     def refusal(self) -> str | None:
         """The reason why nothing can be written at the moment; None if it can."""
-        return self.disk.failed_reason or self.disk.full_reason
-
-    @property
-    def unflushed_size(self) -> int:
-        """Bytes of records that are not known to be on the disk."""
-        return sum(q.end_position - q.synced_position for q in self.committer.unsynced)
+        return self.disk.refusal
 
     def store_time(self, queue_log: QueueLog) -> int:
         """Returns the store time of a log's next record: the clock's, but never going back."""
@@ -167,7 +167,7 @@ class MessageStore:
         settled = self._deletions.note(topic, numbers - self._new_logs.numbers)
         self._new_logs.forget(numbers)
         self.logs.remove_topic(topic)
-        self.puts.topics.pop(topic, None)
+        self.counters.topics.pop(topic, None)
         try:
             self.damaged.forget_topic(topic)
         except WriteFailedError as e:

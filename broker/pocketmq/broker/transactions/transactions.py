@@ -17,6 +17,7 @@ from pocketmq.broker.refusals import unavailable
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
+from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.transactions.half import real_message
 from pocketmq.broker.transactions.half_states import (
@@ -64,6 +65,7 @@ class Transactions:
 
     Args:
         store, appender: of the broker.
+        metadata: keeps the progress in the two logs.
         targets: find the logs of real messages.
 
     Attributes:
@@ -73,11 +75,17 @@ class Transactions:
     """
 
     def __init__(
-        self, store: MessageStore, clock: Clock, appender: Appender, targets: RealTargets
+        self,
+        store: MessageStore,
+        metadata: Metadata,
+        clock: Clock,
+        appender: Appender,
+        targets: RealTargets,
     ) -> None:
-        self._store, self._appender, self._targets = store, appender, targets
+        self._store, self._metadata = store, metadata
+        self._appender, self._targets = appender, targets
         self._operations = Operations(store, clock, appender)
-        text = store.metadata.state(_PROGRESS)
+        text = metadata.state(_PROGRESS)
         self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
         self.half_states = HalfMessageStates(0, 0)
         self.copies: dict[int, int] = {}
@@ -266,7 +274,7 @@ class Transactions:
             _, op = self._op_steps.popleft()
         saved = Saved(durable, op)
         if saved != self._saved:
-            self._store.metadata.set_state(_PROGRESS, msgspec.json.encode(saved).decode())
+            self._metadata.set_state(_PROGRESS, msgspec.json.encode(saved).decode())
             self._saved = saved
 
     def still_needs(self, queue_log: QueueLog) -> bool:

@@ -38,7 +38,7 @@ async def test_where_messages_go(
     groups = GroupTable(store.metadata, clock, Live(True))
     groups.find("alive")
     topics.put(TopicConfig(topic_name="Orders", read_queue_nums=2, write_queue_nums=2, perm=6))
-    targets = RealTargets(store, topics, groups)
+    targets = RealTargets(store, store.metadata_gaps, topics, groups)
     found = targets.find(waiting(topic, queue_id))
     got = (found.topic, found.queue_id) if isinstance(found, QueueLog) else found
     assert got == expected
@@ -51,7 +51,7 @@ async def test_what_the_metadata_may_have_lost_is_made_again(
     store = open_store(tmp_path / "data", clock)
     topics = TopicTable(store.metadata, clock)
     groups = GroupTable(store.metadata, clock, Live(True))
-    targets = RealTargets(store, topics, groups)
+    targets = RealTargets(store, store.metadata_gaps, topics, groups)
     store.metadata_gaps.note_stop(clock.now_ms(), lost_all=False)
     before, after = clock.now_ms(), clock.now_ms() + 1
     assert targets.find(waiting("Gone", "2", after)) == "its topic Gone was deleted meanwhile"

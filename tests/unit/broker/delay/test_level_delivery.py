@@ -88,12 +88,12 @@ async def test_a_turn_delivers_so_many_at_the_most(tmp_path: Path, clock: Virtua
         store, store.clock, Appender(store), 0, DELAY_MS, 0, lambda _: store.queue_log("Orders", 0)
     )
     append_delayed(store, *(b"%d" % index for index in range(count)))
-    before = store.puts.total.messages
+    before = store.counters.total.messages
     grown = []
     store.committer.appended.add(lambda queue_log: grown.append(queue_log.end_offset))
     await clock.advance(5)
     delivery.open()
-    while store.puts.total.messages < before + count:
+    while store.counters.total.messages < before + count:
         await settle(1)
     assert grown == [DELIVERIES_PER_TURN_MAX * turn for turn in (1, 2, 3)] + [count]
     delivery.stop()

@@ -6,6 +6,7 @@ import pytest
 from support.store.stores import open_store, record_of
 
 from pocketmq.broker.appending.appender import Appender
+from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.config.delay_levels import parse_delay_levels
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.groups.groups import GroupTable
@@ -32,7 +33,12 @@ def schedule_of(store: MessageStore) -> Schedule:
     topics = TopicTable(store.metadata, store.clock)
     groups = GroupTable(store.metadata, store.clock, Live(True))
     return Schedule(
-        Live(parse_delay_levels("1s 5s")), store, store.clock, Appender(store), topics, groups
+        Live(parse_delay_levels("1s 5s")),
+        store,
+        store.metadata,
+        store.clock,
+        Appender(store),
+        RealTargets(store, store.metadata_gaps, topics, groups),
     )
 
 

@@ -156,7 +156,7 @@ async def test_all_that_came_in_one_turn_is_told_in_order(store: MessageStore) -
     store.commit()
     assert all(outcome.is_stored for outcome in outcomes)
     assert grown == [0, 1]
-    assert (store.puts.total.messages, store.puts.total.size) == (
+    assert (store.counters.total.messages, store.counters.total.size) == (
         6,
         sum(q.size for q in store.logs.open_logs()),
     )
@@ -311,9 +311,9 @@ async def test_a_lone_sender_is_answered_before_anything_is_counted(store: Messa
     outcome = append(store, b"x")
     store.committer.read_ends()
     assert outcome.is_stored
-    assert (grown, store.puts.total.messages) == ([], 0)
+    assert (grown, store.counters.total.messages) == ([], 0)
     store.committer.replies_sent()
-    assert (grown, store.puts.total.messages) == ([1], 1)
+    assert (grown, store.counters.total.messages) == ([1], 1)
     store.committer.replies_sent()
     assert grown == [1]
 

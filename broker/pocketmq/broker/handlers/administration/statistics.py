@@ -6,6 +6,7 @@ from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.statistics import STATS_NAMES, Statistics
+from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, StatsItem
 from pocketmq.protocol.bodies.groups import DelayOffsets
 from pocketmq.protocol.bodies.topics import KVTable
@@ -21,14 +22,19 @@ class StatisticsHandlers:
 
     Args:
         runtime_info: the figures.
+        store: the figures of the store.
         statistics: by topic and group.
         schedule: how far delayed messages are delivered.
     """
 
     def __init__(
-        self, runtime_info: RuntimeInfo, statistics: Statistics, schedule: Schedule
+        self,
+        runtime_info: RuntimeInfo,
+        store: StoreFigures,
+        statistics: Statistics,
+        schedule: Schedule,
     ) -> None:
-        self._runtime_info, self._statistics = runtime_info, statistics
+        self._runtime_info, self._store, self._statistics = runtime_info, store, statistics
         self._schedule = schedule
 
     def table(self) -> dict[int, Handler]:
@@ -77,6 +83,6 @@ class StatisticsHandlers:
 
     def ha_status(self, _: Command, __: Connection) -> Command:
         """907: a master without slaves, which is what every broker is."""
-        end = self._runtime_info.physical_range()[1]
+        end = self._store.physical_range()[1]
         body = HAStatus(master_commit_log_max_offset=end)
         return Command(ResponseCode.SUCCESS, body=body.encode())

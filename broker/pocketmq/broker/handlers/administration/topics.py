@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.groups.hidden_queues import hidden_queues, warning_of
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.slices import QUEUES_PER_SLICE, encoded_in_slices, in_slices
+from pocketmq.broker.store.metadata.damaged import DamagedQueues
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_attributes
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
@@ -51,6 +53,8 @@ class TopicHandlers:
         broker_name: for the statistics' keys.
         system_names: topics that cannot be changed or deleted.
         topics, offsets, store, progress, polling: of the broker.
+        counters: the rates of the topics.
+        damaged: the queues that are not served.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class TopicHandlers:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         store: MessageStore,
+        counters: StoreCounters,
+        damaged: DamagedQueues,
         clock: Clock,
         progress: PullProgress,
         polling: LongPolling,
@@ -67,6 +73,7 @@ class TopicHandlers:
         self._broker_name, self._system_names = broker_name, system_names
         self._topics, self._offsets, self._clock = topics, offsets, clock
         self._store, self._progress, self._polling = store, progress, polling
+        self._counters, self._damaged = counters, damaged
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -206,9 +213,9 @@ class TopicHandlers:
                 min_offset=low, max_offset=high, last_update_timestamp=timestamp
             )
         body = TopicStatsTable(
-            offset_table=table, topic_put_tps=self._store.puts.topics.per_second(request.topic)
+            offset_table=table, topic_put_tps=self._counters.topics.per_second(request.topic)
         )
-        damaged = "; ".join(map(str, self._store.damaged.of_topic(request.topic)))
+        damaged = "; ".join(map(str, self._damaged.of_topic(request.topic)))
         encoded = await encoded_in_slices(self._clock, body)
         return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 

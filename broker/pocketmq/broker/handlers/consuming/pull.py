@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.groups.clients import ConsumerTable
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
@@ -111,6 +112,7 @@ class PullHandlers:
 
     Args:
         topics, groups, offsets, consumers, store: of the broker.
+        counters: count the bulk pulls.
         reader: reads the queues.
         progress: counts the pulls that find nothing.
         polling: where pulls are held.
@@ -124,6 +126,7 @@ class PullHandlers:
         offsets: ConsumerOffsets,
         consumers: ConsumerTable,
         store: MessageStore,
+        counters: StoreCounters,
         reader: Reader,
         progress: PullProgress,
         polling: LongPolling,
@@ -131,7 +134,8 @@ class PullHandlers:
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
-        self.read, self._progress, self._settings = reader.read, progress, settings
+        self._counters, self._progress, self._settings = counters, progress, settings
+        self.read = reader.read
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -156,7 +160,7 @@ class PullHandlers:
     def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
-        self._store.bulk_reads += 1
+        self._counters.bulk_read_count += 1
         limit = self._settings.now.bulk_size_max
         size_max = max(0, min(request.max_msg_bytes or limit, limit))
         # No more index entries are read than records could fit.

@@ -12,6 +12,7 @@ from pocketmq.broker.refusals import (
     topic_unknown_on_send,
     unavailable,
 )
+from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
@@ -30,6 +31,7 @@ class SendTargets:
 
     Args:
         topics, groups, store: of the broker.
+        disk: says why nothing can be stored at the moment.
         settings: of sends.
         rng: picks a queue when the client leaves that to the broker.
     """
@@ -39,10 +41,11 @@ class SendTargets:
         topics: TopicTable,
         groups: GroupTable,
         store: MessageStore,
+        disk: DiskGuard,
         settings: Live[SendSettings],
         rng: random.Random,
     ) -> None:
-        self._topics, self._groups, self._store = topics, groups, store
+        self._topics, self._groups, self._store, self._disk = topics, groups, store, disk
         self._settings, self._rng = settings, rng
 
     def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
@@ -56,13 +59,12 @@ class SendTargets:
             raise no_permission(
                 f"the broker takes no messages: its brokerPermission is {permission}"
             )
-        name, queue_id, store = request.topic, request.queue_id, self._store
+        name, queue_id, disk = request.topic, request.queue_id, self._disk
         topic = self._topics.get(name)
         if topic is None or name in names.SEND_FORBIDDEN_TOPICS:
             topic = self._first_topic(request)
-        disk = store.disk
         if disk.failed_reason or disk.full_reason:
-            raise unavailable(store.refusal or "")
+            raise unavailable(disk.refusal or "")
         if queue_id < 0:
             if not topic.write_queue_nums:
                 raise queue_illegal(queue_id, topic, "write", peer)
@@ -70,7 +72,7 @@ class SendTargets:
         elif queue_id >= topic.write_queue_nums and queue_id >= topic.queue_nums_max:
             raise queue_illegal(queue_id, topic, "write", peer)
         try:
-            return store.queue_log(name, queue_id)
+            return self._store.queue_log(name, queue_id)
         except StoreError as e:
             raise unavailable(str(e)) from e
 

@@ -114,6 +114,11 @@ class DiskGuard:
         return WriteFailedError(reason)
 
     @property
+    def refusal(self) -> str | None:
+        """The reason why nothing can be written at the moment; None if it can."""
+        return self.failed_reason or self.full_reason
+
+    @property
     def wants_cleaning(self) -> bool:
         """Whether retention should remove the oldest data, whatever its age."""
         return self.use.used_percent >= self._clean_percent and self.use.free < self._free_min

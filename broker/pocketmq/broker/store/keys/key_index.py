@@ -71,7 +71,7 @@ class KeyIndex:
     """
 
     def __init__(self, store: MessageStore) -> None:
-        self._store, self._puts, self._logs = store, store.puts, store.logs
+        self._store, self._puts, self._logs = store, store.counters, store.logs
         self._files, self._clock = store.files, store.clock.machine
         self._wanted: dict[QueueLog, None] = {}
         self._unseen: list[tuple[str, int]] | None = None
@@ -237,7 +237,7 @@ class KeyIndex:
         """Gives others their turn after a slice of work, the longer the busier the broker is."""
         pauses = 0
         now_s = self._clock.monotonic()
-        work_count = self._puts.total.messages + self._store.bulk_reads
+        work_count = self._puts.total.messages + self._puts.bulk_read_count
         if work_count != self._work_count:
             self._work_count, self._busy_until_s = work_count, now_s + BUSY_S
         if now_s < self._busy_until_s:

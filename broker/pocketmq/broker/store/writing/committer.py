@@ -102,6 +102,11 @@ class Committer:
         self._dirty.pop(queue_log, None)
         self._notify(queue_log.forget(), error)
 
+    @property
+    def unflushed_size(self) -> int:
+        """Bytes of records that are not known to be on the disk."""
+        return sum(q.end_position - q.synced_position for q in self.unsynced)
+
     def schedule_commit(self, queue_log: QueueLog) -> None:
         """Puts a log into the next commit, and schedules that commit unless it is due already."""
         if not self._dirty:
