@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.brokers.control_parts import Controlled, controlled
 
 from pocketmq.client import (
     ConsumeResult,
@@ -15,6 +16,7 @@ from pocketmq.client import (
     SendFailedError,
     SendStatus,
 )
+from pocketmq.client.blocking import Producer
 from pocketmq.protocol.errors import (
     ConfigError,
     IllegalMessageError,
@@ -23,6 +25,21 @@ from pocketmq.protocol.errors import (
     UsageError,
 )
 from pocketmq.testing import Cluster, FaultWarning, LocalCluster
+from pocketmq.testing.clusters import Clusters
+
+KINDS: dict[str, dict[str, Any]] = {
+    "answer": {"code": "SYSTEM_BUSY"},
+    "delay": {"milliseconds": 3_600_000},
+    "drop_request": {"request": "SEND_MESSAGE"},
+    "drop_reply": {"request": "SEND_MESSAGE"},
+    "close_connection": {},
+    "send_status": {"status": "FLUSH_DISK_TIMEOUT"},
+    "pause": {"broker": "broker-a"},
+    "kill": {"broker": "broker-a"},
+    "partition": {"broker": "broker-a"},
+    "disk_full": {},
+}
+"""Each kind of fault with arguments by which a send fails or is not SEND_OK, except partition."""
 
 
 @pytest.fixture
@@ -35,6 +52,81 @@ def cluster() -> Iterator[Cluster]:
 def send(cluster: Cluster, topic: str = "Orders", body: bytes = b"x", **settings: Any) -> Any:
     with cluster.producer(retry_times_when_send_failed=0, **settings) as producer:
         return producer.send(Message(topic, body))
+
+
+def is_hit(producer: Producer) -> bool:
+    """Tells whether a send fails, or is stored less safely, in so short a time."""
+    try:
+        result = producer.send(Message("Orders", b"x"), 40)
+    except PocketMQError:
+        return True
+    return result.status is not SendStatus.SEND_OK
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Controlled]:
+    with controlled(topics={"Orders": 1}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("is_http", [False, True], ids=["in process", "over HTTP"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_once_a_fault_is_over_all_is_as_before(
+    shared: Controlled, kind: str, is_http: bool
+) -> None:
+    """Nothing waits for a round of the broker, a poll of a client, or the length of a delay."""
+    cluster, given = shared.cluster, KINDS[kind]
+    with cluster.producer("old", retry_times_when_send_failed=0) as old:
+        old.send(Message("Orders", b"before"))
+        if is_http:
+            number = shared.control.ok("POST", "/faults", {"kind": kind, **given})["id"]
+            assert is_hit(old) == (kind != "partition")
+            shared.control.ok("DELETE", f"/faults/{number}")
+        else:
+            with getattr(cluster.faults, kind)(**given):
+                assert is_hit(old) == (kind != "partition")
+        for _ in range(2):
+            assert old.send(Message("Orders", b"after")).status is SendStatus.SEND_OK
+        assert send(cluster).status is SendStatus.SEND_OK
+    with cluster.admin() as admin:
+        assert [row.broker_name for row in admin.brokers()] == ["broker-a"]
+
+
+def test_faults_that_a_test_leaves_behind_end_with_it() -> None:
+    with Clusters() as clusters:
+        for kind in [*KINDS, "answer"]:
+            corner = clusters.corner({"topics": {"Orders": 1}}, is_async=False)
+            assert isinstance(corner.cluster, Cluster)
+            producer = corner.cluster.producer(retry_times_when_send_failed=0)
+            producer.start()
+            assert producer.send(Message("Orders", b"x")).status is SendStatus.SEND_OK
+            fault = getattr(corner.cluster.faults, kind)(**KINDS[kind])
+            assert is_hit(producer) == (kind != "partition")
+            corner.clean()
+            fault.remove()  # nothing is left to do
+
+
+async def test_a_delayed_request_is_carried_out_at_the_latest_when_the_fault_ends() -> None:
+    async with LocalCluster(topics={"Orders": 1}) as cluster, cluster.producer() as producer:
+        with cluster.faults.delay(3_600_000, request="SEND_MESSAGE") as delay:
+            sent = asyncio.ensure_future(producer.send(Message("Orders", b"x"), 60_000))
+            while not delay.count:
+                await asyncio.to_thread(lambda: None)
+            assert not sent.done()
+        assert (await sent).status is SendStatus.SEND_OK
+
+
+def test_messages_that_a_full_disk_held_up_come_when_it_has_room() -> None:
+    with LocalCluster(topics={"Orders": 1}, clock="virtual") as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"level", delay_level=1))
+            producer.send(Message("Orders", b"timer", delay_ms=1000))
+        with cluster.faults.disk_full(), cluster.faults.disk_full("broker-a") as inner:
+            cluster.clock.advance(seconds=10)
+            inner.remove()
+            cluster.clock.advance(seconds=0)
+            assert cluster.stored("Orders") == []
+        assert sorted(cluster.published("Orders", 2).bodies) == [b"level", b"timer"]
 
 
 def test_a_request_is_refused_so_often(cluster: Cluster) -> None:

@@ -72,6 +72,12 @@ class BrokerSlot:
         if self.broker is not None:
             await self.broker.registration.advertise(self.config.advertise_text)
 
+    def look_at_disk(self) -> None:
+        """Lets the broker find out at once whether its disk has room again."""
+        if self.broker is not None:
+            self.broker.store.disk.check()
+            self.broker.parts.schedule.try_again()
+
     async def kill(self) -> None:
         """Ends the broker as kill -9 would: its connections break, it does not unregister."""
         broker, self.broker = self.broker, None

@@ -65,15 +65,14 @@ class Corner:
             thread.run(core.sow(wanted.seed_file, namespace))
 
     def clean(self) -> None:
-        """Closes clients that are still open, and removes the topics and groups of the test.
+        """Ends faults, closes clients that are still open, removes topics and groups of the test.
 
         Messages that wait for their time are dropped once their topic is gone. If such a topic is
         in no namespace, the next test may have it too: then all data of the cluster is removed.
         """
-        self.cluster.close_clients()
         core, thread = self._kept.cluster.core, self._kept.cluster.thread
-        unused = thread.call(core.take_unused_faults)
-        thread.run(core.heal())
+        unused = thread.run(core.faults.end_all())  # first, or a paused broker holds clients up
+        self.cluster.close_clients()
         topics, groups = thread.call(core.names)
         made = topics - self._before[0], groups - self._before[1]
         thread.run(core.remove(*made))

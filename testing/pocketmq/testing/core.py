@@ -216,15 +216,10 @@ class Core:
             await self.register()
 
     def take_unused_faults(self) -> list[str]:
-        """Ends all faults; returns the texts of those since the last call that never fired."""
+        """Ends all rules of faults, and full disks, before a stop; returns texts as `end_all`."""
         for slot in self.slots.values():
-            slot.files.is_full = False
+            slot.files.fillings = 0
         return self.faults.take_unused()
-
-    async def heal(self) -> None:
-        """Starts the brokers that were killed."""
-        for slot in self.slots.values():
-            await slot.start()
 
     def waiting(self) -> int:
         """Counts the messages that wait for their time and the open transactions."""

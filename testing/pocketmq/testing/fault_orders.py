@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,11 +11,13 @@ from pocketmq.client import SendStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.namespaces import Namespace
+from pocketmq.runtime.clock import within
 from pocketmq.testing.broker_slot import BrokerSlot
 from pocketmq.testing.core import Core
 from pocketmq.testing.injection import points as fault_points
+from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.points import Action
-from pocketmq.testing.injection.rules import Fired, Rule, response_code, where_of
+from pocketmq.testing.injection.rules import Rule, response_code, where_of
 
 REGISTRATIONS = ("REGISTER_BROKER", "QUERY_DATA_VERSION", "BROKER_HEARTBEAT", "UNREGISTER_BROKER")
 """The requests that a broker sends to a name server."""
@@ -25,44 +28,6 @@ LOOK_PERIOD_S = 0.001
 STATUSES = tuple(status.name for status in SendStatus if status is not SendStatus.SEND_OK)
 
 ORDERED = "a fault was ordered"
-
-
-class OrderedFault:
-    """A fault in force.
-
-    Args:
-        text: the order, for messages.
-        end: ends the fault.
-        rule: the rule of a fault of requests; None for other faults.
-
-    Attributes:
-        text: the same.
-    """
-
-    def __init__(self, text: str, end: Callable[[], Awaitable[object]], rule: Rule | None) -> None:
-        self.text, self.rule = text, rule
-        self._end: Callable[[], Awaitable[object]] | None = end
-
-    async def remove(self) -> None:
-        """Ends the fault. Idempotent."""
-        end, self._end = self._end, None
-        if end is not None:
-            await end()
-
-    @property
-    def count(self) -> int:
-        """How often the fault fired."""
-        return 0 if self.rule is None else self.rule.count
-
-    @property
-    def fired(self) -> list[Fired]:
-        """The requests that the fault fired for, oldest first."""
-        return [] if self.rule is None else list(self.rule.fired)
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether the fault is one of requests and none has matched so far."""
-        return self.rule is not None and not self.rule.count
 
 
 class FaultOrders:
@@ -86,9 +51,13 @@ class FaultOrders:
         return self._order(f"answer({code!r}", action, where)
 
     async def delay(self, milliseconds: float, **where: Any) -> OrderedFault:
-        """Delays requests before they are carried out."""
-        action = fault_points.wait(self._core.machine, milliseconds / 1000)
-        return self._order(f"delay({milliseconds!r}", action, where)
+        """Delays requests before they are carried out: at the latest when the fault ends."""
+
+        async def wait(ended: asyncio.Event) -> None:
+            with contextlib.suppress(TimeoutError):
+                await within(self._core.machine, milliseconds / 1000, ended.wait())
+
+        return self._hold(f"delay({milliseconds!r}", wait, where)
 
     async def drop_request(self, **where: Any) -> OrderedFault:
         """Neither carries out nor answers requests."""
@@ -117,16 +86,7 @@ class FaultOrders:
 
     async def pause(self, broker: str) -> OrderedFault:
         """Lets a broker hang: it takes requests and carries them out when the fault ends."""
-        self._core.slot(broker)
-        resumed = asyncio.Event()
-        action = fault_points.after(resumed.wait)
-        fault = self._order(f"pause({broker!r}", action, {"broker": broker})
-
-        async def end() -> None:
-            await fault.remove()
-            resumed.set()
-
-        return OrderedFault(fault.text, end, fault.rule)
+        return self._hold(f"pause({broker!r}", asyncio.Event.wait, {"broker": broker})
 
     async def kill(self, broker: str) -> OrderedFault:
         """Kills a broker at once, without unregistering; starts it again when the fault ends.
@@ -136,7 +96,7 @@ class FaultOrders:
         """
         slot = self._core.slot(broker)
         await slot.kill()
-        return OrderedFault(f"kill({broker!r})", slot.start, None)
+        return self._in_force(f"kill({broker!r})", slot.start)
 
     async def partition(self, broker: str) -> OrderedFault:
         """Cuts a broker off from the name server, which drops it; clients still reach both."""
@@ -159,7 +119,7 @@ class FaultOrders:
             if slot.broker is not None:
                 await slot.broker.registration.register()
 
-        return OrderedFault(f"{text})", end, None)
+        return self._in_force(f"{text})", end)
 
     async def _part(self, slot: BrokerSlot) -> None:
         """Cuts the broker's connection and waits until the name server has dropped the broker."""
@@ -174,15 +134,28 @@ class FaultOrders:
         """Fills the disk of one broker, or of all: sends are refused, reads go on."""
         slots = [self._core.slot(broker)] if broker else list(self._core.slots.values())
 
-        def fill(is_full: bool) -> None:
-            for slot in slots:
-                slot.files.is_full = is_full
+        for slot in slots:
+            slot.files.fillings += 1
 
         async def end() -> None:
-            fill(False)
+            for slot in slots:
+                slot.files.fillings -= 1
+                slot.look_at_disk()
 
-        fill(True)
-        return OrderedFault(f"disk_full({broker!r})" if broker else "disk_full()", end, None)
+        return self._in_force(f"disk_full({broker!r})" if broker else "disk_full()", end)
+
+    def _hold(
+        self, text: str, wait: Callable[[asyncio.Event], Awaitable[object]], given: dict[str, Any]
+    ) -> OrderedFault:
+        """Orders a fault whose requests wait for something, and are carried out when it ends."""
+        ended = asyncio.Event()
+        fault = self._order(text, fault_points.after(lambda: wait(ended)), given)
+
+        async def end() -> None:
+            await fault.remove()
+            ended.set()
+
+        return self._in_force(fault.text, end, fault.rule)
 
     def _order(
         self, text: str, action: Action, given: dict[str, Any], *, is_counted: bool = True
@@ -201,4 +174,9 @@ class FaultOrders:
         async def end() -> None:
             table.remove(rule)
 
-        return OrderedFault(joined, end, rule)
+        return self._in_force(joined, end, rule)
+
+    def _in_force(
+        self, text: str, end: Callable[[], Awaitable[object]], rule: Rule | None = None
+    ) -> OrderedFault:
+        return OrderedFault(text, end, rule, self._core.faults.in_force)

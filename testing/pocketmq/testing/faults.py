@@ -21,7 +21,8 @@ from pocketmq.client import SendStatus
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
-from pocketmq.testing.fault_orders import ORDERED, FaultOrders, OrderedFault
+from pocketmq.testing.fault_orders import ORDERED, FaultOrders
+from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.rules import Fired
 
 
@@ -45,8 +46,8 @@ class Fault:
     def remove(self) -> None:
         """Ends the fault. Idempotent."""
         if not self._is_over:
-            self._is_over = True
             self._thread.run(self._ordered.remove())
+            self._is_over = True
 
     @property
     def count(self) -> int:

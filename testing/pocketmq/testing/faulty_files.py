@@ -12,13 +12,13 @@ class FaultyFiles(Files):
     """A disk that can be full.
 
     Attributes:
-        is_full: whether the disk refuses further bytes.
+        fillings: the number of faults by which the disk is full at present.
     """
 
-    is_full = False
+    fillings = 0
 
     def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes as `Files.write`; fails with ENOSPC while the disk is full."""
-        if self.is_full:
+        if self.fillings > 0:
             raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
         super().write(path, position, data)

@@ -114,6 +114,12 @@ class Delivery(ABC):
             self._state = DeliveryState.DELIVERING
             asyncio.get_running_loop().call_soon(self._deliver_batch)
 
+    def try_again(self) -> None:
+        """Delivers at once messages that the store held up, instead of when the next try is due."""
+        if self._trouble is not None:
+            self._cancel_timer()
+            self.wake()
+
     def stop(self) -> None:
         """Stops delivering; copies that are appended already may still be stored."""
         self._cancel_timer()

@@ -218,6 +218,14 @@ class Schedule:
         )
         return sum(levels) + len(self.timers.delivery.index)
 
+    def try_again(self) -> None:
+        """Delivers at once what the store held up, as when the disk has room again."""
+        for delivery in self._all_deliveries():
+            delivery.try_again()
+
+    def _all_deliveries(self) -> list[Delivery]:
+        return [*self._deliveries.values(), self.timers.delivery]
+
     # -- progress -----------------------------------------------------------------------------
 
     def save(self) -> None:
@@ -231,7 +239,7 @@ class Schedule:
 
     async def close(self) -> None:
         """Stops delivering, and saves all progress, so that no message is delivered twice."""
-        deliveries: list[Delivery] = [*self._deliveries.values(), self.timers.delivery]
+        deliveries = self._all_deliveries()
         for delivery in deliveries:
             delivery.stop()
         await self._store.drain()

@@ -15,7 +15,8 @@ from pocketmq.testing.control.models import Done, Fault, FaultOrder, Faults, Fir
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
-from pocketmq.testing.fault_orders import FaultOrders, OrderedFault
+from pocketmq.testing.fault_orders import FaultOrders
+from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.rules import Rule, Where
 from pocketmq.testing.messages import counted
 

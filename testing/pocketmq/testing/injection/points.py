@@ -11,7 +11,6 @@ from typing import Any
 
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
-from pocketmq.runtime.clock import Clock
 from pocketmq.testing.injection.rules import Asked, Rule, asked_of
 from pocketmq.transport.connection import Connection, Handler, Reply
 
@@ -90,11 +89,6 @@ def close_connection(original: Handler, command: Command, connection: Connection
     """Cuts the connection of the request."""
     connection.abort("a fault was ordered")
     return None
-
-
-def wait(clock: Clock, seconds: float) -> Action:
-    """Carries the request out after a pause."""
-    return after(lambda: clock.sleep(seconds))
 
 
 def after(waited_for: Callable[[], Any]) -> Action:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.namesrv import NameServer
 from pocketmq.runtime.clock import Clock
 from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.points import Action, HandlerPoint
 from pocketmq.testing.injection.rules import Asked, Rule
 from pocketmq.transport.connection import Connection
@@ -15,6 +16,9 @@ class RuleTable:
 
     Args:
         clock: the time that rules with a duration go by.
+
+    Attributes:
+        in_force: the ordered faults that have not ended, with those that are no rules.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -23,6 +27,7 @@ class RuleTable:
         self._points: dict[str, HandlerPoint] = {}
         self._name_server: HandlerPoint | None = None
         self._ordered: dict[Rule, None] = {}
+        self.in_force: dict[OrderedFault, None] = {}
 
     def attach_name_server(self, server: NameServer) -> None:
         """Puts the rules before the handlers of the name server."""
@@ -56,6 +61,12 @@ class RuleTable:
         """Ends a rule that `take_unused` shall not name any more. Idempotent."""
         self._ordered.pop(rule, None)
         self.remove(rule)
+
+    async def end_all(self) -> list[str]:
+        """Ends all faults, the youngest first; returns the texts of `take_unused`."""
+        for fault in reversed(list(self.in_force)):
+            await fault.remove()
+        return self.take_unused()
 
     def take_unused(self) -> list[str]:
         """Ends all rules; returns the texts of those since the last call that never fired."""
