@@ -30,6 +30,10 @@ demo: $(STAMP) ## a day of flights through a cluster, in one command
 test: $(STAMP) ## every component, and one round trip through Spark: some minutes
 	$(PYTEST) $(SHARED) -m "not ($(SLOW))"
 
+# An environment of its own, below build/, by the interpreter that is installed under that name.
+test-on-%: ## the same on another Python, as in `make test-on-3.14`
+	$(MAKE) test PYTHON=python$* VENV=build/python-$*
+
 slow: $(STAMP) ## what `make test` leaves out: a slice of each of the slow suites below
 	$(PYTEST) $(SHARED) -m "$(SLOW)"
 
