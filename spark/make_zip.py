@@ -17,8 +17,8 @@ COMPONENTS = ("runtime", "protocol", "transport", "client", "spark")
 """What `pocketmq.spark` imports: servers and command stay at home."""
 
 NODE_REQUIREMENTS = (
-    "pyarrow", "numpy", "pandas", "msgspec", "msgpack", "uvloop", "lz4", "zstandard", "PyYAML",
-    "typing_extensions",
+    "pyarrow", "numpy", "pandas", "msgspec", "msgpack", "uvloop", "lz4", "zstandard", "isal",
+    "PyYAML", "typing_extensions",
 )  # fmt: skip
 """What a zip cannot carry, as most of it is compiled: each node's Python has to have it."""
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from pocketmq.protocol import flags
 from pocketmq.protocol.errors import ContentError

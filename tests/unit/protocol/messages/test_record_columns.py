@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import util
 from zlib import crc32
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol.messages import record_columns
 from pocketmq.protocol.messages.record_columns import RECORD_HEAD, crcs_at, parts_at, put_at
 from pocketmq.protocol.messages.records import encode_record
 
@@ -29,19 +26,6 @@ def test_crcs_are_those_of_each_part(kind: type, parts: list[bytes]) -> None:
     data, starts, sizes = placed(parts)
     expected = [crc32(part) & 0x7FFFFFFF for part in parts]
     assert crcs_at(kind(data), starts, sizes).tolist() == expected
-
-
-def test_parts_have_their_crcs_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
-    spec = util.find_spec(record_columns.__name__)
-    assert spec is not None
-    assert spec.loader is not None
-    plain = util.module_from_spec(spec)
-    spec.loader.exec_module(plain)
-    assert plain.crc32 is crc32
-    data, starts, sizes = placed([b"one", b"two"])
-    expected = crcs_at(data, starts, sizes).tolist()
-    assert plain.crcs_at(data, starts, sizes).tolist() == expected
 
 
 @given(st.binary(min_size=8, max_size=50), st.integers(1, 8), st.data())

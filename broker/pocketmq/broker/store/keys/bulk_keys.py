@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from zlib import crc32
 
 import numpy as np
+from isal.isal_zlib import crc32
 
 from pocketmq.broker.store.keys.message_keys import OFFSET_BITS, TAGS_SEED, V6_HOSTS, index_items
 from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.keys.message_keys import OFFSET_BITS

@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections import OrderedDict
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.keys.key_file import KeyFile, KeyFileError, SortedRun, read_key_file

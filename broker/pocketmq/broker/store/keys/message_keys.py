@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import Enum
 from struct import Struct
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.protocol import flags

@@ -11,7 +11,8 @@ import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from pocketmq.broker.store.disk.errors import FormatError, VersionError
 
