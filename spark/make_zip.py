@@ -18,7 +18,7 @@ COMPONENTS = ("runtime", "protocol", "transport", "client", "spark")
 
 NODE_REQUIREMENTS = (
     "pyarrow", "numpy", "pandas", "msgspec", "msgpack", "uvloop", "lz4", "zstandard", "isal",
-    "PyYAML", "typing_extensions",
+    "PyYAML",
 )  # fmt: skip
 """What a zip cannot carry, as most of it is compiled: each node's Python has to have it."""
 

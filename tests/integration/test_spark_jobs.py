@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -73,8 +73,8 @@ def test_a_second_export_adds_what_is_new(spark: Any, spark_namesrv: str, tmp_pa
 
 
 def test_days_are_those_of_the_time_zone(spark: Any) -> None:
-    late = datetime(2026, 3, 29, 23, 30, tzinfo=timezone.utc)
-    early = datetime(2026, 3, 29, 3, 30, tzinfo=timezone.utc)
+    late = datetime(2026, 3, 29, 23, 30, tzinfo=UTC)
+    early = datetime(2026, 3, 29, 3, 30, tzinfo=UTC)
     rows = spark.createDataFrame([(late,), (early,)], "t timestamp")
     zones = ("UTC", "Europe/Berlin", "America/New_York")
     for session_zone in ("UTC", "Asia/Tokyo"):

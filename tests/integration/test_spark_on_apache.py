@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def test_delayed_rows_are_held_back(spark: Any, namesrv: str) -> None:
     found = read(spark, namesrv, "SparkLevels").collect()
     assert sorted(r.value for r in found) == [b"0", b"1"]
 
-    now_ms = int(datetime.now(timezone.utc).timestamp() * 1000)
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
     rows = spark.range(3).selectExpr(
         "cast(id as string) value",
         f"array(1000L, {now_ms + 1000}L, {now_ms + 7_200_000}L)[int(id)] deliverAt",

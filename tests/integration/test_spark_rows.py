@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -87,8 +87,8 @@ def test_sharding_keys_hold_in_every_topic(spark_namesrv: str) -> None:
 
 
 def test_delayed_rows_are_held_back_by_the_broker(spark_namesrv: str) -> None:
-    later = datetime.now(timezone.utc) + timedelta(hours=2)
-    long_ago = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    later = datetime.now(UTC) + timedelta(hours=2)
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     rows = batch(
         value=["at once", "level", "later", "past"],
         keys=["k0", "k1", "k2", "k3"],
@@ -105,7 +105,7 @@ def test_delayed_rows_are_held_back_by_the_broker(spark_namesrv: str) -> None:
 
 
 def test_delays_by_numbers_and_wrong_ones(spark_namesrv: str) -> None:
-    at = int(datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
+    at = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp() * 1000)
     rows = batch(value=["a"], deliverAt=[at], tags=["t"], shardingKey=["s"])
     write_batches(spark_namesrv, rows, topic="RowNumbers", createTopicQueues="2")
     found: list[dict[str, Any]] = []

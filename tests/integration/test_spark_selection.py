@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -162,7 +162,7 @@ def test_times_are_looked_up_in_each_queue(spark_namesrv: str, topics: tuple[str
     times = stored_at(spark_namesrv, queue)
     at = times[10]
     first = times.index(at)
-    for text in (str(at), datetime.fromtimestamp(at / 1000, timezone.utc).isoformat()):
+    for text in (str(at), datetime.fromtimestamp(at / 1000, UTC).isoformat()):
         assert ranges(spark_namesrv, startingTimestamp=text)[queue] == (first, 20)
         cut = ranges(spark_namesrv, endingTimestamp=text)
         assert cut.get(queue, (0, 0)) == (0, first)
@@ -272,7 +272,7 @@ def test_conditions_that_only_spare_pulls_are_evaluated_again(
 
     queue = MessageQueue("SelectOrders", "broker-b", 0)
     times = stored_at(spark_namesrv, queue)
-    at = datetime.fromtimestamp(times[12] / 1000, timezone.utc)
+    at = datetime.fromtimestamp(times[12] / 1000, UTC)
     after, until = (
         ds.GreaterThanOrEqual(("storeTimestamp",), at),
         ds.LessThan(("storeTimestamp",), at),

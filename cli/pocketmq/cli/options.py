@@ -55,8 +55,7 @@ def time_ms(option: str, text: str) -> int:
         UsageError: the text is no time; the error names the option.
     """
     try:
-        # Before 3.11 `fromisoformat` does not know the Z.
-        return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as e:
         raise UsageError(
             f"{option} {text!r} is no time: write 2030-01-31T08:00:00, or with Z or an offset such "

@@ -6,13 +6,14 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from datetime import UTC
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How a listing is printed."""
 
     TABLE = "table"
@@ -79,11 +80,11 @@ def is_terminal() -> bool:
 
 def date(timestamp_ms: int) -> str | None:
     """Formats milliseconds since the epoch as ISO 8601 in UTC; None for 0, which is no time."""
-    from datetime import datetime, timezone
+    from datetime import datetime
 
     if not timestamp_ms:
         return None
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc)
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

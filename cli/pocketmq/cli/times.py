@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from pocketmq.protocol.errors import UsageError
 
@@ -19,13 +19,13 @@ def timestamp_ms_of(option: str, text: str, otherwise: str = "") -> int:
         UsageError: the text is no time, or the time is before 1970.
     """
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
             f"{option} is {text!r}: it must be {otherwise}a time such as 2026-01-31T12:00:00"
         ) from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
+        moment = moment.replace(tzinfo=UTC)
     timestamp_ms = round(moment.timestamp() * 1000)
     if timestamp_ms < 0:
         raise UsageError(f"{option} is {text!r}: no message is that old")

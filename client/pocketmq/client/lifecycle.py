@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-
-from typing_extensions import Self
+from typing import Self
 
 Step = Callable[[], Awaitable[None]]
 

@@ -6,9 +6,9 @@ import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import msgspec
-from typing_extensions import Self
 
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
-from typing_extensions import Self
 
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.cluster import AsyncCluster, Cluster, LocalCluster, warn_of_unused

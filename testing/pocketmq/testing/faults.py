@@ -13,9 +13,7 @@ since clients wait for a broker in real time.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from pocketmq.client import SendStatus
 from pocketmq.protocol.names.namespaces import Namespace

@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from support.interop.apache_servers import free_broker_port
-from typing_extensions import Self
 
 from pocketmq.client.blocking import PullConsumer
 from pocketmq.client.instance.instance import ClientInstance

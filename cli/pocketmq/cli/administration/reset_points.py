@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
-
-from typing_extensions import TypedDict
+from typing import Literal, TypedDict
 
 from pocketmq.cli.times import timestamp_ms_of
 from pocketmq.protocol.errors import UsageError

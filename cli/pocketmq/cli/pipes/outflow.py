@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Self
 
 import msgspec
-from typing_extensions import Self
 
 from pocketmq.cli.administration.reset_points import queues_named
 from pocketmq.cli.output import note

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SOURCE = "standard input"
 
 
-class InputFormat(str, Enum):
+class InputFormat(StrEnum):
     """The format of a line of standard input."""
 
     LINE = "line"

@@ -14,9 +14,7 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from pocketmq.client.copying.message_files import LineSplitter

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import Any, Generic, Self, TypeVar
 
 from pocketmq.client.consumers.group_member import GroupMember
 from pocketmq.client.lifecycle import Startable

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, Protocol, TypeVar
-
-from typing_extensions import Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from pocketmq.client.consumers.member_parts import MemberParts
 from pocketmq.client.consumers.member_queues import MemberQueues

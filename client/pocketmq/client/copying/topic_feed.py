@@ -7,9 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Self
 
 from pocketmq.client.copying.start_point import StartPoint
 from pocketmq.protocol.errors import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -10,7 +10,7 @@ DOCTOR = "doctor"
 """The subject of findings about the examination itself."""
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from random import Random
 
 from pocketmq.protocol.messages.hosts import encode_host
@@ -67,10 +67,10 @@ class UniqueKeys:
         return unique_key(self._prefix, now_ms - self._month_start_ms, self._counter)
 
     def _enter_month(self, now_ms: int) -> None:
-        start = datetime.fromtimestamp(now_ms / 1000, timezone.utc).replace(
+        start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
             day=1, hour=0, minute=0, second=0, microsecond=0
         )
         self._month_start_ms = int(start.timestamp() * 1000)
         inside_next = self._month_start_ms + MONTH_DAYS_MAX * DAY_MS
-        following = datetime.fromtimestamp(inside_next / 1000, timezone.utc).replace(day=1)
+        following = datetime.fromtimestamp(inside_next / 1000, UTC).replace(day=1)
         self._next_month_ms = int(following.timestamp() * 1000)

@@ -90,8 +90,7 @@ def instant_ms(text: str) -> int:
     Raises:
         ValueError: the text is no such time.
     """
-    # Before 3.11 `fromisoformat` does not know the Z.
-    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -95,15 +95,14 @@ def read_timestamp(option: str, text: str) -> int:
     if stripped.isdecimal():
         return int(stripped)
     try:
-        # Python 3.10 does not know the letter.
-        at = datetime.fromisoformat(stripped.replace("Z", "+00:00"))
+        at = datetime.fromisoformat(stripped)
     except ValueError:
         raise OptionError(
             f"option {option!r} is {text!r}: give milliseconds since 1970, or a time such as "
             f"2026-11-21T08:00:00+01:00"
         ) from None
     if at.tzinfo is None:
-        at = at.replace(tzinfo=timezone.utc)
+        at = at.replace(tzinfo=UTC)
     return int(at.timestamp() * 1000)
 
 

@@ -172,7 +172,7 @@ def with_queue_id(encoded: Encoded, queue_id: int) -> Encoded:
     data = np.frombuffer(encoded.data, np.uint8).copy()
     at = encoded.ends[:-1, None] + 12 + np.arange(4)
     data[at] = np.frombuffer(queue_id.to_bytes(4, "big"), np.uint8)
-    return Encoded(memoryview(data), encoded.ends)
+    return Encoded(data.data, encoded.ends)
 
 
 def chunk_bounds(ends: Ints, groups: Sequence[int], size_max: int, count_max: int) -> list[int]:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from threading import Condition
-from typing import Any
+from typing import Any, Self
 
 import msgspec
-from typing_extensions import Self
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.producers.producer import Producer

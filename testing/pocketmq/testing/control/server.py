@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from typing import Self
 
 import uvicorn
-from typing_extensions import Self
 
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.hosts import join_address

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 from pocketmq.client.instance.identity import UniqueKeys, client_id, lasting_id, local_address
@@ -27,7 +27,7 @@ def test_keys_are_unique_also_between_instances(clock: VirtualClock) -> None:
 
 
 def test_time_in_keys_counts_from_the_start_of_the_month() -> None:
-    now = [datetime(2023, 11, 14, tzinfo=timezone.utc)]
+    now = [datetime(2023, 11, 14, tzinfo=UTC)]
     keys = UniqueKeys(lambda: int(now[0].timestamp() * 1000), Random(1))
     for _ in range(100 * 24):
         start = now[0].replace(day=1, hour=0)

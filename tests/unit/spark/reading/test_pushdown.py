@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -65,7 +65,7 @@ def test_what_is_read_and_left_is_what_the_conditions_say(conditions: list[Any])
 
 
 def test_times_leave_room_for_a_clock_that_was_set() -> None:
-    at = datetime(2026, 11, 21, tzinfo=timezone.utc)
+    at = datetime(2026, 11, 21, tzinfo=UTC)
     at_ms = int(at.timestamp() * 1000)
     pushed = Pushed()
     both = [ds.GreaterThan(("storeTimestamp",), at), ds.LessThanOrEqual(("storeTimestamp",), at)]

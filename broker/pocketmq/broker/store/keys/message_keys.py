@@ -5,7 +5,7 @@ The index holds 32-bit hashes of them; whoever finds one looks into the record i
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from struct import Struct
 
 from isal.isal_zlib import crc32
@@ -31,7 +31,7 @@ TAGS_SEED = crc32(b"#T#")
 OFFSET_BITS = 32
 
 
-class IndexType(str, Enum):
+class IndexType(StrEnum):
     """The kind of key that a search looks at (`MessageConst.INDEX_*_TYPE`)."""
 
     KEY = "K"
