@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import logging
-
 import pytest
 from support.peers.transport import Stage, until
 
@@ -26,23 +24,19 @@ class Peer:
         self.peer_name, self.unsent_size = name, unsent_size
         self.aborted = ""
 
-    def abort(self, reason: str) -> None:
+    def cut_off(self, reason: str) -> None:
         self.aborted = reason
 
 
-async def test_a_peer_that_reads_nothing_is_cut_off(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_peer_that_reads_nothing_is_cut_off(clock: VirtualClock) -> None:
     slow_readers, peer = SlowReaders(clock), Peer("1.2.3.4:5 (client me)", 1000)
     slow_readers.begin(peer)
     slow_readers.begin(peer)
     assert slow_readers.size == 1000
     await clock.advance(SLOW_READER_TIMEOUT_S - 0.1)
     assert slow_readers.count == 1
-    with caplog.at_level(logging.WARNING):
-        await clock.advance(0.1)
+    await clock.advance(0.1)
     assert peer.aborted == "it read 0 bytes in 30 s and left 1000 unread"
-    assert "closing the connection of 1.2.3.4:5 (client me): it read 0 bytes" in caplog.text
     assert (slow_readers.count, slow_readers.size) == (0, 0)
 
 
@@ -82,9 +76,7 @@ async def test_one_that_keeps_up_again_is_forgotten(clock: VirtualClock) -> None
     assert (slow_readers.size, clock.pending_timers) == (0, 0)
 
 
-async def test_too_much_for_all_cuts_off_who_left_the_most(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_too_much_for_all_cuts_off_who_left_the_most(clock: VirtualClock) -> None:
     slow_readers = SlowReaders(clock, size_max=2000)
     small, large, last = Peer("small", 300), Peer("large", 600), Peer("last", 200)
     for peer in (small, large, last):
@@ -95,7 +87,6 @@ async def test_too_much_for_all_cuts_off_who_left_the_most(
         "it left 600 bytes unread, the most of 3 slow readers, who may leave 1000 in all"
     )
     assert slow_readers.size == 500
-    assert "closing the connection of large" in caplog.text
 
 
 async def test_what_was_read_meanwhile_counts_before_anybody_is_cut_off(

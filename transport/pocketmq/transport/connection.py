@@ -292,7 +292,7 @@ class Connection(FrameStream):
             log.info("unreadable request %d of %s: %s", request.code, self.remote_address, error)
             self.refuse(request, ResponseCode.SYSTEM_ERROR, str(error))
         elif isinstance(error, OperatingError):
-            log.warning("request %d of %s failed: %s", request.code, self.remote_address, error)
+            self._warn("request %d of %s failed: %s", request.code, self.remote_address, error)
             self.refuse(request, ResponseCode.SYSTEM_ERROR, str(error))
         else:
             log.error("request %d of %s failed", request.code, self.remote_address, exc_info=error)

@@ -5,13 +5,10 @@ Without the bound ten thousand peers could each leave a frame of 16 MiB unfinish
 
 from __future__ import annotations
 
-import logging
 from typing import NamedTuple, Protocol
 
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.reading_state import Hold
-
-log = logging.getLogger("pocketmq.transport")
 
 UNREAD_SIZE_MAX = 256 * 1024 * 1024
 """Bytes of large frames that may be incomplete at the same time."""
@@ -35,8 +32,8 @@ class ReadingConnection(Protocol):
     def release_reading(self, reason: Hold) -> None:
         """Reads again, if no other reason holds it."""
 
-    def abort(self, reason: str) -> None:
-        """Closes the connection at once."""
+    def cut_off(self, reason: str) -> None:
+        """Closes the connection at once, and warns of it."""
 
 
 class _Frame(NamedTuple):
@@ -121,7 +118,6 @@ class FrameBudget:
                     f"its frame of {frame.size} bytes is not complete after "
                     f"{self._patience_s:g} s, and {len(self._waiting)} others wait for its room"
                 )
-                log.warning("closing the connection of %s: %s", reader.peer_name, reason)
-                reader.abort(reason)
+                reader.cut_off(reason)
         if self._waiting and self._frames:
             self._arm()

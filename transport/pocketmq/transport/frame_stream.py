@@ -19,6 +19,7 @@ from pocketmq.transport.errors import ConnectionClosedError
 from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.reading_state import NO_HOLDS, Hold, ReadingEvent, ReadingState, after
 from pocketmq.transport.slow_readers import SlowReaders
 
@@ -60,6 +61,7 @@ class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
         budget: gives room to large frames of the peers.
         slow_readers: notified of peers that do not keep up.
         share: says how many frames may be taken in an iteration of the loop.
+        peer_log: takes warnings about peers; None for a log without bounds.
     """
 
     limits: Limits = Limits()
@@ -68,6 +70,7 @@ class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     budget: FrameBudget | None = None
     slow_readers: SlowReaders | None = None
     share: FrameShare | None = None
+    peer_log: PeerLog | None = None
 
 
 class FrameStream(asyncio.Protocol, ABC):
@@ -96,6 +99,7 @@ class FrameStream(asyncio.Protocol, ABC):
         "_out_size",
         "_parser",
         "_pause_size",
+        "_peer_log",
         "_read_events",
         "_reserved",
         "_share",
@@ -120,6 +124,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._dials = options.dials
         self._read_events, self._share = options.read_events, options.share
         self._budget, self._slow_readers = options.budget, options.slow_readers
+        self._peer_log = options.peer_log
         self._reserved = 0  # which frame has room reserved, by the parser's count
         self._begun_count = 0  # frames that did not come in one read
         self._state = _READING
@@ -235,8 +240,7 @@ class FrameStream(asyncio.Protocol, ABC):
                 if transport.is_closing():
                     return
         except FrameError as e:
-            log.warning("closing the connection of %s: %s", self.peer_name, e)
-            self.abort(str(e))
+            self.cut_off(str(e))
         finally:
             if share is not None:
                 share.took(taken)
@@ -356,9 +360,7 @@ class FrameStream(asyncio.Protocol, ABC):
         if self._writable is None:
             return
         if transport.get_write_buffer_size() > self.limits.write_buffer_max:
-            reason = f"it left more than {self.limits.write_buffer_max} bytes unread"
-            log.warning("closing the connection of %s: %s", self.peer_name, reason)
-            self.abort(reason)
+            self.cut_off(f"it left more than {self.limits.write_buffer_max} bytes unread")
         elif was_slow and self._slow_readers is not None:
             self._slow_readers.wrote(self, size)
 
@@ -410,6 +412,17 @@ class FrameStream(asyncio.Protocol, ABC):
             self.close_reason = reason
             self._out, self._out_size = [], 0
             self._transport.abort()
+
+    def cut_off(self, reason: str) -> None:
+        """Closes at once, and warns of the peer's fault in the log."""
+        self._warn("closing the connection of %s: %s", self.peer_name, reason)
+        self.abort(reason)
+
+    def _warn(self, text: str, *args: object) -> None:
+        if self._peer_log is None:
+            log.warning(text, *args)
+        else:
+            self._peer_log.warning(self.remote_address, text, *args)
 
     async def wait_closed(self) -> None:
         """Returns when the connection is gone."""

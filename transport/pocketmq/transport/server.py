@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from pocketmq.protocol.messages.hosts import join_address
@@ -14,9 +13,8 @@ from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.frame_stream import ReadEvents
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.slow_readers import SlowReaders
-
-log = logging.getLogger("pocketmq.transport")
 
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
@@ -65,6 +63,7 @@ class Server:
         self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
         self._on_close, self._connections_max = on_close, connections_max
         self._slow_readers = slow_readers or SlowReaders(clock.machine)
+        self._peer_log = PeerLog(clock.machine)
         self._options = ConnectionOptions(
             limits=self._limits,
             on_open=self._opened,
@@ -74,6 +73,7 @@ class Server:
             budget=budget or FrameBudget(clock.machine),
             slow_readers=self._slow_readers,
             share=share or FrameShare(),
+            peer_log=self._peer_log,
         )
         self._pause_size = self._limits.write_pause_size
         self._tuned_for = 0
@@ -109,7 +109,8 @@ class Server:
             connection.abort("the server stops")
             return
         if len(self.connections) >= self._connections_max:
-            log.warning(
+            self._peer_log.warning(
+                connection.remote_address,
                 "refusing %s: %d connections are open, which is the limit",
                 connection.remote_address,
                 self._connections_max,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Protocol
 
 from pocketmq.runtime.clock import Clock, Timer
-
-log = logging.getLogger("pocketmq.transport")
 
 UNSENT_SIZE_MAX = 512 * 1024 * 1024
 """Bytes that may wait in all: one half for slow peers, the other for all other peers."""
@@ -29,8 +26,8 @@ class WritingConnection(Protocol):
     @property
     def unsent_size(self) -> int: ...  # noqa: D102
 
-    def abort(self, reason: str) -> None:
-        """Closes the connection at once."""
+    def cut_off(self, reason: str) -> None:
+        """Closes the connection at once, and warns of it."""
 
 
 class _Slow:
@@ -144,6 +141,5 @@ class SlowReaders:
         slow.timer = self._clock.call_later(self._timeout_s, self._look, writer)
 
     def _cut_off(self, writer: WritingConnection, reason: str) -> None:
-        log.warning("closing the connection of %s: %s", writer.peer_name, reason)
         self.end(writer)
-        writer.abort(reason)
+        writer.cut_off(reason)
