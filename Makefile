@@ -10,9 +10,9 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
-SLOW := (spark or interop or crash or process) and not round_trip
+SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
-.PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn \
+.PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn abuse \
 	bench growth spark-zip docs reference pictures clean
 
 help: ## these lines
@@ -73,6 +73,9 @@ spark-on-%: $(STAMP) ## the same on another PySpark, as in `make spark-on-4.0`
 
 crash: $(STAMP) ## kills real brokers often, and crashes simulated disks everywhere
 	$(PYTEST) tests/crash --crash-rounds=25 --crash-points=all --whole-spark
+
+abuse: $(STAMP) ## what one connection can do to a broker, in a table; wants a quiet machine
+	$(PYTEST) tests/abuse --whole-abuse
 
 churn: $(STAMP) ## consumers that come, go and crash at random, for long
 	$(PYTEST) tests/integration/test_churn.py --churn-rounds=50

@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run every test on a real Spark, not only the slice that is quick enough",
     )
     parser.addoption(
+        "--whole-abuse",
+        action="store_true",
+        help="attack with all there is, and measure time, instead of counting calls",
+    )
+    parser.addoption(
         "--broker",
         choices=["pocketmq", "apache"],
         default="pocketmq",
