@@ -25,14 +25,15 @@ BLOCKED_S = 0.05
 """A tick that is later than this counts as a blockage; one up to TICK_S longer may be missed."""
 
 LOG_PERIOD_S = 1.0
-"""Blockages are logged once in so many seconds, however many there were."""
+"""Blockages of one level are logged once in so many seconds, however many there were."""
 
 
 class LoopWatch:
     """Measures how long the event loop is blocked, by a timer that comes late.
 
     The timer runs only while requests come, of which `began` is told. The broker's periodic
-    actions are measured step by step instead (`watched`).
+    actions are measured step by step instead (`watched`). A blockage is a warning in the log if
+    this thread computed all the while; waiting for the disk or for a busy machine is information.
 
     Args:
         clock: whose timer it is.
@@ -52,8 +53,8 @@ class LoopWatch:
         self._told: int | None = None  # before it
         self._timer: Timer | None = None
         self._due_s = self._cpu_at_s = 0.0
-        self._quiet_until_s = clock.stopwatch()
-        self._untold = 0
+        self._quiet_until_s = dict.fromkeys((logging.INFO, logging.WARNING), clock.stopwatch())
+        self._untold = dict.fromkeys(self._quiet_until_s, 0)
 
     def began(self, code: int) -> None:
         """Notes the request that is handled now, and watches the loop for at least two ticks.
@@ -138,16 +139,18 @@ class LoopWatch:
         if late_s <= BLOCKED_S:
             return
         self.count += 1
-        if now_s < self._quiet_until_s:
-            self._untold += 1
+        worked_s = self._cpu_s() - cpu_at_s
+        level = logging.WARNING if worked_s > BLOCKED_S else logging.INFO
+        if now_s < self._quiet_until_s[level]:
+            self._untold[level] += 1
             return
-        self._quiet_until_s = now_s + LOG_PERIOD_S
-        others = f", and {self._untold} times since this was last told" if self._untold else ""
-        self._untold = 0
-        log.warning(
+        self._quiet_until_s[level] = now_s + LOG_PERIOD_S
+        untold, self._untold[level] = self._untold[level], 0
+        log.log(
+            level,
             "the event loop was blocked for %.0f ms, of which it worked %.0f ms; begun last: %s%s",
             late_s * 1000,
-            (self._cpu_s() - cpu_at_s) * 1000,
+            worked_s * 1000,
             what,
-            others,
+            f", and {untold} times since this was last told" if untold else "",
         )

@@ -38,6 +38,21 @@ async def test_a_late_tick_is_counted_and_told(
     assert "blocked for 480 ms, of which it worked 400 ms; begun last: request 34" in caplog.text
 
 
+async def test_waiting_for_a_busy_machine_is_no_warning(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    worked_s = 0.0
+    watch = LoopWatch(clock, lambda: worked_s)
+    with caplog.at_level(logging.INFO):
+        watch.began(310)
+        await block(clock, 0.5)
+        watch.began(34)
+        worked_s = 0.3
+        await block(clock, 0.3)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+    assert watch.count == 2
+
+
 async def test_a_tick_that_is_a_little_late_is_only_noted(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -52,7 +67,7 @@ async def test_a_tick_that_is_a_little_late_is_only_noted(
 async def test_what_began_before_the_last_tick_may_block_after_it(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watch = LoopWatch(clock)
+    watch = LoopWatch(clock, clock.stopwatch)
     watch.began(310)
     await clock.advance(TICK_S)
     await block(clock, 1)
@@ -77,7 +92,7 @@ async def test_an_idle_loop_is_not_asked(clock: VirtualClock) -> None:
 async def test_many_blockages_are_told_of_together(
     clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watch = LoopWatch(clock)
+    watch = LoopWatch(clock, clock.stopwatch)
     for _ in range(4):
         watch.began(310)
         await block(clock, 0.1)
@@ -90,7 +105,7 @@ async def test_many_blockages_are_told_of_together(
 
 
 async def test_an_action_is_measured(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    watch = LoopWatch(clock)
+    watch = LoopWatch(clock, clock.stopwatch)
     assert watch.watched("cleaning", lambda: clock.block(1))() is None
     assert (watch.count, watch.max_s) == (1, 1)
     assert "begun last: cleaning" in caplog.text
