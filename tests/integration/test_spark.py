@@ -315,6 +315,7 @@ def test_the_job_file_runs_by_itself(spark_namesrv: str, tmp_path: Path) -> None
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("2 rows in "), "nothing else is printed"
+    assert "incubator" not in ran.stderr, "nobody can do anything about that warning of Java's"
 
 
 # -- a broker that dies -------------------------------------------------------------------------

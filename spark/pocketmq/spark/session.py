@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketmq.spark import interrupts
+from pocketmq.spark.gateway import start_context
 from pocketmq.spark.requirements import check_java, check_pyspark
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def local_session(
     """
     check_pyspark()
     _quieten_python()
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from pocketmq.spark import register
@@ -83,10 +85,10 @@ def local_session(
     # Workers have to find the same packages as this process, whatever the PATH says.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{cores or '*'}]").appName(app_name)
-    for key, value in {**_defaults(driver_memory), **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    conf = SparkConf().setMaster(f"local[{cores or '*'}]").setAppName(app_name)
+    conf.setAll([*{**_defaults(driver_memory), **(settings or {})}.items()])
+    start_context(conf)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
