@@ -128,7 +128,7 @@ def test_it_stops_with_who_started_it() -> None:
 @pytest.mark.process
 def test_without_control_neither_it_nor_the_client_is_loaded() -> None:
     script = (
-        "import sys; from pocketmq.cli import main; "
+        "import sys; from pocketmq.cli.servers import up; "
         "sys.exit(bool({'starlette', 'uvicorn', 'pocketmq.testing', 'pocketmq.client'}"
         " & set(sys.modules)))"
     )

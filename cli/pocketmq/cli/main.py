@@ -4,63 +4,142 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from pocketmq.cli.administration import brokers, doctor, group_offsets, topics
-from pocketmq.cli.jobs import jobs
-from pocketmq.cli.messages import load, message_search, messages
+from pocketmq.cli.lazy_group import Entry, LazyGroup
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
-from pocketmq.cli.pipes import produce, replay, tail
-from pocketmq.cli.profiles import profiles
-from pocketmq.cli.profiles.target import with_profiles
-from pocketmq.cli.servers import single_servers, snapshots, store, up
+from pocketmq.cli.profiles.target import profile_option
 from pocketmq.protocol.errors import PocketMQError, UsageError
+
+COMMANDS = {
+    "up": Entry(
+        "servers.up:up", "Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly."
+    ),
+    "snapshot": Entry(
+        "servers.snapshots:snapshot",
+        "Write a cluster's topics, groups and offsets as a seed file for `pocketmq up --seed`.",
+    ),
+    "namesrv": Entry("servers.single_servers:namesrv", "Start one name server in the foreground."),
+    "health": Entry(
+        "servers.single_servers:health",
+        "Ask whether a server answers: exit code 0 if it does, 1 if not.",
+    ),
+    "doctor": Entry(
+        "administration.doctor:doctor", "Say why it does not work, seen from here, and what helps."
+    ),
+    "send": Entry(
+        "messages.messages:send",
+        "Send one message; `pocketmq produce` sends what standard input holds.",
+    ),
+    "recall": Entry(
+        "messages.messages:recall",
+        "Call a message back that was sent with --delay or --deliver-at, before it is delivered.",
+    ),
+    "consume": Entry(
+        "messages.messages:consume",
+        "Print messages as they come, as a group that commits what was printed.",
+    ),
+    "produce": Entry(
+        "pipes.produce:produce",
+        "Send the lines of standard input, each as a message; empty lines are left out.",
+    ),
+    "tail": Entry(
+        "pipes.tail:tail",
+        "Write a topic's messages to standard output as they come; nothing is consumed.",
+    ),
+    "record": Entry(
+        "pipes.tail:record",
+        "Record a topic's messages with their times: `pocketmq record Orders > orders.jsonl`.",
+    ),
+    "replay": Entry(
+        "pipes.replay:replay",
+        "Send messages again: a recording, a topic (dead letters go back), or files of an export.",
+    ),
+    "bench": Entry(
+        "messages.load:bench", "Send messages, then pull them all, and print rates and latencies."
+    ),
+    "ingest": Entry("jobs.jobs:ingest", "Load a file or table into a topic with a Spark job."),
+    "export": Entry(
+        "jobs.jobs:export",
+        "Write the messages of a topic to files by day with a Spark job; what is there is left.",
+    ),
+    "archive": Entry(
+        "jobs.jobs:archive",
+        "Write what retention is about to delete to Parquet by day; to be run regularly.",
+    ),
+    "broker": Entry(
+        "servers.broker_commands:app", "Start a broker; look at one that runs, and set it up."
+    ),
+    "cluster": Entry("administration.brokers:cluster_app", "See clusters and their brokers."),
+    "topic": Entry("administration.topics:app", "Create, list, look at, change and delete topics."),
+    "group": Entry(
+        "administration.group_offsets:app",
+        "Create, list, look at, change, reset and delete consumer groups.",
+    ),
+    "message": Entry("messages.message_search:app", "Look at, find and trace stored messages."),
+    "seed": Entry("servers.snapshots:app", "Check seed files, and apply them to a cluster."),
+    "store": Entry("servers.store:app", "Look after a broker's data directory."),
+    "profile": Entry(
+        "profiles.profiles:app",
+        "Give clusters names: --profile NAME stands for their name servers.",
+    ),
+}
+"""All commands; the lines are those of their own helps."""
+
+
+class _Commands(LazyGroup):
+    entries = COMMANDS
+
 
 app = typer.Typer(
     name="pocketmq",
-    help="A RocketMQ-compatible message broker cluster.",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(up.up)
-app.command()(snapshots.snapshot)
-app.command()(single_servers.namesrv)
-brokers.app.callback(invoke_without_command=True)(single_servers.broker)
-app.add_typer(brokers.app, name="broker")
-app.command()(single_servers.health)
-app.command()(doctor.doctor)
-app.add_typer(brokers.cluster_app, name="cluster")
-app.add_typer(topics.app, name="topic")
-app.add_typer(group_offsets.app, name="group")
-app.add_typer(message_search.app, name="message")
-app.add_typer(snapshots.app, name="seed")
-app.add_typer(store.app, name="store")
-app.add_typer(profiles.app, name="profile")
-app.command()(messages.send)
-app.command()(messages.recall)
-app.command()(messages.consume)
-app.command()(produce.produce)
-app.command()(tail.tail)
-app.command()(tail.record)
-app.command()(replay.replay)
-app.command()(load.bench)
-app.command()(jobs.ingest)
-app.command()(jobs.export)
-app.command()(jobs.archive)
 
 
-def command() -> Any:
-    """Returns Typer's command line with the options that all commands share."""
-    return with_profiles(typer.main.get_command(app))
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(f"pocketmq {version('pocketmq')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """A RocketMQ-compatible message broker cluster."""
+
+
+def command(*, is_whole: bool = True) -> Any:
+    """Returns Typer's command line with the options that all commands share.
+
+    Args:
+        is_whole: load all commands, so that they can be looked at.
+    """
+    group = typer.main.get_command(app)
+    assert isinstance(group, LazyGroup)
+    group.params.append(profile_option())
+    if is_whole:
+        group.load_all()
+    return group
 
 
 def run() -> None:
     """Runs the command line; every expected error ends in one clear line."""
     try:
-        command()()
+        command(is_whole=False)()
     except BrokenPipeError:
         # The reader of a pipe has seen enough: no error, and nothing may be flushed any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

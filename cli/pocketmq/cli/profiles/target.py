@@ -107,19 +107,13 @@ def _keep_profile(context: typer.Context, value: str | None) -> str | None:
     return value
 
 
-def with_profiles(command: Any) -> Any:
-    """Adds `--profile` to each command that takes `--namesrv`, and to the top-level command.
-
-    Args:
-        command: the command line of `typer.main.get_command`, which is changed in place.
-    """
+def profile_option() -> Any:
+    """Returns the option `--profile`."""
     template = typer.Typer(add_completion=False)
     template.command()(_with_option)
     (option,) = typer.main.get_command(template).params
     option.expose_value = False
-    _add(command, option)
-    command.params.append(option)
-    return command
+    return option
 
 
 def _with_option(
@@ -137,12 +131,17 @@ def _with_option(
     """Declares the option for Typer; never runs."""
 
 
-def _add(command: Any, option: Any) -> None:
+def add_profile_option(command: Any) -> None:
+    """Adds `--profile` to a command that takes `--namesrv`, or to those of a group that do.
+
+    Args:
+        command: of `typer.main.get_command`; it is changed in place.
+    """
     for inner in getattr(command, "commands", {}).values():
-        _add(inner, option)
+        add_profile_option(inner)
     at = next((i for i, p in enumerate(command.params) if _asks_a_cluster(p)), None)
     if at is not None:
-        command.params.insert(at + 1, option)
+        command.params.insert(at + 1, profile_option())
 
 
 def _asks_a_cluster(parameter: Any) -> bool:
