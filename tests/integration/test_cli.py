@@ -83,6 +83,22 @@ def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
     assert "Traceback" not in gone.stderr
 
 
+def test_what_exists_with_other_settings_is_not_created(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliTwice", "--queues", "4", *names)
+    ok("topic", "create", "CliTwice", "--queues", "4", *names)
+    done = pocketmq("topic", "create", "CliTwice", "--queues", "1", *names)
+    assert done.returncode == 1
+    assert "with 4 read and 4 write queues, permission RW-, not with 1 read" in done.stderr
+    assert "--if-not-exists leaves it as it is" in done.stderr
+    ok("topic", "create", "CliTwice", "--queues", "1", "--if-not-exists", *names)
+    listed = json.loads(ok("topic", "list", "-o", "json", *names))
+    assert [row["readQueues"] for row in listed if row["topic"] == "CliTwice"] == [8]
+    done = pocketmq("topic", "update", "CliTwice", "--read-queues", "1", *names)
+    assert "warning: broker-a has 1 read queues now, and had 4" in done.stderr
+    assert "warning: broker-b has more write queues, 4, than read queues, 1" in done.stderr
+
+
 def test_shrinking_a_topic_warns_of_what_nobody_gets(cluster: Cluster) -> None:
     names = ("--namesrv", cluster.namesrv)
     ok("topic", "create", "CliShrink", "--queues", "2", *names)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SendFailedError,
         SendForbiddenError,
         SendTimeoutError,
+        TopicExistsError,
         UnknownTopicError,
     )
     from pocketmq.client.fault_strategy import ROCKETMQ_4_TABLE, ROCKETMQ_5_TABLE, FaultTable
@@ -147,6 +148,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "SendFailedError",
     "SendForbiddenError",
     "SendTimeoutError",
+    "TopicExistsError",
     "UnknownTopicError",
 ]
 
@@ -177,6 +179,7 @@ _MODULES = {
         "SendFailedError",
         "SendForbiddenError",
         "SendTimeoutError",
+        "TopicExistsError",
         "UnknownTopicError",
     ),
     "pocketmq.client.fault_strategy": (

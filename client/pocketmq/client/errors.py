@@ -16,6 +16,7 @@
     │   └── BrokerDownError      the topic exists, but the broker of its queues is not there
     ├── SendFailedError          every attempt to send failed; holds all attempts
     │   └── SendTimeoutError     the time for all attempts together is over
+    ├── TopicExistsError         a topic was to be created that has other settings
     ├── RequestTimeoutError      a request was sent, but its reply did not come in time
     ├── OffsetFileError          a broadcasting member's offsets cannot be read from their file
     └── BatchFailedError         part of a split batch was stored, a later part was not
@@ -28,7 +29,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
+from pocketmq.protocol.flags import perm_text
 from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -58,6 +61,30 @@ class SeekError(UsageError):
             f"seek offset illegal: {self.offset} is outside of {self.queue}, which holds "
             f"{self.low} to {self.high}"
         )
+
+
+class TopicExistsError(OperatingError):
+    """A topic was to be created, but a broker has it with other settings."""
+
+    def __init__(self, address: str, known: TopicConfig, wanted: TopicConfig) -> None:
+        super().__init__(address, known, wanted)
+        self.address, self.known, self.wanted = address, known, wanted
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.known.topic_name} exists on {self.address} with {_settings(self.known)}, "
+            f"not with {_settings(self.wanted)}"
+        )
+
+
+def _settings(config: TopicConfig) -> str:
+    parts = [
+        f"{config.read_queue_nums} read and {config.write_queue_nums} write queues",
+        f"permission {perm_text(config.perm)}",
+        *(["order"] if config.order else []),
+        *(f"{name}={value}" for name, value in sorted(config.attributes.items())),
+    ]
+    return ", ".join(parts)
 
 
 class QueueChoiceError(UsageError):

@@ -65,6 +65,7 @@ EXPORTED = {
     "SendResult",
     "SendStatus",
     "SendTimeoutError",
+    "TopicExistsError",
     "SuspendQueue",
     "TransactionListener",
     "TransactionProducer",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
 from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, perm_text
 from pocketmq.protocol.names.names import is_system_topic
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
     from pocketmq.client import QueueState
+    from pocketmq.protocol.bodies.routes import TopicRoute
 
 app = typer.Typer(help="Create, list, look at, change and delete topics.", no_args_is_help=True)
 
@@ -41,12 +43,15 @@ def create(
     attribute: Annotated[
         list[str] | None, typer.Option(help="+name=value or -name; may be repeated.")
     ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a topic as it is that exists.")
+    ] = False,
     cluster: ClusterOption = None,
     broker: BrokerOption = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
 ) -> None:
-    """Create a topic, or set all its settings anew."""
-    from pocketmq.client import Admin
+    """Create a topic; one that exists with other settings is refused."""
+    from pocketmq.client import Admin, TopicExistsError
 
     async def main() -> list[str]:
         async with Admin(namesrv) as admin:
@@ -60,9 +65,16 @@ def create(
                 attributes=",".join(attribute) if attribute else None,
                 cluster=cluster,
                 broker_addr=broker,
+                if_exists="keep" if if_not_exists else "refuse",
             )
 
-    note(f"topic {topic} is on {', '.join(run(main()))}")
+    try:
+        addresses = run(main())
+    except TopicExistsError as e:
+        raise OperatingError(
+            f"{e}: `pocketmq topic update {topic}` changes it, --if-not-exists leaves it as it is"
+        ) from e
+    note(f"topic {topic} is on {', '.join(addresses)}")
 
 
 @app.command()
@@ -81,8 +93,9 @@ def update(
     """Change queue counts or permission; to shrink, write queues first, read ones when drained."""
     from pocketmq.client import Admin
 
-    async def main() -> tuple[list[str], list[QueueState]]:
+    async def main() -> tuple[list[str], list[str]]:
         async with Admin(namesrv) as admin:
+            before = await admin.topic_route(topic)
             addresses = await admin.update_topic(
                 topic,
                 read_queues=read_queues,
@@ -92,17 +105,36 @@ def update(
                 cluster=cluster,
                 broker_addr=broker,
             )
-            return addresses, [row for row in await admin.topic_queues(topic) if row.is_hidden]
+            hidden = [row for row in await admin.topic_queues(topic) if row.is_hidden]
+            warnings = [*_of_shrinking(before, await admin.topic_route(topic))]
+            return addresses, [*warnings, *map(_of_hidden, hidden)]
 
-    addresses, hidden = run(main())
+    addresses, warnings = run(main())
     note(f"topic {topic} is changed on {', '.join(addresses)}")
-    for row in hidden:
-        stats = row.stats
-        note(
-            f"warning: queue {stats.queue.queue_id} on {stats.queue.broker_name} holds "
-            f"{stats.count} messages that nobody gets while it is not among the read queues; "
-            f"unread: {_unread(row) or 'none'}"
-        )
+    for warning in warnings:
+        note(f"warning: {warning}")
+
+
+def _of_shrinking(before: TopicRoute, after: TopicRoute) -> Iterator[str]:
+    """Yields warnings of brokers with fewer read queues, or with more write than read queues."""
+    had = {data.broker_name: data.read_queue_nums for data in before.queue_datas}
+    for data in after.queue_datas:
+        reads, writes, name = data.read_queue_nums, data.write_queue_nums, data.broker_name
+        if reads < had.get(name, 0):
+            yield f"{name} has {reads} read queues now, and had {had[name]}"
+        if reads < writes:
+            yield (
+                f"{name} has more write queues, {writes}, than read queues, {reads}: "
+                f"what is sent to the others reaches nobody"
+            )
+
+
+def _of_hidden(row: QueueState) -> str:
+    stats = row.stats
+    return (
+        f"queue {stats.queue.queue_id} on {stats.queue.broker_name} holds {stats.count} messages "
+        f"that nobody gets while it is not among the read queues; unread: {_unread(row) or 'none'}"
+    )
 
 
 @app.command()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls, masters_of, queue_of
 from pocketmq.client.admin.results import QueueState, QueueStats
-from pocketmq.client.errors import UnknownTopicError
+from pocketmq.client.errors import TopicExistsError, UnknownTopicError
 from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicList, TopicStatsTable
-from pocketmq.protocol.errors import NotFoundError, UsageError
+from pocketmq.protocol.errors import NotFoundError, TopicMissingError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
 from pocketmq.protocol.requests.groups import TopicGroupsRequest
@@ -40,6 +41,9 @@ ROUTE_WAIT_S = 3.0
 
 ROUTE_POLL_S = 0.01
 
+IfExists = Literal["replace", "keep", "refuse"]
+"""What `Admin.create_topic` does about a broker that has the topic."""
+
 
 class TopicAdmin(AdminCalls):
     """The methods of `Admin` for topics."""
@@ -56,6 +60,7 @@ class TopicAdmin(AdminCalls):
         attributes: str | None = None,
         cluster: str | None = None,
         broker_addr: str | None = None,
+        if_exists: IfExists = "replace",
     ) -> list[str]:
         """Creates a topic, or sets all its settings anew, and waits until the route shows it.
 
@@ -67,12 +72,15 @@ class TopicAdmin(AdminCalls):
             order: an order topic.
             attributes: ``+name=value,-name``, such as ``+message.type=FIFO``.
             cluster, broker_addr: where.
+            if_exists: what becomes of brokers that have the topic: ``replace`` sets their settings
+                anew, as mqadmin does; ``keep`` leaves them; ``refuse`` raises if they differ.
 
         Returns:
             The addresses of the brokers that have it now.
 
         Raises:
             IllegalNameError, UsageError: the name is illegal or reserved, a count is not positive.
+            TopicExistsError: a broker has it with other settings, and `if_exists` refuses that.
         """
         check_topic(topic)
         if is_system_topic(topic):
@@ -87,9 +95,23 @@ class TopicAdmin(AdminCalls):
         if min(config.read_queue_nums, config.write_queue_nums) < 1:
             raise UsageError("a topic needs at least one read and one write queue")
         addresses = await self._brokers(cluster, broker_addr)
-        await asyncio.gather(*(self._put_topic(a, config, attributes) for a in addresses))
-        await self._wait_for_route(config, addresses)
+        changed = addresses
+        if if_exists != "replace":
+            known = await asyncio.gather(*(self._known_config(topic, a) for a in addresses))
+            changed = [a for a, there in zip(addresses, known, strict=True) if there is None]
+            if if_exists == "refuse":
+                for address, there in zip(addresses, known, strict=True):
+                    if there is not None and not _agree(there, config, attributes):
+                        raise TopicExistsError(address, there, config)
+        await asyncio.gather(*(self._put_topic(a, config, attributes) for a in changed))
+        await self._wait_for_route(config, changed)
         return addresses
+
+    async def _known_config(self, topic: str, address: str) -> TopicConfig | None:
+        try:
+            return await self.topic_config(topic, address)
+        except TopicMissingError:
+            return None
 
     async def update_topic(
         self,
@@ -266,3 +288,12 @@ class TopicAdmin(AdminCalls):
             if shown.issuperset(addresses):
                 return
             await clock.sleep(ROUTE_POLL_S)
+
+
+def _agree(known: TopicConfig, wanted: TopicConfig, attributes: str | None) -> bool:
+    """Whether a topic has the settings that it would be created with."""
+    given = [pair.partition("=") for pair in (attributes or "").split(",") if pair]
+    return (
+        (known.read_queue_nums, known.write_queue_nums, known.perm, known.order)
+        == (wanted.read_queue_nums, wanted.write_queue_nums, wanted.perm, wanted.order)
+    ) and all(known.attributes.get(name.lstrip("+")) == value for name, _, value in given)

@@ -12,7 +12,7 @@ from pocketmq.client import admin
 from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
 from pocketmq.client.admin.offsets import End
 from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
-from pocketmq.client.admin.topics import QUEUES_DEFAULT
+from pocketmq.client.admin.topics import QUEUES_DEFAULT, IfExists
 from pocketmq.client.blocking.base import Blocking, BlockingIterator
 from pocketmq.client.consumers import lite_pull_consumer, pull_consumer, push_consumer
 from pocketmq.client.consumers.pull_consumer import DEFAULT_CONSUMER_GROUP
@@ -61,6 +61,7 @@ class Admin(Blocking[admin.Admin]):
         attributes: str | None = None,
         cluster: str | None = None,
         broker_addr: str | None = None,
+        if_exists: IfExists = "replace",
     ) -> list[str]:
         """Creates a topic, or sets all its settings anew, and waits until the route shows it."""
         return self._run(
@@ -74,6 +75,7 @@ class Admin(Blocking[admin.Admin]):
                 attributes=attributes,
                 cluster=cluster,
                 broker_addr=broker_addr,
+                if_exists=if_exists,
             )
         )
 
