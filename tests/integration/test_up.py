@@ -166,6 +166,13 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         (("--brokers", "27"), "--brokers is 27: it must be between 1 and 26"),
         (("--brokers", "27", "--control", "0"), "--brokers is 27: it must be between 1 and 26"),
         (("--memory", "--data", "d"), "exclude each other"),
+        (("--namesrv-port", "99999"), r"name server \(--namesrv-port\) is 99999: it must be"),
+        (("--namesrv-port", "-1"), r"name server \(--namesrv-port\) is -1: it must be"),
+        (("--broker-port", "70000"), r"broker-a \(--broker-port\) is 70000: it must be"),
+        (("--broker-port", "65530", "--brokers", "2"), r"broker-b \(--broker-port\) is 6\d+: it"),
+        (("--broker-port", "-1", "--control", "0"), r"broker-a \(--broker-port\) is -1: it must"),
+        (("--control", "70000"), "the port of the control API is 70000: it must be"),
+        (("--control", "-1"), "the port of the control API is -1: it must be"),
     ],
 )
 def test_options_that_do_not_fit(options: tuple[str, ...], text: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import pytest
 from support.peers.transport import Stage, until
 
+from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.wire.command import Command
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.connection import Connection
@@ -20,6 +21,12 @@ async def test_the_system_chooses_port_0(stage: Stage) -> None:
     server = await stage.serve({})
     assert server.address == f"127.0.0.1:{server.port}"
     assert server.port > 0
+
+
+@pytest.mark.parametrize("port", [-1, 99_999])
+async def test_a_port_that_is_none_is_refused(clock: VirtualClock, port: int) -> None:
+    with pytest.raises(ConfigError, match=f"is {port}: it must be between 0 and 65535"):
+        await Server(clock, {}).listen("127.0.0.1", port)
 
 
 async def test_an_address_in_use_is_an_error(stage: Stage, clock: VirtualClock) -> None:

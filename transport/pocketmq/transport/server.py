@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from pocketmq.protocol.messages.hosts import join_address
+from pocketmq.protocol.messages.hosts import check_port, join_address
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.connection import Connection, ConnectionOptions, Handlers
@@ -88,8 +88,10 @@ class Server:
         Further calls add sockets to the first one, whose address stays the server's.
 
         Raises:
+            ConfigError: the port is no port.
             OSError: the address is in use or not of this machine.
         """
+        check_port(port, "the server")
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
         self._servers.append(server)

@@ -20,6 +20,7 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.broker.store.disk.errors import DirectoryInUseError
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.protocol.messages.hosts import check_port
 from pocketmq.transport.errors import CannotListenError
 
 BROKERS_MAX = 26
@@ -61,6 +62,9 @@ class ClusterOptions(NamedTuple):
             raise ConfigError(
                 f"--brokers is {self.brokers}: it must be between 1 and {BROKERS_MAX}"
             )
+        check_port(self.namesrv_port, "the name server (--namesrv-port)")
+        for index in range(self.brokers):
+            check_port(self.broker_port_of(index), f"{broker_name(index)} (--broker-port)")
 
     def broker_port_of(self, index: int) -> int:
         """Returns the port of one broker."""
@@ -87,9 +91,14 @@ class ClusterAddresses(NamedTuple):
     control: str | None = None
 
 
+def broker_name(index: int) -> str:
+    """Returns the name of the broker with an index."""
+    return f"broker-{chr(ord('a') + index)}"
+
+
 def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[str, object]:
     """Makes the settings of one broker, under the keys of its YAML file."""
-    name = f"broker-{chr(ord('a') + index)}"
+    name = broker_name(index)
     port = options.broker_port_of(index)
     return {
         **options.common_settings(),

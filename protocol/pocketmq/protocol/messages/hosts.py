@@ -5,10 +5,30 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 
 IPV4_HOST_SIZE = 8
 IPV6_HOST_SIZE = 20
+
+
+PORT_MAX = 0xFFFF
+
+
+def check_port(port: int, what: str) -> None:
+    """Refuses numbers that are no ports; 0 stands for a port of the system's choice.
+
+    Args:
+        port: the number.
+        what: it is of, for the error.
+
+    Raises:
+        ConfigError: it is no port.
+    """
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigError(
+            f"the port of {what} is {port}: it must be between 0 and {PORT_MAX}, and with 0 the "
+            f"system chooses one"
+        )
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -18,7 +38,7 @@ def split_address(address: str) -> tuple[str, int]:
         UsageError: there is no port, or it is no number.
     """
     host, _, port = address.strip().rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 0xFFFF:
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise UsageError(f"the address {address!r} is not of the form host:port")
     return host.strip("[]"), int(port)
 

@@ -8,6 +8,12 @@ from typing import NamedTuple
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
 
+DELAY_LEVEL_MAX = 18
+"""The last level of the ladder that brokers have unless `messageDelayLevel` says otherwise."""
+
+TAGS_SEPARATOR = "||"
+"""Stands between the tags of a subscription, so that no subscription can name a tag with it."""
+
 
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker."""
@@ -20,17 +26,45 @@ class MessageQueue(NamedTuple):
         return f"{self.topic}@{self.broker_name}:{self.queue_id}"
 
 
+def check_tag(tag: str) -> None:
+    """Refuses a tag that no subscription could name.
+
+    Raises:
+        UsageError: it holds ``||``.
+    """
+    if TAGS_SEPARATOR in tag:
+        raise UsageError(
+            f"the tag {tag!r} holds ||, which separates the tags of a subscription: a message has "
+            f"one tag, and no consumer could subscribe to this one"
+        )
+
+
+def check_delay_level(level: int) -> None:
+    """Refuses a level that RocketMQ's ladder does not have.
+
+    Raises:
+        UsageError: it is not between 0 and 18.
+    """
+    if not 0 <= level <= DELAY_LEVEL_MAX:
+        raise UsageError(
+            f"the delay level is {level}: it must be between 1 and {DELAY_LEVEL_MAX} (0 for at "
+            f"once); for a broker whose messageDelayLevel has more, set the property DELAY"
+        )
+
+
 class Message:
     """A message to send.
 
     Args:
         topic: where it goes.
         body: its content; text is encoded as UTF-8.
-        tags: one tag, by which consumers can choose.
+        tags: one tag, by which consumers can choose; without ``||``, which separates the tags of
+            a subscription.
         keys: business keys, by which the message can be found.
         properties: further properties of the application.
         sharding_key: decides the queue where a hash selector is used, and names the order.
-        delay_level: 1 to 18; 0 for at once.
+        delay_level: 1 to 18; 0 for at once. A further level, of a broker whose
+            `messageDelayLevel` has more, is given as the property ``DELAY``.
         delay_ms: deliver so many milliseconds after the broker took it (by default up to three
             days); 0 for at once.
         deliver_at_ms: deliver at this time, milliseconds since the epoch; 0 for at once.
@@ -38,7 +72,8 @@ class Message:
         wait_store_ok: answer only when flushed and replicated as the broker is configured.
 
     Raises:
-        UsageError: more than one of the three delays is given, or a negative one.
+        UsageError: more than one of the three delays is given, or a negative one; the level is
+            above 18; a key holds a space, or the tag ``||``.
     """
 
     __slots__ = ("body", "flag", "properties", "topic")
@@ -63,12 +98,14 @@ class Message:
         self.flag = flag
         self.properties: dict[str, str] = dict(properties) if properties else {}
         if tags:
+            check_tag(tags)
             self.properties[props.TAGS] = tags
         if keys:
             self.keys = (keys,) if isinstance(keys, str) else tuple(keys)
         if sharding_key:
             self.properties[props.SHARDING_KEY] = sharding_key
         if delay_level:
+            check_delay_level(delay_level)
             self.properties[props.DELAY] = str(delay_level)
         if delay_ms or deliver_at_ms:
             self._set_timer(delay_level, delay_ms, deliver_at_ms)

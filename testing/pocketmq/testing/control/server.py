@@ -10,7 +10,7 @@ from typing import Self
 import uvicorn
 
 from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.messages.hosts import join_address
+from pocketmq.protocol.messages.hosts import check_port, join_address
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.control.app import control_app
 from pocketmq.testing.control.clients import ControlClients
@@ -106,6 +106,7 @@ class ControlServer:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    check_port(port, "the control API")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     try:

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol.errors import UsageError
-from pocketmq.protocol.messages.hosts import decode_host, encode_host, join_address, split_address
+from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.messages.hosts import (
+    check_port,
+    decode_host,
+    encode_host,
+    join_address,
+    split_address,
+)
 
 PORTS = st.integers(0, 0xFFFF)
 
@@ -50,3 +56,11 @@ def test_names_can_be_split_too() -> None:
 def test_what_is_no_address_is_named(address: str) -> None:
     with pytest.raises(UsageError, match="is not of the form host:port"):
         split_address(address)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+    with pytest.raises(ConfigError, match=f"the port of the door is {port}: it must be between 0"):
+        check_port(port, "the door")
+    check_port(0, "the door")
+    check_port(65_535, "the door")

@@ -35,6 +35,20 @@ def test_what_is_given_becomes_properties() -> None:
     assert (message.flag, message.wait_store_ok, message.unique_key) == (7, True, None)
 
 
+@pytest.mark.parametrize("level", [-1, 19, 99])
+def test_a_level_that_is_not_on_the_ladder_is_refused(level: int) -> None:
+    with pytest.raises(UsageError, match=rf"is {level}: it must be between 1 and 18 .* DELAY"):
+        Message("T", delay_level=level)
+    assert Message("T", properties={"DELAY": "19"}).properties["DELAY"] == "19"
+    assert Message("T", delay_level=18).properties["DELAY"] == "18"
+
+
+def test_a_tag_that_no_subscription_can_name_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'a\|\|b' holds \|\|"):
+        Message("T", tags="a||b")
+    assert Message("T", tags="a|b").tags == "a|b"
+
+
 def test_what_is_not_given_is_absent() -> None:
     message = Message("T", wait_store_ok=False)
     assert message.properties == {"WAIT": "false"}
