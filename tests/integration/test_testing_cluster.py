@@ -149,6 +149,70 @@ def test_the_oldest_messages_go_when_they_have_been_kept_long_enough() -> None:
         assert cluster.stored("Orders").bodies == [b"new"]
 
 
+@pytest.mark.parametrize("clock", ["offset", "virtual"])
+def test_idle_days_cost_nothing_and_a_jump_is_exact(clock: str) -> None:
+    """The steps of a jump are counted: the moments at which something happens, and no others."""
+    settings = {"timerMaxDelaySec": 86_400 * 60}
+    days_30_ms = 30 * 86_400_000
+    with (
+        LocalCluster(brokers=2, topics={"Orders": 2}, clock=clock, broker_settings=settings) as mq,
+        mq.producer() as producer,
+    ):
+        producer.send(Message("Orders", b"old"))
+        producer.send(Message("Orders", b"month", delay_ms=days_30_ms))
+        travel, steps = mq.core.travel, 0
+        assert travel is not None
+        settle = travel.settle
+
+        async def counted() -> None:
+            nonlocal steps
+            steps += 1
+            await settle()
+
+        travel.settle = counted
+        before_ms = mq.clock.now_ms()
+        mq.clock.advance(milliseconds=days_30_ms - 60_001)
+        if clock == "virtual":
+            assert mq.clock.now_ms() - before_ms == days_30_ms - 60_001
+        assert mq.stored("Orders") == []  # the old one has gone after three days
+        mq.clock.advance(seconds=60)
+        if clock == "virtual":
+            assert mq.stored("Orders") == []
+            mq.clock.advance(milliseconds=1)
+        else:
+            mq.clock.advance(seconds=1)
+        assert mq.stored("Orders").bodies == [b"month"]
+        mq.clock.advance(days=370)
+        assert mq.stored("Orders") == []
+        assert steps < 200  # 2 brokers look after 3 days each, and each 3 days at empty queues
+
+
+async def test_a_jump_ends_when_its_condition_is_true() -> None:
+    async with LocalCluster(topics={"Orders": 1}, clock="virtual") as cluster:
+
+        async def bill(_: object) -> ConsumeResult:
+            return ConsumeResult.RETRY
+
+        async with cluster.push_consumer("billing", listener=bill) as consumer:
+            consumer.subscribe("Orders")
+            async with cluster.producer() as producer:
+                await producer.send(Message("Orders", b"bad"))
+                began_ms = cluster.clock.now_ms()
+                await cluster.clock.advance(days=1, until=lambda: cluster.dead_letters("billing"))
+                assert cluster.dead_letters("billing").bodies == [b"bad"]
+                ladder_s = 10 + 30 + sum(60 * n for n in range(1, 11)) + 60 * (20 + 30) + 3600 * 3
+                assert 0 <= cluster.clock.now_ms() - began_ms - ladder_s * 1000 < 100
+
+                await producer.send(Message("Orders", b"late", delay_ms=2 * 3_600_000))
+
+                async def is_there() -> bool:
+                    return len(await cluster.published("Orders")) == 2
+
+                with pytest.raises(AssertionError, match=r"has not come true: .* 1 message still"):
+                    await cluster.clock.advance(hours=1, until=is_there, timeout_s=0)
+                await cluster.clock.advance(hours=2, until=is_there)
+
+
 async def test_the_queue_of_a_member_that_vanished_is_anothers_after_a_minute() -> None:
     first, second = Inbox(), Inbox()
     async with LocalCluster(topics={"Orders": 1}) as cluster, cluster.producer() as producer:

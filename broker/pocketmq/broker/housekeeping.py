@@ -25,11 +25,13 @@ class _Round(NamedTuple):
     Attributes:
         name: of its task.
         period_s: the time between two rounds, read from the settings after each of them.
+        idle_s: see `Clock.sleep_between_rounds`.
     """
 
     name: str
     period_s: Callable[[BrokerConfig], float]
     action: Action
+    idle_s: Callable[[], float] = lambda: 0.0
 
 
 def start_rounds(
@@ -56,9 +58,9 @@ def start_rounds(
         await data.offsets.save_in_slices(parts.clock)
 
     def start(clock: Clock, *rounds: _Round) -> None:
-        for name, period_s, action in rounds:
+        for name, period_s, action, idle_s in rounds:
             watched = parts.back_pressure.watch.watched(name, action)
-            tasks.spawn(repeat(clock, _in_force(period_s), watched), name)
+            tasks.spawn(repeat(clock, _in_force(period_s), watched, idle_s=idle_s), name)
 
     def _in_force(period_s: Callable[[BrokerConfig], float]) -> Callable[[], float]:
         return lambda: period_s(settings.now)
@@ -66,11 +68,18 @@ def start_rounds(
     if not settings.now.broker_id:
         start(
             parts.clock,
-            _Round("checks", lambda c: c.transaction_check_interval / 1000, checks.run),
+            _Round(
+                "checks", lambda c: c.transaction_check_interval / 1000, checks.run, checks.idle_s
+            ),
         )
     start(
         parts.clock,
-        _Round("retention", lambda c: c.clean_resource_interval / 1000, parts.retention.run),
+        _Round(
+            "retention",
+            lambda c: c.clean_resource_interval / 1000,
+            parts.retention.run,
+            parts.retention.idle_s,
+        ),
     )
     start(
         parts.clock.machine,

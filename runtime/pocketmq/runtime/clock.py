@@ -12,6 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
+STEP_NOTICED_S = 60.0
+"""So soon it is noticed that the machine's wall clock was set, or that the machine slept."""
+
 
 class Timer(Protocol):
     """A callback that is due later."""
@@ -21,7 +24,14 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Time as the rest of the code sees it."""
+    """Time as the rest of the code sees it.
+
+    Attributes:
+        timer_s_max: the longest timer that is worth setting for a moment of the wall clock.
+    """
+
+    @property
+    def timer_s_max(self) -> float: ...  # noqa: D102
 
     def now_ms(self) -> int:
         """Wall-clock time: milliseconds since the epoch."""
@@ -39,6 +49,15 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Returns when so many seconds have passed."""
 
+    async def sleep_between_rounds(self, seconds: float, idle_s: Callable[[], float]) -> None:
+        """Returns when so many seconds have passed, before the next round of periodic work.
+
+        Args:
+            seconds: the pause.
+            idle_s: returns for how many seconds from now on rounds would find nothing to do, if
+                nothing else happens. A clock that jumps leaves those rounds out.
+        """
+
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls the callback on the running loop when so many seconds have passed."""
 
@@ -54,6 +73,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock and the running loop's timers."""
 
+    timer_s_max = STEP_NOTICED_S
+
     def now_ms(self) -> int:
         """Wall-clock time: milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
@@ -62,6 +83,10 @@ class SystemClock:
     stopwatch = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
+        """Returns when so many seconds have passed."""
+        await asyncio.sleep(seconds)
+
+    async def sleep_between_rounds(self, seconds: float, idle_s: Callable[[], float]) -> None:
         """Returns when so many seconds have passed."""
         await asyncio.sleep(seconds)
 

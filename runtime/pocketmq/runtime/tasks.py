@@ -65,6 +65,7 @@ async def repeat(
     action: Action,
     *,
     first_s: float | None = None,
+    idle_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Runs an action every so many seconds, forever; logs its errors and goes on.
 
@@ -74,12 +75,13 @@ async def repeat(
             change.
         action: a plain or a coroutine function.
         first_s: seconds before the first round; `period_s` when not given.
+        idle_s: see `Clock.sleep_between_rounds`; by default each round may have something to do.
     """
 
     def pause_s() -> float:
         return period_s() if callable(period_s) else period_s
 
-    await clock.sleep(pause_s() if first_s is None else first_s)
+    await clock.sleep_between_rounds(pause_s() if first_s is None else first_s, idle_s)
     while True:
         try:
             result = action()
@@ -87,4 +89,4 @@ async def repeat(
                 await result
         except Exception:
             log.exception("a periodic action failed; it is tried again in %g s", pause_s())
-        await clock.sleep(pause_s())
+        await clock.sleep_between_rounds(pause_s(), idle_s)

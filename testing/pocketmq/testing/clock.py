@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from pocketmq.runtime.clock import STEP_NOTICED_S
+
 START_MS = 1_700_000_000_000
 """The default start of a virtual clock: a date in November 2023."""
 
@@ -51,6 +53,8 @@ class VirtualClock:
         start_ms: the wall-clock time to begin with, milliseconds since the epoch.
     """
 
+    timer_s_max = STEP_NOTICED_S
+
     def __init__(self, start_ms: int = START_MS) -> None:
         self._start_ms = start_ms
         self._elapsed_s = 0.0
@@ -77,6 +81,10 @@ class VirtualClock:
             await future
         finally:
             timer.cancel()
+
+    async def sleep_between_rounds(self, seconds: float, idle_s: Callable[[], float]) -> None:
+        """Returns when `advance` has moved the clock by this many seconds."""
+        await self.sleep(seconds)
 
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: Any

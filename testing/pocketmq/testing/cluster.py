@@ -112,7 +112,7 @@ class Cluster(_View):
 
     def __init__(self, core: Core, thread: ClusterThread, namespace: str = "") -> None:
         super().__init__(core, thread, namespace)
-        self.clock = ClusterClock(core, thread)
+        self.clock = ClusterClock(core, thread, self._inspection)
         self._open_clients: list[Blocking[Any]] = []
 
     def in_namespace(self, namespace: str) -> Cluster:
@@ -206,7 +206,7 @@ class AsyncCluster(_View):
 
     def __init__(self, core: Core, thread: ClusterThread, namespace: str = "") -> None:
         super().__init__(core, thread, namespace)
-        self.clock = AsyncClusterClock(core, thread)
+        self.clock = AsyncClusterClock(core, thread, self._inspection)
 
     def in_namespace(self, namespace: str) -> AsyncCluster:
         """Returns the same cluster with all names in a namespace."""

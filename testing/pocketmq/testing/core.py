@@ -232,6 +232,10 @@ class Core:
             )
         return count
 
+    def stored_count(self) -> int:
+        """Counts the messages that the running brokers have stored since their starts."""
+        return sum(broker.store.counters.total.messages for broker in self.brokers())
+
     async def begin_anew(self) -> None:
         """Empties all brokers: stops them, removes their data, starts them at their addresses."""
         await self._stop_brokers()

@@ -30,7 +30,7 @@ RETRY_MS = 1000
 """When it is tried again after the store took no writes."""
 
 LOOK_AGAIN_MS_MAX = 60_000
-"""The longest timer: so soon it is noticed that the wall clock was set or the machine slept."""
+"""When a damaged message is looked at again, which others do not wait for."""
 
 FindTarget = Callable[[StoredMessage], "QueueLog | None"]
 
@@ -158,8 +158,8 @@ class Delivery(ABC):
 
     def _arm(self, wait_ms: int) -> None:
         assert self._timer is None
-        wait_ms = min(wait_ms, LOOK_AGAIN_MS_MAX)
-        self._timer = self._clock.call_later(wait_ms / 1000, self._deliver_batch)
+        wait_s = min(wait_ms / 1000, self._clock.timer_s_max)
+        self._timer = self._clock.call_later(wait_s, self._deliver_batch)
         self._state = DeliveryState.ARMED
 
     def _append_copies(self, first_offset: int, part: Slice) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -57,6 +58,12 @@ class LogAges:
             known = self._logs.table.by_number(heapq.heappop(self._heap)[1])
             if known is not None:
                 yield known
+
+    def next_ms(self, limit_ms: int) -> float:
+        """Returns the earliest time of a log that is not before a limit, if all are known."""
+        if self._unseen or self._logs.table.has_new:
+            return -math.inf
+        return min((time_ms for time_ms, _ in self._heap if time_ms >= limit_ms), default=math.inf)
 
     def put(self, queue_log: QueueLog) -> None:
         """Enters the age of a log."""

@@ -47,6 +47,7 @@ class Retention:
         self._disk, self._freeing = store.disk, store.files.freeing
         self.reserved_ms, self._still_needs = reserved_ms, still_needs
         self._ages = LogAges(store.logs, store.clock)
+        self._looked_before_ms = 0
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
@@ -54,6 +55,17 @@ class Retention:
         async with self._running:
             self._disk.check()
             return await self._remove_expired() + await self._remove_for_room()
+
+    def idle_s(self) -> float:
+        """Returns for how many seconds rounds find nothing to remove, if nothing else happens.
+
+        A log that a round has left as it is waits for a delivery or for a checkpoint.
+        """
+        if self._disk.full_reason is not None or self._disk.wants_cleaning:
+            return 0.0
+        limit_ms = self._clock.now_ms() - self.reserved_ms.now
+        oldest_ms = self._ages.next_ms(min(limit_ms, self._looked_before_ms))
+        return max(0.0, (oldest_ms + 1 - limit_ms) / 1000)
 
     async def _look(self, looks_max: int | None = None) -> None:
         """Finds out the ages of logs that are new, or older than the start."""
@@ -80,6 +92,8 @@ class Retention:
                     break
                 if looks % LOGS_PER_TURN == 0:
                     await self._clock.sleep(0)
+            else:
+                self._looked_before_ms = limit
         finally:
             for queue_log in looked_at:
                 self._ages.put(queue_log)

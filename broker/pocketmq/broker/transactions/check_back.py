@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from enum import Enum, auto
 from functools import partial
 
@@ -137,6 +138,11 @@ class CheckBack:
             await self._clock.sleep(0)
         self._transactions.save()
         return total
+
+    def idle_s(self) -> float:
+        """Returns for how many seconds rounds find nothing: for ever without open half messages."""
+        self._transactions.grow()
+        return 0.0 if self._transactions.half_states.open_count() else math.inf
 
     def _turn(self, half: QueueLog, offset: int, end: int) -> tuple[int | None, int]:
         """Examines some half messages; returns where to go on (None: nowhere) and their number."""

@@ -6,19 +6,16 @@ import asyncio
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import dlq_topic
-from pocketmq.testing.cluster_clock import in_seconds
+from pocketmq.testing.cluster_clock import Steps, in_seconds
 from pocketmq.testing.control.message_calls import did_not_come
 from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import LOOK_PERIOD_S, Inspection
-
-CLIENT_TIME_S = 0.02
-"""Real time before each step of a jump with `until`, as long as clients are at work."""
+from pocketmq.testing.inspection import Inspection
 
 ADVANCE_MAX_S = 366 * 86_400
-"""The longest jump: transaction checks alone are half a million steps in a year."""
+"""The longest jump: what is longer is a slip of the pen."""
 
 
 class ClockCalls:
@@ -85,34 +82,10 @@ class ClockCalls:
         return self.now()
 
     async def _advance_until(self, jump_s: float, until: Until, timeout_ms: int) -> None:
-        """Goes from one due moment to the next while a message waits for its time.
-
-        While no message waits, clients in other processes may be at work: they have real time
-        until the time-out. They also have a little before each step: a message that one of them
-        sends back waits from its arrival, and the clock must not pass its time because of another
-        message.
-        """
         if (until.topic is None) == (until.dead_letters_of is None):
             raise UsageError("until: give one of topic and deadLettersOf")
         topic = until.topic or dlq_topic(until.dead_letters_of or "")
-        core, machine, travel = self._core, self._core.machine, self._core.travel
-        assert travel is not None
-        end_s = machine.monotonic() + timeout_ms / 1000
-        left_s = jump_s
+        steps = Steps(self._core, self._inspection, jump_s, timeout_ms / 1000)
         while self._inspection.count(topic) < until.count:
-            await self._inspection.comes_true(self._clients_are_done, CLIENT_TIME_S)
-            step_s = travel.next_due_s() if core.waiting() else None
-            if step_s is not None and step_s <= left_s:
-                await core.advance(step_s)
-                left_s -= step_s
-            elif machine.monotonic() < end_s:
-                await machine.sleep(LOOK_PERIOD_S)
-            else:
+            if not await steps.go_on():
                 raise did_not_come(topic, until.count, self._inspection.count(topic), timeout_ms)
-
-    def _clients_are_done(self) -> bool:
-        """Tells whether all groups with members have committed all messages of their topics."""
-        inspection = self._inspection
-        return not any(
-            inspection.members(group) and inspection.lags(group) for group in inspection.groups()
-        )

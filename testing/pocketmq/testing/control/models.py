@@ -333,7 +333,7 @@ class AdvanceRequest(RequestBody):
     Attributes:
         until: stop as soon as this holds. Then whenever nothing waits for its time, clients in
             other processes are given real time to bring more, as with one retry after the other.
-        timeout_ms: how long that may take, in real time.
+        timeout_ms: real time without progress after which the aim is given up.
     """
 
     days: float = 0

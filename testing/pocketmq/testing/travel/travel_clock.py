@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,11 +20,7 @@ from pocketmq.testing.clock import Alarm
 
 US = 1_000_000
 
-TOLERANCE_US = 1000
-"""The error of timers that are armed for a wall-clock time, which is in whole milliseconds."""
-
-DUE_US = 2
-"""A remainder of a wait that only rounding leaves."""
+MS_US = 1000
 
 
 class WatchedClock(SystemClock):
@@ -42,10 +39,51 @@ class WatchedClock(SystemClock):
         return SystemClock.monotonic()
 
 
+class _Round(Alarm[int]):
+    """The timer of a periodic task's next round.
+
+    Args:
+        due: the time of the round.
+        period: from one round to the next.
+        idle_s: see `Clock.sleep_between_rounds`.
+        callback, args: the call to make.
+    """
+
+    __slots__ = ("idle_s", "period")
+
+    def __init__(
+        self,
+        due: int,
+        period: int,
+        idle_s: Callable[[], float],
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        super().__init__(due, callback, args)
+        self.period, self.idle_s = max(1, period), idle_s
+
+    def next_with_work(self, now: int) -> float:
+        """Returns the time of the first round that may find something to do."""
+        idle_s = self.idle_s()
+        if idle_s <= 0:
+            return self.due
+        return math.inf if math.isinf(idle_s) else self._first_from(now + round(idle_s * US))
+
+    def leave_out(self, until: int) -> None:
+        """Leaves out the rounds before a time."""
+        self.due = self._first_from(until)
+
+    def _first_from(self, moment: int) -> int:
+        return self.due + max(0, -((self.due - moment) // self.period)) * self.period
+
+
 class TravelClock:
     """A clock that goes on by itself, or stands still, and jumps from timer to timer in `advance`.
 
     For one event loop; the time may be read from any thread.
+
+    The clock shows whole milliseconds, and timers begin at one: a timer that is set for a moment of
+    the wall clock therefore fires at that moment, and not a part of a millisecond later.
 
     Args:
         machine: the clock of connections and disks.
@@ -74,11 +112,14 @@ class TravelClock:
         self._ahead_us = 0
         self._timers: list[tuple[int, int, Alarm[int]]] = []
         self._sequence = itertools.count()
+        self._rounds: dict[_Round, None] = {}
         self._alarm: Timer | None = None
         self._alarm_us = 0
         self._lock: asyncio.Lock | None = None
 
     # -- as a clock ---------------------------------------------------------------------------
+
+    timer_s_max = math.inf
 
     def now_ms(self) -> int:
         """Wall-clock time: milliseconds since the epoch."""
@@ -103,6 +144,18 @@ class TravelClock:
         finally:
             timer.cancel()
 
+    async def sleep_between_rounds(self, seconds: float, idle_s: Callable[[], float]) -> None:
+        """Returns when this many seconds have passed, or a jump comes to a round with work."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pause_us = round(seconds * US)
+        entry = _Round(self._now_us() + pause_us, pause_us, idle_s, _wake, (future,))
+        self._rounds[entry] = None
+        self._set_alarm()
+        try:
+            await future
+        finally:
+            self._rounds.pop(entry, None)
+
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls the callback when this many seconds have passed or were jumped over."""
         entry = Alarm(self._now_us() + max(0, round(seconds * US)), callback, args)
@@ -115,6 +168,9 @@ class TravelClock:
         return entry
 
     def _now_us(self) -> int:
+        return self._exact_us() // MS_US * MS_US
+
+    def _exact_us(self) -> int:
         if not self.is_running:
             return self._ahead_us
         return round((SystemClock.monotonic() - self._began_s) * US) + self._ahead_us
@@ -123,23 +179,28 @@ class TravelClock:
 
     def _set_alarm(self) -> None:
         """Sets a timer of the machine for the timer of this clock that is due next."""
-        due_us = self._next_due_us()
-        if not self.is_running or due_us is None:
+        if not self.is_running:
+            return
+        due_us = min((entry.due for entry in self._rounds), default=None)
+        timer_us = self._next_timer_us()
+        if due_us is None or (timer_us is not None and timer_us < due_us):
+            due_us = timer_us
+        if due_us is None:
             return
         if self._alarm is not None:
             if self._alarm_us == due_us:
                 return
             self._alarm.cancel()
         self._alarm_us = due_us
-        wait_s = max(0, due_us - self._now_us()) / US
-        self._alarm = self.machine.call_later(wait_s, self._rang)
+        wait_ms = math.ceil(max(0, due_us - self._exact_us()) / MS_US)
+        self._alarm = self.machine.call_later(wait_ms / 1000, self._rang)
 
     def _rang(self) -> None:
         self._alarm = None
         self._fire_due()
         self._set_alarm()
 
-    def _next_due_us(self) -> int | None:
+    def _next_timer_us(self) -> int | None:
         timers = self._timers
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
@@ -147,16 +208,23 @@ class TravelClock:
 
     def _fire_due(self) -> None:
         """Fires the timers due now, in order; timers that these arm wait for the next call."""
-        limit_us = self._now_us() + DUE_US
-        due = []
-        while (due_us := self._next_due_us()) is not None and due_us <= limit_us:
+        now_us = self._exact_us()
+        rounds = [entry for entry in self._rounds if entry.due <= now_us]
+        for entry in rounds:
+            del self._rounds[entry]
+        due: list[Alarm[int]] = [*rounds]
+        while (due_us := self._next_timer_us()) is not None and due_us <= now_us:
             due.append(heapq.heappop(self._timers)[2])
-        for entry in due:
-            entry.fire()
+        for timer in sorted(due, key=lambda timer: timer.due):
+            timer.fire()
 
     def close(self) -> None:
         """Drops all timers. Idempotent."""
         self._timers.clear()
+        self._rounds.clear()
+        self._drop_alarm()
+
+    def _drop_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -167,6 +235,7 @@ class TravelClock:
         """Jumps forward; every timer due on the way fires at its own moment, in order.
 
         The work that a timer begins is done before the clock moves on, and all work on return.
+        Rounds that find nothing to do are left out: a time in which nothing happens costs nothing.
         Concurrent calls jump one after the other.
 
         Raises:
@@ -180,24 +249,37 @@ class TravelClock:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
+            try:
+                await self._jump(round(seconds * US))
+            finally:
+                self._drop_alarm()  # set for a time that has become nearer
+                self._set_alarm()
+
+    async def _jump(self, jump_us: int) -> None:
+        await self.settle()
+        target_us = self._exact_us() + jump_us
+        while (due_us := self._next_due_us()) is not None and due_us <= target_us:
+            self._move_to(due_us)
+            self._fire_due()
             await self.settle()
-            target_us = self._now_us() + round(seconds * US)
-            while (due_us := self._next_due_us()) is not None:
-                if due_us > target_us + TOLERANCE_US:
-                    break
-                self._move_to(due_us)
-                self._fire_due()
-                await self.settle()
-            self._move_to(target_us)
-            self._set_alarm()
+        self._move_to(target_us)
 
     def next_due_s(self) -> float | None:
-        """Returns the seconds until the next timer; None if there is none."""
+        """Returns the seconds until the next timer, or round with work; None if there is none."""
         due_us = self._next_due_us()
-        return None if due_us is None else max(0, due_us - self._now_us()) / US
+        return None if due_us is None else max(0, due_us - self._exact_us()) / US
+
+    def _next_due_us(self) -> int | None:
+        now_us, timer_us = self._exact_us(), self._next_timer_us()
+        due_us = min((entry.next_with_work(now_us) for entry in self._rounds), default=math.inf)
+        due_us = due_us if timer_us is None else min(due_us, timer_us)
+        return None if math.isinf(due_us) else int(due_us)
 
     def _move_to(self, moment_us: int) -> None:
-        self._ahead_us += max(0, moment_us - self._now_us())
+        self._ahead_us += max(0, moment_us - self._exact_us())
+        for entry in self._rounds:
+            if entry.due < moment_us:
+                entry.leave_out(moment_us)
 
 
 class ClientClock(SystemClock):
@@ -220,6 +302,10 @@ class ClientClock(SystemClock):
     def monotonic(self) -> float:
         """Seconds of the machine."""
         return self._travel.machine.monotonic()
+
+    async def sleep_between_rounds(self, seconds: float, idle_s: Callable[[], float]) -> None:
+        """Returns when this many seconds have passed."""
+        await self.sleep(seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Returns when this many seconds have passed."""

@@ -88,6 +88,11 @@ class LogTable:
             del self._numbers[known.number]
         return removed
 
+    @property
+    def has_new(self) -> bool:
+        """Whether logs were entered since the last `take_new`."""
+        return bool(self._new)
+
     def take_new(self) -> list[int]:
         """Returns the numbers of the logs that were entered since the last call."""
         new, self._new = self._new, []
