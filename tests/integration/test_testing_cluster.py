@@ -333,6 +333,31 @@ def test_a_name_that_does_not_exist_is_no_empty_topic() -> None:
             inside.published("Orders")
 
 
+def test_no_thread_is_left_when_the_last_blocking_client_is_closed() -> None:
+    def clients() -> set[str]:
+        return {t.name for t in threading.enumerate()} & {"pocketmq-client", "pocketmq-cluster"}
+
+    with LocalCluster(topics={"Orders": 1}) as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"x"))
+            with cluster.lite_pull_consumer("billing") as consumer:
+                consumer.subscribe("Orders")
+                assert [m.body for m in consumer.poll(10_000)] == [b"x"]
+            producer.send(Message("Orders", b"y"))
+            assert "pocketmq-client" in clients()
+        assert "pocketmq-client" not in clients()
+        with pytest.raises(UsageError, match="is not running"):
+            producer.send(Message("Orders", b"late"))
+        producer.close()
+        assert "pocketmq-client" not in clients()
+        producer.start()
+        producer.send(Message("Orders", b"again"))
+        producer.close()
+        with pytest.raises(ConfigError):
+            cluster.producer(retry_times_when_send_failed=-1)
+    assert not clients()
+
+
 def test_namespaces_do_not_see_each_other() -> None:
     with LocalCluster() as whole:
         one, two = whole.in_namespace("one"), whole.in_namespace("two")
