@@ -91,11 +91,7 @@ class ClientSettings:
         """Returns the settings of a client that has an instance of its own."""
         if "instance" in given:
             return given
-        own = {
-            "namesrv": self._core.namesrv,
-            "clock": self._core.client_clock,
-            "local_offsets_dir": str(self._core.local_offsets_dir),
-        }
+        own = {"namesrv": self._core.namesrv, "clock": self._core.client_clock}
         return {**own, "namespace": self._namespace, **INSTANCE_DEFAULTS, **given}
 
     def member(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,6 @@ class _Connected:
 
     def close(self) -> None:
         self.run(self._instance.close())
-        self._thread.leave()
 
 
 class UnlimitedStreamReader(DataSourceStreamReader):
