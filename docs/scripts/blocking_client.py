@@ -280,10 +280,6 @@ def class_source(cls: type, imports: Imports, made: set[type]) -> list[str]:
         imports.add("pocketmq.client.blocking.base", "Blocking")
         lines += [f"    _twin: {twin}", ""]
     lines += constructor(cls, methods["__init__"], imports, is_derived=bool(inherited))
-    if methods["__aexit__"].module == cls.__module__:  # it does more than to close
-        imports.add("typing", "Any")
-        lines += ["", "    def __exit__(self, *exc_info: Any) -> None:"]
-        lines += ["        self._run(self._twin.__aexit__(*exc_info))"]
     for name, method in methods.items():
         if name.startswith("_") or name in inherited or name in IN_BASE | NOT_FOR_APPLICATIONS:
             continue

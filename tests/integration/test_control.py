@@ -210,6 +210,18 @@ def test_a_message_that_does_not_fit_is_not_sent(
     assert bodies(api, "/topics/Orders/messages") == []
 
 
+def test_a_name_that_does_not_exist_is_no_empty_topic(api: Control) -> None:
+    api.ok("PUT", "/topics/Orders")
+    api.ok("PUT", "/groups/billing")
+    wrong = api.problem("GET", "/topics/Ordres/messages")
+    assert "no topic is called 'Ordres' (did you mean 'Orders'?)" in wrong["detail"]
+    assert bodies(api, "/topics/Ordres/messages?missingOk=true") == []
+    wrong = api.problem("GET", "/groups/biling/dead-letters")
+    assert "no group is called 'biling' (did you mean 'billing'?)" in wrong["detail"]
+    assert bodies(api, "/groups/biling/dead-letters?missingOk=true") == []
+    assert bodies(api, "/groups/billing/dead-letters") == []
+
+
 # -- groups ---------------------------------------------------------------------------------------
 
 

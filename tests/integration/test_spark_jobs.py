@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +30,9 @@ from pocketmq.spark import (
 )
 from pocketmq.spark.jobs.files import file_portions
 from pocketmq.spark.jobs.files.directory import Directory
+from pocketmq.spark.jobs.files.files import read_rows
 from pocketmq.spark.jobs.files.ledger import FOLDER, LedgerFile
+from pocketmq.spark.jobs.ingest import message_rows
 from pocketmq.spark.jobs.landing.landing import LandingRun, day_column
 
 pyspark = pytest.importorskip("pyspark")
@@ -330,6 +333,85 @@ def test_columns_with_parts_are_bodies_or_named_by_their_paths(
     for wrong, said in wrongs:
         with pytest.raises(OptionError, match=said):
             ingest(replace(options, **wrong), spark)
+
+
+def test_an_ingest_keeps_values_as_they_are(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    def loaded(topic: str, source: str | Path, **options: Any) -> list[tuple[str, str | None]]:
+        named = IngestOptions(
+            str(source), topic, namesrv=spark_namesrv, create_topic_queues=1, **options
+        )
+        if topic == "KeepTypes":
+            ingest(named, spark)
+            rows = read(spark, spark_namesrv, topic).collect()
+            return sorted((bytes(row.value).decode(), row["keys"]) for row in rows)
+        found = read_rows(spark, named.source, None, named.reader_options)
+        rows = message_rows(found, named).collect()
+        return sorted((row.value, row.asDict().get("keys")) for row in rows)
+
+    # Times have microseconds, with and without a zone.
+    spark.sql(
+        "select timestamp'2026-01-01 00:00:00.123456' at, "
+        "timestamp_ntz'1800-01-01 00:00:00.000001' day, array(timestamp'2026-01-01') more"
+    ).createOrReplaceTempView("times")
+    assert loaded("KeepTimes", "times") == [(
+        '{"at":"2026-01-01T00:00:00.123456Z","day":"1800-01-01T00:00:00.000001",'
+        '"more":["2026-01-01T00:00:00.000000Z"]}', None,
+    )]  # fmt: skip
+
+    # Doubled quotes are quotes, commas and line breaks within quotes belong to the value.
+    table = tmp_path / "sheet.csv"
+    table.write_text('id,note\r\n1,"he said ""hi"", twice"\r\n2,"one\ntwo, ""three"""\r\n3,a\\\r\n')
+    assert [json.loads(v) for v, _ in loaded("KeepQuotes", table)] == [
+        {"id": "1", "note": 'he said "hi", twice'},
+        {"id": "2", "note": 'one\ntwo, "three"'},
+        {"id": "3", "note": "a\\"},
+    ]
+    backslashes = {"escape": "\\"}
+    table.write_text('id,note\n1,"he said \\"hi\\""\n')
+    assert json.loads(loaded("KeepSlashes", table, reader_options=backslashes)[0][0]) == {
+        "id": "1", "note": 'he said "hi"'
+    }  # fmt: skip
+
+    # Values in JSON keep their own types, whatever other rows and elements have.
+    documents = tmp_path / "day=2026-03-29"
+    documents.mkdir()
+    (documents / "mixed.jsonl").write_text(
+        '{"a": [1, "x", true, null, {"z": 1.5}], "k": 1, "n": {"deep": [1, "2"], "id": 7}}\n'
+        '{"a": [], "k": "two", "n": null, "v": {"x": [1, "y"]}}\n'
+        '{"k": 12345678901234567890123, "v": "text", "n": {"deep": null}}\n'
+    )
+    mixed = loaded("KeepTypes", tmp_path / "day=*" / "*.jsonl", key="n.id")
+    assert mixed == [
+        ('{"a":[1,"x",true,null,{"z":1.5}],"k":1,"n":{"deep":[1,"2"],"id":7},"v":null}', "7"),
+        ('{"a":[],"k":"two","n":null,"v":{"x":[1,"y"]}}', None),
+        ('{"a":null,"k":12345678901234567890123,"n":{"deep":null},"v":"text"}', None),
+    ]
+    whole = loaded("KeepFolders", tmp_path, reader_options={"pathGlobFilter": "*.jsonl"})
+    assert {json.loads(value)["day"] for value, _ in whole} == {"2026-03-29"}
+    one = {"pathGlobFilter": "*.jsonl", "primitivesAsString": "true"}
+    typed = loaded("GoByTypes", tmp_path, key="k", reader_options=one)
+    assert json.loads(typed[0][0])["a"][:4] == ["1", "x", "true", None]
+    (tmp_path / "deep.json").write_text('{"n": {"deep": [1, "2"]}, "t": 1}\n')
+    deep = tmp_path / "deep.json"
+    assert loaded("KeepPaths", deep, value="n.deep", key="t") == [('[1,"2"]', "1")]
+
+
+def test_a_row_that_cannot_be_read_is_named(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
+    def failed(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        options = IngestOptions(str(path), "BadRows", namesrv=spark_namesrv)
+        with pytest.raises(JobError) as caught:
+            ingest(options, spark)
+        return caught.value.reason
+
+    broken = failed("broken.jsonl", '{"a": 1}\n{"a": 2}\n{"a":\n{"a": 4}\n')
+    assert re.match(r"line 3 of \S*/broken\.jsonl cannot be read as JSON: '\{\"a\":';", broken)
+    twice = failed("twice.jsonl", '{"a": {"x": 1}}\n\n{"a": {"x": 1, "x": 2}}\n')
+    assert twice.startswith("line 3 of ")
+    assert '\'{"a": {"x": 1, "x": 2}}\'; mend it' in twice
+    wide = failed("wide.csv", "id,note\n1,a\n\n2,b,c\n3,d\n")
+    assert re.match(r"line 4 of \S*/wide\.csv cannot be read as CSV: '2,b,c';", wide)
 
 
 # -- on the command line, with real data --------------------------------------------------------

@@ -17,6 +17,7 @@ from pocketmq.client import (
     ConsumeResult,
     LocalTransactionState,
     Message,
+    MessageSelector,
     Producer,
     PushConsumer,
     ReceivedMessage,
@@ -293,6 +294,70 @@ def test_it_shows_what_a_group_has_not_handled() -> None:
             cluster.drain("billing")
 
 
+@pytest.mark.parametrize("expression", ["paid || sent", MessageSelector.by_sql("n > 1")])
+async def test_a_group_is_done_when_nothing_is_left_that_it_wants(
+    expression: str | MessageSelector,
+) -> None:
+    """Neither what it passed over is waited for, nor that its clients commit."""
+    inbox, hour_ms = Inbox(), 3_600_000
+    async with (
+        LocalCluster(topics={"Orders": 1}) as cluster,
+        cluster.producer() as producer,
+        cluster.push_consumer("billing", listener=inbox, persist_interval_ms=hour_ms) as consumer,
+    ):
+        consumer.subscribe("Orders", expression)
+        for n, tag in enumerate(["new", "new", "paid", "paid", "new"]):
+            properties = {"n": str(n if tag == "paid" else 0)}
+            await producer.send(Message("Orders", tag, tags=tag, properties=properties))
+        await cluster.drain("billing", timeout_s=5)
+        assert len(inbox.bodies) == 2
+        await producer.send(Message("Orders", "new", tags="new"))
+        await cluster.drain("billing", timeout_s=5)
+
+
+def test_a_name_that_does_not_exist_is_no_empty_topic() -> None:
+    with LocalCluster(topics={"Orders": 1}, groups=["billing"]) as cluster:
+        for look in (cluster.published, cluster.stored):
+            with pytest.raises(UsageError, match=r"'Ordres' \(did you mean 'Orders'\?\)"):
+                look("Ordres")
+            with pytest.raises(UsageError, match=r"called 'Money' \(topics: Orders\)"):
+                look("Money")
+            assert look("Ordres", missing_ok=True) == look("Orders") == []
+        for name in ("biling", "%DLQ%biling"):
+            with pytest.raises(UsageError, match=r"'biling' \(did you mean 'billing'\?\)"):
+                cluster.stored(name) if "%" in name else cluster.dead_letters(name)
+        assert cluster.dead_letters("biling", missing_ok=True) == []
+        assert cluster.dead_letters("billing") == cluster.stored("%DLQ%billing") == []
+        inside = cluster.in_namespace("test-1")
+        with pytest.raises(UsageError, match=r"no topic is called 'Orders' \(topics: none\)"):
+            inside.published("Orders")
+
+
+def test_no_thread_is_left_when_the_last_blocking_client_is_closed() -> None:
+    def clients() -> set[str]:
+        return {t.name for t in threading.enumerate()} & {"pocketmq-client", "pocketmq-cluster"}
+
+    with LocalCluster(topics={"Orders": 1}) as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"x"))
+            with cluster.lite_pull_consumer("billing") as consumer:
+                consumer.subscribe("Orders")
+                assert [m.body for m in consumer.poll(10_000)] == [b"x"]
+            producer.send(Message("Orders", b"y"))
+            assert "pocketmq-client" in clients()
+        assert "pocketmq-client" not in clients()
+        with pytest.raises(UsageError, match="is not running"):
+            producer.send(Message("Orders", b"late"))
+        producer.close()
+        assert "pocketmq-client" not in clients()
+        producer.start()
+        producer.send(Message("Orders", b"again"))
+        producer.close()
+        with pytest.raises(ConfigError):
+            cluster.producer(retry_times_when_send_failed=-1)
+    assert not clients()
+
+
 def test_namespaces_do_not_see_each_other() -> None:
     with LocalCluster() as whole:
         one, two = whole.in_namespace("one"), whole.in_namespace("two")
@@ -302,7 +367,7 @@ def test_namespaces_do_not_see_each_other() -> None:
                 producer.send(Message("Orders", cluster.namespace.encode()))
         assert one.published("Orders").bodies == [b"one"]
         assert two.published("Orders")[0].topic == "Orders"
-        assert whole.published("Orders") == []
+        assert whole.published("Orders", missing_ok=True) == []
 
 
 async def test_many_sends_at_once_are_not_taken_for_late() -> None:

@@ -52,7 +52,7 @@ LEFTOVERS = """
         # Clients of the application may know nothing of the namespace.
         settings = {"namesrv": pocketmq.namesrv} if is_plain else pocketmq.client_settings
         view = pocketmq.in_namespace("") if is_plain else pocketmq
-        assert view.stored("Orders") == []
+        assert view.stored("Orders", missing_ok=True) == []
         with Producer("shop", **settings) as producer:
             producer.send(Message("Orders", b"now"))
             pocketmq.clock.advance(hours=3)
@@ -107,6 +107,39 @@ MISTAKES = """
     def test_missing(pocketmq):
         pocketmq.published("Orders", 1, timeout_s=0)
 """
+
+BROADCAST = """
+    import pytest
+    from pocketmq.client import Message
+    from pocketmq.client.blocking import PushConsumer
+
+    @pytest.mark.pocketmq(topics={"News": 1})
+    @pytest.mark.parametrize("number", range(4))
+    def test_everybody_gets_everything(pocketmq, number, monkeypatch, tmp_path):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        everybody, found = {"message_model": "BROADCASTING"}, []
+        listener = lambda messages: found.extend(m.body for m in messages)
+        if number % 2:
+            consumer = pocketmq.push_consumer("readers", listener=listener, **everybody)
+        else:
+            settings = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **everybody}
+            consumer = PushConsumer(
+                "readers", listener=listener, **settings, **pocketmq.client_settings
+            )
+        consumer.subscribe("News")
+        with pocketmq.producer() as producer:
+            producer.send(Message("News", b"one"))
+        with consumer:
+            pocketmq.clock.advance(seconds=1, until=lambda: found)
+        assert found == [b"one"]
+        assert not list(tmp_path.iterdir())
+        kept = pocketmq.core.local_offsets_dir
+        assert [path.name for path in kept.iterdir()] == [pocketmq.namespace]
+
+    def test_nothing_is_left(pocketmq):
+        assert not list(pocketmq.core.local_offsets_dir.iterdir())
+"""
+
 
 SAME_TOPICS = """
     import pytest
@@ -192,6 +225,11 @@ def test_each_worker_has_its_own_cluster(pytester: pytest.Pytester) -> None:
         pytest.skip("pytest-xdist is not installed")
     pytester.makepyfile(SAME_TOPICS)
     pytester.runpytest_subprocess(*PLUGIN, "-n", "2").assert_outcomes(passed=6)
+
+
+def test_offsets_of_broadcasting_members_go_with_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(BROADCAST)
+    pytester.runpytest(*PLUGIN).assert_outcomes(passed=5)
 
 
 @pytest.mark.process

@@ -50,6 +50,8 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
             ``namespace%name``, the application does not see that. `Admin` takes names as they are.
         namespace_v2: the same by two fields of each request (version 2), which only brokers that
             know it look at; names stay as they are.
+        local_offsets_dir: the folder of the files in which broadcasting members keep their
+            offsets (rocketmq.client.localOffsetStoreDir); by default ``~/.pocketmq/offsets``.
     """
 
     poll_namesrv_interval_ms: Positive = 30_000
@@ -62,6 +64,7 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     instance_name: str | None = None
     namespace: str = ""
     namespace_v2: str = ""
+    local_offsets_dir: str | None = None
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,9 +127,9 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         message_model: CLUSTERING shares the messages among the group's members; with BROADCASTING
             each member gets all of them, and keeps its offsets in a file.
-        local_offsets_path: of that file; by default
-            ``~/.pocketmq/offsets/<ip>@<instance_name or DEFAULT>/<group>.json``. Members of a
-            group that run on one machine need an instance_name or a path each.
+        local_offsets_path: of that file; by default, in `local_offsets_dir`,
+            ``[<namespace>/]<ip>@<instance_name or DEFAULT>/<group>.json``. Members of a group that
+            run on one machine need an instance_name or a path each.
         pull_batch_size: messages that one pull asks for.
         pull_interval_ms: pause between two pulls of a queue.
         pull_hold_ms: how long a broker may hold a pull when there is nothing new; as pull consumers

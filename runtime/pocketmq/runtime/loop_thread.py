@@ -28,22 +28,41 @@ class LoopThread:
     _shared: LoopThread | None = None
 
     def __init__(self, name: str) -> None:
-        self._loop = uvloop.new_event_loop()
+        self._users = 0
+        self._stop = asyncio.Event()
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
     def _run_loop(self) -> None:
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
+        with self._runner:  # cancels what is left in the end
+            self._runner.run(self._until_stop())
+
+    async def _until_stop(self) -> None:
+        await self._stop.wait()
 
     @classmethod
     def shared(cls) -> LoopThread:
-        """The process's shared thread; a forked child, which has no threads, makes one."""
+        """Returns the process's shared thread, which ends when all its users have left it.
+
+        A forked child, which has no threads, makes one. Each call is a use, and ends by `leave`.
+        """
         with cls._lock:
             if cls._shared is None or not cls._shared._thread.is_alive():
                 cls._shared = LoopThread(SHARED_THREAD_NAME)
+            cls._shared._users += 1
             return cls._shared
+
+    def leave(self) -> None:
+        """Ends one use of the shared thread, and with the last one the thread."""
+        with self._lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            if LoopThread._shared is self:
+                LoopThread._shared = None
+        self.stop()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the loop and blocks until its result is there.
@@ -83,5 +102,5 @@ class LoopThread:
     def stop(self) -> None:
         """Ends the loop and the thread. Idempotent."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()

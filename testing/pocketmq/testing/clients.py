@@ -91,7 +91,11 @@ class ClientSettings:
         """Returns the settings of a client that has an instance of its own."""
         if "instance" in given:
             return given
-        own = {"namesrv": self._core.namesrv, "clock": self._core.client_clock}
+        own = {
+            "namesrv": self._core.namesrv,
+            "clock": self._core.client_clock,
+            "local_offsets_dir": str(self._core.local_offsets_dir),
+        }
         return {**own, "namespace": self._namespace, **INSTANCE_DEFAULTS, **given}
 
     def member(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from pocketmq import client
@@ -32,7 +33,7 @@ from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, chec
 from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
 from pocketmq.testing.faults import Faults, FaultWarning
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.messages import Messages
 from pocketmq.testing.settings import ClusterSettings, cluster_settings, group_config, topic_config
 from pocketmq.transport.errors import CannotListenError
@@ -83,13 +84,33 @@ class _View:
         """
         return self._clients.instance({})
 
-    def dead_letters(self, group: str) -> Messages:
-        """Returns the dead letters of a group so far, oldest first."""
-        return self.thread.call(self._inspection.dead_letters, group)
+    def dead_letters(self, group: str, *, missing_ok: bool = False) -> Messages:
+        """Returns the dead letters of a group so far, oldest first.
 
-    def stored(self, topic: str) -> Messages:
-        """Returns the messages that a topic holds at this moment, oldest first."""
-        return self.thread.call(self._inspection.stored, topic)
+        Args:
+            group: the group's name.
+            missing_ok: return none for a group that nobody has heard of, instead of an error.
+
+        Raises:
+            UsageError: there is no such group; the text names the nearest.
+        """
+        __tracebackhide__ = True
+        return self.thread.call(
+            partial(self._inspection.dead_letters, missing_ok=missing_ok), group
+        )
+
+    def stored(self, topic: str, *, missing_ok: bool = False) -> Messages:
+        """Returns the messages that a topic holds at this moment, oldest first.
+
+        Args:
+            topic: the topic's name.
+            missing_ok: return none for a topic that does not exist, instead of an error.
+
+        Raises:
+            UsageError: there is no such topic; the text names the nearest.
+        """
+        __tracebackhide__ = True
+        return self.thread.call(partial(self._inspection.stored, missing_ok=missing_ok), topic)
 
     def close_clients(self) -> None:
         """Closes the clients that the cluster made. Idempotent."""
@@ -120,7 +141,12 @@ class Cluster(_View):
         return Cluster(self.core, self.thread, namespace)
 
     def published(
-        self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        topic: str,
+        count: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        missing_ok: bool = False,
     ) -> Messages:
         """Returns the messages of a topic, oldest first, without consuming them.
 
@@ -128,13 +154,18 @@ class Cluster(_View):
             topic: the topic's name.
             count: the number of messages to wait for; without it, waits until nothing moves.
             timeout_s: real time to wait.
+            missing_ok: without a count, return none for a topic that does not exist instead of an
+                error.
 
         Raises:
             AssertionError: too few messages came in time; the text shows those that did.
+            UsageError: there is no such topic; the text names the nearest.
         """
         __tracebackhide__ = True
         check_blockable("published")
-        return self.thread.run(self._inspection.published(topic, count, timeout_s))
+        return self.thread.run(
+            self._inspection.published(topic, count, timeout_s, missing_ok=missing_ok)
+        )
 
     def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """Waits until a group has handled all messages, except those that wait for their time.
@@ -213,11 +244,18 @@ class AsyncCluster(_View):
         return AsyncCluster(self.core, self.thread, namespace)
 
     async def published(
-        self, topic: str, count: int | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        topic: str,
+        count: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        missing_ok: bool = False,
     ) -> Messages:
         """As `Cluster.published`."""
         __tracebackhide__ = True
-        return await self.thread.wait(self._inspection.published(topic, count, timeout_s))
+        return await self.thread.wait(
+            self._inspection.published(topic, count, timeout_s, missing_ok=missing_ok)
+        )
 
     async def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """As `Cluster.drain`."""

@@ -9,7 +9,7 @@ from typing import Any
 from pocketmq.protocol.errors import UsageError
 from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import LOOK_PERIOD_S, Inspection
+from pocketmq.testing.inspection.inspection import LOOK_PERIOD_S, Inspection
 from pocketmq.testing.messages import counted
 
 TIMEOUT_S = 10.0

@@ -75,6 +75,7 @@ class Corner:
         topics, groups = thread.call(core.names)
         made = topics - self._before[0], groups - self._before[1]
         thread.run(core.remove(*made))
+        core.remove_local_offsets(self.cluster.namespace)
         is_plain = any(self._names.unwrap(name) == name for names in made for name in names)
         if is_plain and self._before == self._kept.first_names and thread.call(core.waiting):
             thread.run(core.begin_anew())

@@ -144,6 +144,15 @@ class Core:
         """The address of the name server, ``host:port``."""
         return self.name_server.address
 
+    @property
+    def local_offsets_dir(self) -> Path:
+        """The folder in which broadcasting members keep their offsets."""
+        return self.directory / "offsets"
+
+    def remove_local_offsets(self, namespace: str = "") -> None:
+        """Removes the offsets of broadcasting members: of all, or of one namespace."""
+        shutil.rmtree(self.local_offsets_dir / namespace, ignore_errors=True)
+
     def brokers(self) -> list[Broker]:
         """Returns the running brokers."""
         return [slot.broker for slot in self.slots.values() if slot.broker is not None]
@@ -241,4 +250,5 @@ class Core:
         await self._stop_brokers()
         for slot in self.slots.values():
             shutil.rmtree(slot.config.store_path_root_dir, ignore_errors=True)
+        self.remove_local_offsets()
         await self._start_brokers()

@@ -45,6 +45,21 @@ def test_the_thread_cannot_wait_for_itself() -> None:
     thread.stop()
 
 
-def test_all_share_one_thread() -> None:
-    assert LoopThread.shared() is LoopThread.shared()
-    assert LoopThread.shared().run(thread_name()) == "pocketmq-client"
+def test_all_share_one_thread_which_ends_with_the_last_user() -> None:
+    first = LoopThread.shared()
+    assert LoopThread.shared() is first
+    assert first.run(thread_name()) == "pocketmq-client"
+    first.leave()
+    assert first.run(thread_name()) == "pocketmq-client"
+    first.leave()
+    assert "pocketmq-client" not in {t.name for t in threading.enumerate()}
+    again = LoopThread.shared()
+    assert again is not first
+    again.leave()
+
+
+def test_what_is_left_is_cancelled_in_the_end() -> None:
+    thread = LoopThread("worker")
+    task = thread.call(lambda: asyncio.ensure_future(asyncio.Event().wait()))
+    thread.stop()
+    assert task.cancelled()

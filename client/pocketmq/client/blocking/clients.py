@@ -394,9 +394,6 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
             )
         )
 
-    def __exit__(self, *exc_info: Any) -> None:
-        self._run(self._twin.__aexit__(*exc_info))
-
     def subscribe(
         self,
         topic: str,

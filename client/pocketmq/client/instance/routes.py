@@ -128,6 +128,7 @@ class RouteCache:
         self._publish: dict[str, PublishRoute] = {}
         self._subscribed: dict[str, TopicRoute | None] = {}
         self._addresses: dict[str, Mapping[int, str]] = {}
+        self._clusters: dict[str, str] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._askers = 0
 
@@ -225,6 +226,10 @@ class RouteCache:
         addresses = self._addresses.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
+    def cluster_of(self, broker_name: str) -> str | None:
+        """Returns the cluster of a broker; None for one that no route in use names."""
+        return self._clusters.get(broker_name)
+
     def read_address(self, broker_name: str, broker_id: int = MASTER_ID) -> tuple[str, int] | None:
         """Returns address and id of the wanted broker, else of another one of the same name.
 
@@ -317,6 +322,7 @@ class RouteCache:
             known = self._addresses.get(broker.broker_name, {})
             is_news = is_news or not set(broker.broker_addrs.values()) <= set(known.values())
             self._addresses[broker.broker_name] = broker.broker_addrs
+            self._clusters[broker.broker_name] = broker.cluster or ""
         if is_news:
             self._on_brokers()
 
@@ -359,3 +365,4 @@ class RouteCache:
         named = {b.broker_name for route in routes for b in route.broker_datas}
         for broker_name in self._addresses.keys() - named:
             del self._addresses[broker_name]
+            self._clusters.pop(broker_name, None)

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,25 +23,48 @@ log = logging.getLogger("pocketmq.client")
 FOLDER = "~/.pocketmq/offsets"
 """The folder of the files by default."""
 
+ClusterOf = Callable[[str], str | None]
+"""Returns the cluster of a broker by the broker's name, if it is known."""
+
 FILE_SIZE_MAX = 64 * 1024 * 1024
 """A larger file cannot be one of these: a million queues take about half of it."""
 
 
-def default_path(member: str, group: str) -> Path:
+def default_path(folder: str | None, namespace: str, member: str, group: str) -> Path:
     """Returns the path of one member's file.
 
     Args:
+        folder: of all these files; by default `FOLDER`.
+        namespace: of the group; empty for none.
         member: names the member, the same after each start.
         group: the consumer group.
     """
-    return Path(FOLDER).expanduser() / member / f"{group}.json"
+    return Path(folder or FOLDER).expanduser() / namespace / member / f"{group}.json"
+
+
+Offsets = dict[str, dict[str, dict[int, int]]]
+"""By topic, broker and queue number the next offset to handle."""
 
 
 class OffsetFile(msgspec.Struct, frozen=True):
-    """The file's content: by topic, broker and queue number the next offset to handle."""
+    """The file's content.
+
+    Attributes:
+        group: the consumer group.
+        offsets: those of files that did not tell clusters apart: of the first that has the queue.
+        clusters: the offsets by cluster.
+    """
 
     group: str
-    offsets: dict[str, dict[str, dict[int, int]]]
+    offsets: Offsets
+    clusters: dict[str, Offsets] = msgspec.field(default_factory=dict)
+
+
+class _Entry(NamedTuple):
+    """A queue of one cluster; None where the file did not say of which."""
+
+    cluster: str | None
+    queue: MessageQueue
 
 
 class LocalFileOffsetStore:
@@ -54,14 +78,23 @@ class LocalFileOffsetStore:
         path: the file; its folders are made when it is first written.
         offsets: asks brokers for the ends of queues.
         from_where: where to begin without a stored offset.
+        cluster_of: tells whose queues these are: brokers of two clusters may have one name.
+        old_path: a file that is read as long as there is none at `path`.
     """
 
     def __init__(
-        self, group: str, path: Path, offsets: QueueOffsets, from_where: ConsumeFromWhere
+        self,
+        group: str,
+        path: Path,
+        offsets: QueueOffsets,
+        from_where: ConsumeFromWhere,
+        cluster_of: ClusterOf,
+        old_path: Path | None = None,
     ) -> None:
-        self._group, self._path = group, path
+        self._group, self._path, self._old_path = group, path, old_path
         self._offsets, self._from_where = offsets, from_where
-        self._stored: dict[MessageQueue, int] = {}
+        self._cluster_of, self._clusters = cluster_of, dict[str, str]()
+        self._stored: dict[_Entry, int] = {}
         self._writing = asyncio.Lock()
 
     async def open(self) -> None:
@@ -72,22 +105,37 @@ class LocalFileOffsetStore:
         """
         self._stored = await asyncio.to_thread(self._read)
 
-    def _read(self) -> dict[MessageQueue, int]:
+    def _read(self) -> dict[_Entry, int]:
+        found = self._read_file(self._path)
+        if found is None and self._old_path is not None:
+            found = self._read_file(self._old_path)
+        return found or {}
+
+    def _read_file(self, path: Path) -> dict[_Entry, int] | None:
         try:
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 content = msgspec.json.decode(file.read(FILE_SIZE_MAX), type=OffsetFile)
         except FileNotFoundError:
-            return {}
+            return None
         except (OSError, msgspec.DecodeError) as e:
-            raise OffsetFileError(str(self._path), str(e)) from e
+            raise OffsetFileError(str(path), str(e)) from e
         if content.group != self._group:
-            raise OffsetFileError(str(self._path), f"it is of group {content.group}")
+            raise OffsetFileError(str(path), f"it is of group {content.group}")
         return {
-            MessageQueue(topic, broker_name, queue_id): offset
-            for topic, brokers in content.offsets.items()
+            _Entry(cluster, MessageQueue(topic, broker_name, queue_id)): offset
+            for cluster, table in [*content.clusters.items(), (None, content.offsets)]
+            for topic, brokers in table.items()
             for broker_name, queues in brokers.items()
             for queue_id, offset in queues.items()
         }
+
+    def _entry(self, queue: MessageQueue) -> _Entry:
+        """Finds the entry of a queue, whose broker may have left the routes since it was loaded."""
+        cluster = self._cluster_of(queue.broker_name)
+        if cluster is None:
+            cluster = self._clusters.get(queue.broker_name, "")
+        self._clusters[queue.broker_name] = cluster
+        return _Entry(cluster, queue)
 
     async def load(self, queue: MessageQueue) -> int:
         """Returns the offset at which to continue in a queue.
@@ -95,17 +143,24 @@ class LocalFileOffsetStore:
         Raises:
             What `QueueOffsets` raises.
         """
-        stored = self._stored.get(queue)
+        stored = await self.committed(queue)
         return await self._from_where.find(self._offsets, queue) if stored is None else stored
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Returns the stored offset of a queue; None if there is none."""
-        return self._stored.get(queue)
+        entry = self._entry(queue)
+        stored = self._stored.get(entry)
+        if stored is None:
+            stored = self._stored.pop(_Entry(None, queue), None)
+            if stored is not None:
+                self._stored[entry] = stored
+        return stored
 
     async def store(self, current: Iterable[tuple[MessageQueue, int]]) -> None:
         """Stores the changed offsets; those that cannot be stored are stored the next time."""
         async with self._writing:
-            changed = {q: offset for q, offset in current if self._stored.get(q) != offset}
+            entries = ((self._entry(queue), offset) for queue, offset in current)
+            changed = {e: offset for e, offset in entries if self._stored.get(e) != offset}
             if not changed:
                 return
             fresh = {**self._stored, **changed}
@@ -117,9 +172,10 @@ class LocalFileOffsetStore:
             else:
                 self._stored = fresh
 
-    def _write(self, stored: dict[MessageQueue, int]) -> None:
-        table: dict[str, dict[str, dict[int, int]]] = {}
-        for queue, offset in sorted(stored.items()):
+    def _write(self, stored: dict[_Entry, int]) -> None:
+        content = OffsetFile(self._group, {})
+        for (cluster, queue), offset in sorted(stored.items(), key=lambda item: item[0].queue):
+            table = content.offsets if cluster is None else content.clusters.setdefault(cluster, {})
             brokers = table.setdefault(queue.topic, {})
             brokers.setdefault(queue.broker_name, {})[queue.queue_id] = offset
         folder = self._path.parent
@@ -127,7 +183,7 @@ class LocalFileOffsetStore:
         handle, name = tempfile.mkstemp(".tmp", f"{self._path.name}.", folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(OffsetFile(self._group, table))))
+                file.write(msgspec.json.format(msgspec.json.encode(content)))
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(self._path)

@@ -13,7 +13,7 @@ from pocketmq.client.offsets.offset_store import (
     OffsetStore,
     RemoteBrokerOffsetStore,
 )
-from pocketmq.client.settings import MemberSettings
+from pocketmq.client.settings import InstanceSettings, MemberSettings
 from pocketmq.protocol.bodies.clients import BROADCASTING, CLUSTERING
 from pocketmq.protocol.errors import ConfigError
 
@@ -49,9 +49,20 @@ async def open_offsets(
     in_queues = QueueOffsets(instance.pool, instance.routes, instance.settings.call_timeout_ms)
     if settings.message_model != BROADCASTING:
         return RemoteBrokerOffsetStore(group, in_queues, from_where)
-    given = settings.local_offsets_path
-    member = lasting_id(instance.settings.instance_name)
-    path = default_path(member, group) if given is None else Path(given)
-    offsets = LocalFileOffsetStore(group, path, in_queues, from_where)
+    path, old_path = _paths(group, instance.settings, settings.local_offsets_path)
+    offsets = LocalFileOffsetStore(
+        group, path, in_queues, from_where, instance.routes.cluster_of, old_path
+    )
     await offsets.open()
     return offsets
+
+
+def _paths(group: str, settings: InstanceSettings, given: str | None) -> tuple[Path, Path | None]:
+    """Returns the path of a member's file, and of the one that was not told by namespaces."""
+    if given is not None:
+        return Path(given), None
+    namespace = settings.namespace or settings.namespace_v2
+    folder, member = settings.local_offsets_dir, lasting_id(settings.instance_name)
+    path = default_path(folder, namespace, member, group)
+    is_new = folder is not None or not namespace
+    return path, None if is_new else default_path(None, "", member, group)

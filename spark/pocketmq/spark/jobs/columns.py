@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.jobs.failures import reason_of
 
+JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How rows become JSON. By default Spark leaves nulls out and cuts times to milliseconds."""
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
@@ -66,7 +73,7 @@ def as_text(column: Column, kind: DataType, said: str, part: str) -> Column:
     Raises:
         OptionError: it has parts, so that Spark's text of it would be no key or tag.
     """
-    if _has_parts(kind):
+    if has_parts(kind):
         raise OptionError(f"{said} is a {kind.simpleString()} and cannot be the {part}")
     return column.cast("string")
 
@@ -86,10 +93,11 @@ def as_body(column: Column, kind: DataType) -> Column:
 
     if kind.simpleString() in ("binary", "string"):
         return column
-    if _has_parts(kind):
-        return sf.to_json(column, {"ignoreNullFields": "false"})
+    if has_parts(kind):
+        return sf.to_json(column, JSON_OPTIONS)
     return column.cast("string")
 
 
-def _has_parts(kind: DataType) -> bool:
+def has_parts(kind: DataType) -> bool:
+    """Whether values of a type hold further values, so that their text is JSON."""
     return kind.typeName() in ("struct", "array", "map", "variant")

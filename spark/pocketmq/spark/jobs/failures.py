@@ -25,14 +25,14 @@ def reason_of(error: BaseException) -> str:
     if own:
         # Causes stand before what they led to, so the last one says it from the job's view.
         return str(own[-1][1])[:REASON_LENGTH_MAX]
-    said = [_sentence(text) for text in _java_messages(error) or [str(error)]]
+    said = [_sentence(text) for text in java_messages(error) or [str(error)]]
     said = [sentence for sentence in said if sentence] or [type(error).__name__]
     reason = said[0] if said[0] == said[-1] else f"{said[0]} ({said[-1]})"
     return reason[:REASON_LENGTH_MAX]
 
 
-def _java_messages(error: BaseException) -> list[str]:
-    """The messages of an exception of the JVM and of its causes, the outermost first."""
+def java_messages(error: BaseException) -> list[str]:
+    """Returns the messages of an exception of the JVM and of its causes, the outermost first."""
     messages: list[str] = []
     java = getattr(error, "java_exception", None)
     while java is not None and len(messages) < CAUSES_MAX:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
-from pocketmq.spark.errors import OptionError
-from pocketmq.spark.jobs.columns import body_column, quoted, text_column
+from pocketmq.spark.errors import JobError, OptionError
+from pocketmq.spark.jobs.columns import JSON_OPTIONS, body_column, quoted, text_column
 from pocketmq.spark.jobs.command_line import JobParser
 from pocketmq.spark.jobs.failures import job
+from pocketmq.spark.jobs.files.bad_rows import named_row
 from pocketmq.spark.jobs.files.file_portions import FilePortions
 from pocketmq.spark.jobs.files.files import Source, read_rows
+from pocketmq.spark.jobs.files.json_values import exact_body, typed_columns
 from pocketmq.spark.jobs.options import JobOptions
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.jobs.reports import IngestReport
@@ -39,7 +41,7 @@ CREATE_TOPIC_QUEUES = 16
 """Queues on each broker of a topic that does not exist yet."""
 
 PARTITIONS_PER_CORE = 2
-_ORDER = "__pocketmq_order_"
+_ORDER, _BODY = "__pocketmq_order_", "__pocketmq_body"
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,23 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
     write_options(settings)
     with job_session("pocketmq ingest", options.cores, spark) as session:
         with job(f"reading {options.source}"):
-            found = read_rows(session, options.source, options.format, options.reader_options)
+            found = read_rows(
+                session,
+                options.source,
+                options.format,
+                options.reader_options,
+                has_whole_files=options.checkpoint is not None,
+            )
             messages = message_rows(found, options)
-        if options.checkpoint is not None:
-            return _run_by_files(session, found, options, settings)
-        if options.dry_run:
-            return _planned(messages, options, settings)
-        return _run(session, messages, options, settings)
+        try:
+            if options.checkpoint is not None:
+                return _run_by_files(session, found, options, settings)
+            if options.dry_run:
+                return _planned(messages, options, settings)
+            return _run(session, messages, options, settings)
+        except JobError as e:
+            named = named_row(e, session, options.source, found.format, found.settings)
+            raise named from e.__cause__
 
 
 def _run_by_files(
@@ -116,13 +128,13 @@ def _run_by_files(
     kept = {"source": options.source, "topic": options.topic}
     portions = FilePortions(spark, options.checkpoint, found, kept)
     if options.dry_run:
-        rows = message_rows(Source(portions.new_rows(), True), options)
+        rows = message_rows(found._replace(rows=portions.new_rows()), options)
         return replace(_planned(rows, options, settings), files_done=portions.files_done)
     reports = []
     by_queue: Counter[str] = Counter()
     for portion in portions:
         with job(f"reading {options.source}"):
-            messages = message_rows(Source(portion.rows, True), options)
+            messages = message_rows(found._replace(rows=portion.rows), options)
         reports.append(_run(spark, messages, options, {**settings, "writerId": portion.writer_id}))
         by_queue.update(reports[-1].rows_by_queue)
     return IngestReport(
@@ -204,7 +216,10 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
-    rows = source.rows
+    rows, body = source.rows, None
+    if source.types is not None:
+        rows = source.rows.select(*typed_columns(source.types))
+        body = exact_body(source.rows, source.types, options.value)
     named = {
         "keys": (options.key, "key"),
         "tags": (options.tag, "tag"),
@@ -215,17 +230,20 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
         for name, (column, part) in named.items()
         if column is not None
     ]
-    if options.value is None:
+    if body is not None and source.types is not None:
+        rows = source.rows.select(*typed_columns(source.types), body.alias(_BODY))
+        columns.append(sf.col(_BODY).alias("value"))
+    elif options.value is None:
         whole = sf.struct(*(sf.col(quoted(c)) for c in rows.columns))
-        columns.append(sf.to_json(whole, {"ignoreNullFields": "false"}).alias("value"))
+        columns.append(sf.to_json(whole, JSON_OPTIONS).alias("value"))
     else:
         columns.append(body_column(rows, options.value).alias("value"))
     if options.sharding_key is None:
         return rows.select(*columns)
-    return _in_order(source, columns)
+    return _in_order(rows, columns, is_file=source.is_file)
 
 
-def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
+def _in_order(rows: DataFrame, columns: Sequence[Column], *, is_file: bool) -> DataFrame:
     """Puts the rows of one sharding key into one task, in the order of the input.
 
     Spark reads a file in several tasks, and large files first. Only rows of one task keep their
@@ -234,13 +252,13 @@ def _in_order(source: Source, columns: Sequence[Column]) -> DataFrame:
     from pyspark.sql import functions as sf
 
     places = [sf.monotonically_increasing_id()]
-    if source.is_file:
+    if is_file:
         places = [sf.col("_metadata.file_path"), sf.col("_metadata.file_block_start"), *places]
     order = [f"{_ORDER}{i}" for i in range(len(places))]
     aliased = (place.alias(name) for place, name in zip(places, order, strict=True))
-    cores = source.rows.sparkSession.sparkContext.defaultParallelism
+    cores = rows.sparkSession.sparkContext.defaultParallelism
     return (
-        source.rows.select(*columns, *aliased)
+        rows.select(*columns, *aliased)
         .repartition(PARTITIONS_PER_CORE * cores, "shardingKey")
         .sortWithinPartitions(*order)
         .drop(*order)

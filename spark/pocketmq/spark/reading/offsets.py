@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -175,7 +176,7 @@ def split(
 
     Args:
         whole: the ranges.
-        min_partitions: how many there are to be at the least.
+        min_partitions: how many there are to be at the least, if there are as many messages.
         max_records: offsets of a piece at the most.
     """
     if max_records:
@@ -184,12 +185,16 @@ def split(
             for r in whole
             for start in range(r.start, r.end, max_records)
         ]
-    total = sum(r.size for r in whole)
-    if len(whole) >= min_partitions or total == 0:
-        return list(whole)
+    counts = [1] * len(whole)
+    longest: list[tuple[float, int]] = [(-r.size, i) for i, r in enumerate(whole)]
+    heapq.heapify(longest)
+    missing = min(min_partitions, sum(r.size for r in whole)) - len(whole)
+    for _ in range(missing):
+        _, i = longest[0]
+        counts[i] += 1
+        heapq.heapreplace(longest, (-whole[i].size / counts[i], i))
     pieces = []
-    for r in whole:
-        parts = min(r.size, max(1, round(r.size / total * min_partitions)))
-        bounds = [r.start + r.size * i // parts for i in range(parts + 1)]
+    for r, count in zip(whole, counts, strict=True):
+        bounds = [r.start + r.size * i // count for i in range(count + 1)]
         pieces += [Range(r.queue, a, b) for a, b in itertools.pairwise(bounds)]
     return pieces

@@ -42,6 +42,7 @@ class _Connected:
 
     def close(self) -> None:
         self.run(self._instance.close())
+        self._thread.leave()
 
 
 class UnlimitedStreamReader(DataSourceStreamReader):

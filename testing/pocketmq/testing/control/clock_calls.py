@@ -12,7 +12,7 @@ from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 
 ADVANCE_MAX_S = 366 * 86_400
 """The longest jump: what is longer is a slip of the pen."""

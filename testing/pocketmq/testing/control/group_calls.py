@@ -18,7 +18,7 @@ from pocketmq.testing.control.models import (
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.messages import counted
 from pocketmq.testing.settings import group_config
 
@@ -109,10 +109,9 @@ class GroupCalls:
                 409,
                 "The group has not finished",
                 str(e),
-                "see its members and what it still has (GET /groups/{group}/lag); clients commit "
-                "now and then: Java's every 5 s (persistConsumerOffsetInterval)",
+                "see its members, and what they have not committed (GET /groups/{group}/lag)",
             ) from e
-        return self._lag(name)
+        return Lag(group=name, left=0, queues=[])
 
     async def reset(self, call: Call) -> Done:
         """Resets the offsets of a group."""

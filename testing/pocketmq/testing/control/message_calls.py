@@ -21,7 +21,7 @@ from pocketmq.testing.control.models import (
 )
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.messages import counted
 
 
@@ -79,6 +79,8 @@ class MessageCalls:
 
         if wanted and not await inspection.comes_true(is_there, query.timeout_ms / 1000):
             raise did_not_come(topic, wanted, len(fitting()), query.timeout_ms)
+        if not (wanted or query.missing_ok):
+            inspection.check_topic(topic)
         found = fitting()
         part = found[-query.limit :] if query.newest else found[: query.limit]
         return Messages(total=len(found), messages=[_stored(message) for message in part])

@@ -137,6 +137,7 @@ class PeekQuery(RequestBody):
         limit: so many at the most.
         newest: the newest instead of the oldest; oldest first either way.
         key, tag: only messages with it.
+        missing_ok: show none for an unknown name instead of an error.
     """
 
     wait_for: Count = 0
@@ -145,6 +146,7 @@ class PeekQuery(RequestBody):
     newest: bool = False
     key: str | None = None
     tag: str | None = None
+    missing_ok: bool = False
 
 
 class StoredMessage(ResponseBody):

@@ -23,7 +23,7 @@ from pocketmq.testing.control.message_calls import MessageCalls
 from pocketmq.testing.control.operations import Operation
 from pocketmq.testing.control.topic_calls import TopicCalls
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.transport.errors import CannotListenError
 
 log = logging.getLogger("pocketmq.testing")

@@ -11,7 +11,7 @@ from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection import Inspection
+from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.messages import counted
 from pocketmq.testing.settings import topic_config
 

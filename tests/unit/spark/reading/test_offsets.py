@@ -77,3 +77,12 @@ def test_pieces_cover_the_ranges_without_gaps(sizes: list[int], min_partitions: 
     if sizes and min(sizes) >= 40:
         assert len(pieces) >= min(min_partitions, len(pieces))
         assert abs(len(pieces) - max(min_partitions, len(whole))) <= len(whole)
+    assert len(pieces) == max(len(whole), min(min_partitions, sum(sizes)))
+
+
+@pytest.mark.parametrize("min_partitions", [5, 13])
+def test_there_are_at_least_as_many_pieces_as_asked_for(min_partitions: int) -> None:
+    whole = [Range(MessageQueue("T", "a", i), 0, 300) for i in range(4)]
+    pieces = split(whole, min_partitions)
+    assert len(pieces) == min_partitions
+    assert max(p.size for p in pieces if p.queue.queue_id == 0) <= 300 // (min_partitions // 4)

@@ -5,16 +5,28 @@ The brokers' own stores are read, not the wire: nothing is consumed and no offse
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 from collections.abc import Callable
 from typing import NamedTuple
 
 from pocketmq.broker import Broker
 from pocketmq.client.instance.namespacing import take_out
+from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.records import decode_records
-from pocketmq.protocol.names.names import dlq_topic, retry_topic
+from pocketmq.protocol.names.names import (
+    BUILT_IN_GROUPS,
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    dlq_topic,
+    is_system_topic,
+    reply_topic,
+    retry_topic,
+)
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.testing.core import Core
+from pocketmq.testing.inspection.progress import Progress
 from pocketmq.testing.messages import Messages, counted, listing
 
 MESSAGES_MAX = 100_000
@@ -22,6 +34,12 @@ MESSAGES_MAX = 100_000
 
 LOOK_PERIOD_S = 0.002
 """Period of checking whether a condition has come true."""
+
+ASK_PERIOD_S = 0.1
+"""Period of asking the members of a group what they have handled."""
+
+NAMES_SHOWN_MAX = 20
+"""Names that an error lists."""
 
 READ_COUNT, READ_SIZE = 1000, 4 * 1024 * 1024
 
@@ -63,8 +81,14 @@ class Inspection:
     def __init__(self, core: Core, namespace: Namespace) -> None:
         self._core, self._namespace = core, namespace
 
-    def stored(self, topic: str) -> Messages:
-        """Returns the messages that a topic holds now, in the order in which they were stored."""
+    def stored(self, topic: str, *, missing_ok: bool = True) -> Messages:
+        """Returns the messages that a topic holds now, in the order in which they were stored.
+
+        Raises:
+            UsageError: there is no such topic, and `missing_ok` is false.
+        """
+        if not missing_ok:
+            self.check_topic(topic)
         found = Messages()
         name = self._namespace.wrap(topic)
         for broker in self._core.brokers():
@@ -85,19 +109,28 @@ class Inspection:
                 found.append(message)
             offset = part.next_offset
 
-    def dead_letters(self, group: str) -> Messages:
-        """Returns the dead letters of a group."""
+    def dead_letters(self, group: str, *, missing_ok: bool) -> Messages:
+        """Returns the dead letters of a group.
+
+        Raises:
+            UsageError: there is no such group, and `missing_ok` is false.
+        """
+        if not missing_ok:
+            self.check_group(group)
         return self.stored(dlq_topic(group))
 
-    async def published(self, topic: str, count: int | None, timeout_s: float) -> Messages:
+    async def published(
+        self, topic: str, count: int | None, timeout_s: float, *, missing_ok: bool
+    ) -> Messages:
         """Waits until a topic holds a number of messages, or until nothing moves any more.
 
         Raises:
             AssertionError: the topic holds too few in time; the text shows its messages.
+            UsageError: there is no such topic, no count is waited for, and `missing_ok` is false.
         """
         if count is None:
             await self._core.settling.wait()
-            return self.stored(topic)
+            return self.stored(topic, missing_ok=missing_ok)
         if not await self.comes_true(lambda: len(self.stored(topic)) >= count, timeout_s):
             found = self.stored(topic)
             raise AssertionError(
@@ -114,15 +147,22 @@ class Inspection:
         Raises:
             AssertionError: the group has not in time; the text shows what is left, and the members.
         """
-        if await self.comes_true(lambda: self._knows(group) and not self.lags(group), timeout_s):
-            return
+        progress = Progress(self._core, self._namespace.wrap(group))
+        asking = asyncio.ensure_future(self._ask(progress))
+        try:
+            if await self.comes_true(
+                lambda: self._knows(group) and not self.lags(group, progress), timeout_s
+            ):
+                return
+        finally:
+            asking.cancel()
         if not self._knows(group):
             known = ", ".join(self.groups()) or "none"
             raise AssertionError(
                 f"nobody has consumed as group {group}, so it cannot be drained; groups with "
                 f"members or offsets: {known}"
             )
-        lags = self.lags(group)
+        lags = self.lags(group, progress)
         lines = "".join(f"\n  {lag}" for lag in lags)
         left = Messages(m for lag in lags for m in self._left(lag))
         raise AssertionError(
@@ -131,8 +171,18 @@ class Inspection:
             f"{self._surroundings()}"
         )
 
-    def lags(self, group: str) -> list[Lag]:
-        """Returns the queues in which a group is not at the end."""
+    async def _ask(self, progress: Progress) -> None:
+        while True:
+            await self._core.machine.sleep(ASK_PERIOD_S)
+            await progress.ask()
+
+    def lags(self, group: str, progress: Progress | None = None) -> list[Lag]:
+        """Returns the queues in which a group is not at the end.
+
+        Args:
+            group: the group.
+            progress: knows more than what the group has committed.
+        """
         name = self._namespace.wrap(group)
         found = []
         for broker in self._core.brokers():
@@ -141,11 +191,14 @@ class Inspection:
                     queue_log = broker.store.find_log(topic, queue_id)
                     if queue_log is None:
                         continue
+                    committed = broker.offsets.get(name, topic, queue_id)
+                    if progress is not None:
+                        committed = progress.position(broker, queue_log, committed) or committed
                     lag = Lag(
                         self._namespace.unwrap(topic),
                         broker.config.broker_name,
                         queue_id,
-                        broker.offsets.get(name, topic, queue_id),
+                        committed,
                         queue_log.min_offset,
                         queue_log.max_offset,
                     )
@@ -204,6 +257,40 @@ class Inspection:
             found = {g for g in found if self._namespace.unwrap(g) != g}
         return sorted(self._namespace.unwrap(group) for group in found)
 
+    def check_topic(self, topic: str) -> None:
+        """Refuses a topic that does not exist; those of a group's retries and dead letters may.
+
+        Raises:
+            UsageError: the text names the nearest topic that exists.
+        """
+        for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+            if topic.startswith(prefix):
+                self.check_group(topic.removeprefix(prefix))
+                return
+        name = self._namespace.wrap(topic)
+        if not any(name in broker.topics for broker in self._core.brokers()):
+            made = {broker.config.broker_name for broker in self._core.brokers()}
+            made |= {broker.config.broker_cluster_name for broker in self._core.brokers()}
+            made |= {reply_topic(name) for name in made}
+            known = self._visible(self._core.names()[0] - made)
+            known = {name for name in known if not (name[0] == "%" or is_system_topic(name))}
+            raise _unknown("topic", topic, known)
+
+    def check_group(self, group: str) -> None:
+        """Refuses a group that nobody has heard of.
+
+        Raises:
+            UsageError: the text names the nearest group that exists.
+        """
+        known = self._visible(self._core.names()[1]) | set(self.groups())
+        if group not in known:
+            raise _unknown("group", group, known - set(BUILT_IN_GROUPS))
+
+    def _visible(self, names: set[str]) -> set[str]:
+        if not self._namespace:
+            return names
+        return {bare for name in names if (bare := self._namespace.unwrap(name)) != name}
+
     def _surroundings(self) -> str:
         """Describes what may explain a failure: topics with messages, and messages that wait."""
         counts: dict[str, int] = {}
@@ -234,3 +321,13 @@ class Inspection:
 
 SYSTEM_PREFIXES = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_", "RMQ_SYS_")
 """Prefixes of the topics that brokers make for themselves."""
+
+
+def _unknown(kind: str, name: str, known: set[str]) -> UsageError:
+    near = difflib.get_close_matches(name, known, 1)
+    there = ", ".join(sorted(known)[:NAMES_SHOWN_MAX]) or "none"
+    hint = f"did you mean {near[0]!r}?" if near else f"{kind}s: {there}"
+    return UsageError(
+        f"no {kind} is called {name!r} ({hint}); where it may be missing, pass missing_ok=True, "
+        f"over HTTP missingOk=true"
+    )
