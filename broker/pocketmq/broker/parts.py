@@ -21,6 +21,7 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.groups.order_locks import OrderLocks
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.broker.statistics.back_pressure import BackPressure
 from pocketmq.broker.statistics.statistics import Statistics
 from pocketmq.broker.store.keys.key_index import KeyIndex
@@ -67,6 +68,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         members: the living producers and consumers.
         progress: how far each group has pulled.
         polling: the pulls that wait for a message.
+        read_share: bounds costly reads in a turn of the loop.
         schedule: delayed messages and timers.
         transactions: the open half messages.
         retention: removes old messages.
@@ -81,6 +83,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     members: Membership
     progress: PullProgress
     polling: LongPolling
+    read_share: ReadShare
     schedule: Schedule
     transactions: Transactions
     retention: Retention
@@ -156,14 +159,15 @@ async def build_parts(
     def still_needs(queue_log: QueueLog) -> bool:
         return schedule.still_needs(queue_log) or transactions.still_needs(queue_log)
 
-    progress = PullProgress(clock)
+    progress, read_share = PullProgress(clock), ReadShare()
     parts = BrokerParts(
         clock=clock,
         random=rng,
         data=data,
         members=Membership(groups, clock, settings.view(MembershipSettings.of)),
         progress=progress,
-        polling=LongPolling(machine, config.max_held_pulls),
+        polling=LongPolling(machine, config.max_held_pulls, read_share),
+        read_share=read_share,
         schedule=schedule,
         transactions=transactions,
         retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),

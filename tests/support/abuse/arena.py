@@ -25,6 +25,8 @@ TOPIC = "AttackedTopic"
 CHUNK_SIZE = 256 * 1024
 FILL_SIZE = 2000
 """Messages of one batch with which a queue is filled."""
+BATCH_SIZE = 3 * 1024 * 1024
+"""Bytes of bodies and properties of one such batch."""
 
 REFERENCE_CALIBRATION_MS = 0.20
 """What `measured_broker.calibration_ms` gives on the machine for which the bars are set."""
@@ -177,8 +179,9 @@ class Arena:
     async def fill(self, count: int, body: bytes = b"x", properties: str = "") -> None:
         """Puts so many messages into queue 0 of the attacked topic."""
         connection = await self.connect()
-        for first in range(0, count, FILL_SIZE):
-            entries = [(0, body, properties.encode())] * min(FILL_SIZE, count - first)
+        at_once = min(FILL_SIZE, BATCH_SIZE // (len(body) + len(properties)))
+        for first in range(0, count, at_once):
+            entries = [(0, body, properties.encode())] * min(at_once, count - first)
             await connection.ask(batch_request(), encode_batch(entries))
 
     @asynccontextmanager

@@ -76,6 +76,7 @@ class Hold(Enum):
         FRAME_BUDGET: its large frame waits for room in the `FrameBudget`.
         WRITE_BACKLOG: what it sends waits for the disk.
         BULK_APPEND: its last request is checked bit by bit.
+        READ_SHARE: its last request waits for a turn of the loop in which less is read.
     """
 
     PUT_OFF = auto()
@@ -83,6 +84,7 @@ class Hold(Enum):
     FRAME_BUDGET = auto()
     WRITE_BACKLOG = auto()
     BULK_APPEND = auto()
+    READ_SHARE = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()

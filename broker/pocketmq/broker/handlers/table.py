@@ -34,6 +34,7 @@ from pocketmq.broker.handlers.sending.send_targets import SendTargets
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.parts import BrokerParts
+from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.reading.reader import Reader
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.store_figures import StoreFigures
@@ -61,9 +62,10 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
     """
+    selections = SelectionShare(parts.read_share)
     families = (
-        *_of_messages(parts, address, store_host),
-        *_of_clients(parts),
+        *_of_messages(parts, address, store_host, selections),
+        *_of_clients(parts, selections),
         *_of_administration(parts, address),
     )
     table = unsupported_handlers(UNSUPPORTED)
@@ -75,7 +77,9 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
     return table
 
 
-def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[Family, ...]:
+def _of_messages(
+    parts: BrokerParts, address: str, store_host: bytes, selections: SelectionShare
+) -> tuple[Family, ...]:
     data, members, rng = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     sending = settings.view(SendSettings.of)
@@ -95,8 +99,8 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
         ),
         PullHandlers(
             topics, groups, data.offsets, members.consumers, store, store.counters,
-            Reader(store, parts.clock, data.offsets, parts.progress), parts.progress, parts.polling,
-            settings.view(PullSettings.of),
+            Reader(store, parts.clock, data.offsets, parts.progress, parts.read_share),
+            parts.progress, parts.polling, selections, settings.view(PullSettings.of),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
         QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),
@@ -118,13 +122,19 @@ def _of_messages(parts: BrokerParts, address: str, store_host: bytes) -> tuple[F
     )  # fmt: skip
 
 
-def _of_clients(parts: BrokerParts) -> tuple[Family, ...]:
+def _of_clients(parts: BrokerParts, selections: SelectionShare) -> tuple[Family, ...]:
     data, members = parts.data, parts.members
     topics, groups = data.topics, data.groups
     sql_enabled = data.settings.view(lambda config: config.enable_property_filter)
     return (
         ClientHandlers(
-            topics, groups, members.producers, members.consumers, parts.clock, sql_enabled
+            topics,
+            groups,
+            members.producers,
+            members.consumers,
+            parts.clock,
+            selections,
+            sql_enabled,
         ),
         OffsetHandlers(topics, groups, data.offsets, data.store),
         OrderLockHandlers(data.order_locks),

@@ -1,14 +1,17 @@
 """Pulls that found nothing wait here for a message (`broker/longpolling/PullRequestHoldService`).
 
 A held pull costs a few entries in tables; an idle queue costs nothing. Pulls whose time is over at
-about the same moment share a timer: their answers then leave together.
+about the same moment share a timer: their answers then leave together. Many pulls are woken or
+answered in portions, as the `ReadShare` allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Protocol, TypeVar
 
+from pocketmq.broker.reading.read_share import WAKE_WORK, ReadShare
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.connection import Connection
@@ -44,14 +47,17 @@ class HeldPull(Protocol):
     """The tick at which its time is over; set while it is held."""
 
     def wake(self) -> bool:
-        """Tries again; True when the pull was answered."""
+        """Tries once more; True when the pull was answered.
+
+        A pull that has only looked at a part of what came moves its offset there.
+        """
 
     def expire(self) -> None:
         """Answers that nothing came."""
 
 
 class _End:
-    """The pulls whose time is over at the same tick, and their timer."""
+    """The pulls whose time is over at the same tick, and their timer until then."""
 
     __slots__ = ("pulls", "timer")
 
@@ -66,10 +72,13 @@ class LongPolling:
     Args:
         clock: for their time limits.
         held_max: how many may wait together; further ones are answered at once.
+        share: how many are woken in a turn of the loop.
     """
 
-    def __init__(self, clock: Clock, held_max: int) -> None:
+    def __init__(self, clock: Clock, held_max: int, share: ReadShare | None = None) -> None:
         self._clock, self._held_max = clock, held_max
+        self._share = share or ReadShare()
+        self._waking: dict[QueueLog, bool] = {}  # those whose pulls are woken; if they grew since
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._of_connection: dict[Connection, dict[HeldPull, None]] = {}
         self._ends: dict[int, _End] = {}
@@ -88,6 +97,9 @@ class LongPolling:
         now_s = self._clock.monotonic()
         tick = pull.end_tick = -(-(round(now_s * 1000) + timeout_ms) // TICK_MS)
         end = self._ends.get(tick)
+        while end is not None and end.timer is None:  # it is over, and not all are answered yet
+            tick = pull.end_tick = tick + 1
+            end = self._ends.get(tick)
         if end is None:
             end = self._ends[tick] = _End()
             wait_s = tick * TICK_MS / 1000 - now_s
@@ -100,45 +112,105 @@ class LongPolling:
         held = self._held.get((queue_log.topic, queue_log.queue_id))
         if held is None:
             return
+        if queue_log in self._waking:
+            self._waking[queue_log] = True
+            return
         end = queue_log.end_offset
-        for pull in [p for p in held if p.offset < end]:
-            if pull in held and pull.wake():
-                self._remove(pull)
+        behind = [pull for pull in held if pull.offset < end]
+        if len(behind) == 1 and self._share.left > 0:  # the usual case, in few steps
+            (pull,) = behind
+            offset = pull.offset
+            self._share.took(WAKE_WORK)
+            if self._try(pull) or not offset < pull.offset < end:
+                return
+        self._wake_all(queue_log, behind)
+
+    def _wake_all(self, queue_log: QueueLog, pulls: list[HeldPull]) -> None:
+        self._waking[queue_log] = False
+        unfinished: list[HeldPull] = []
+
+        def wake(pull: HeldPull) -> None:
+            offset = pull.offset
+            try:
+                if not self._try(pull) and pull.offset > offset:
+                    unfinished.append(pull)
+            except BaseException:  # the queue's next message must not find it marked for ever
+                self._waking.pop(queue_log, None)
+                raise
+
+        self._each(iter(pulls), wake, lambda: self._woken(queue_log, unfinished))
+
+    def _woken(self, queue_log: QueueLog, unfinished: Iterable[HeldPull]) -> None:
+        """Wakes those again that have looked at a part only, or all if the queue has grown."""
+        if self._waking[queue_log]:
+            unfinished = self._held.get((queue_log.topic, queue_log.queue_id), ())
+        end = queue_log.end_offset
+        behind = [pull for pull in unfinished if pull.offset < end]
+        if behind:
+            self._share.put_off(partial(self._wake_all, queue_log, behind))
+        else:
+            del self._waking[queue_log]
 
     def look_again(self, topic: str, queue_id: int) -> None:
         """Wakes all pulls of a queue, as after an order to read on elsewhere."""
-        for pull in list(self._held.get((topic, queue_id), ())):
-            if pull.wake():
-                self._remove(pull)
+        self._each(iter(list(self._held.get((topic, queue_id), ()))), self._try)
+
+    def _try(self, pull: HeldPull) -> bool:
+        is_answered = self._is_held(pull) and pull.wake()
+        if is_answered:
+            self._remove(pull)
+        return is_answered
+
+    def _each(
+        self,
+        pulls: Iterator[HeldPull],
+        act: Callable[[HeldPull], object],
+        finished: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Does something with each pull, as many in a turn of the loop as the share allows."""
+        share = self._share
+        while share.left > 0:
+            pull = next(pulls, None)
+            if pull is None:
+                finished()
+                return
+            act(pull)
+            share.took(WAKE_WORK)
+        share.put_off(partial(self._each, pulls, act, finished))
 
     def release_all(self) -> None:
         """Answers every held pull: the broker stops."""
         for held in list(self._held.values()):
-            self._expire(held)
+            for pull in list(held):
+                self._expire(pull)
 
     def release_topic(self, topic: str) -> None:
         """Answers the held pulls of a topic that goes away."""
-        for key in [key for key in self._held if key[0] == topic]:
-            self._expire(self._held[key])
+        pulls = [pull for key, held in self._held.items() if key[0] == topic for pull in held]
+        self._each(iter(pulls), self._expire)
 
     def forget(self, connection: Connection) -> None:
         """Drops the held pulls of a client that is gone."""
-        for pull in list(self._of_connection.get(connection, ())):
-            self._remove(pull)
+        self._each(iter(list(self._of_connection.get(connection, ()))), self._remove)
 
     def _end(self, tick: int) -> None:
-        self._expire(self._ends[tick].pulls)
+        end = self._ends[tick]
+        end.timer = None
+        self._each(iter(list(end.pulls)), self._expire)
 
-    def _expire(self, pulls: dict[HeldPull, None] | set[HeldPull]) -> None:
-        for pull in list(pulls):
-            if self._remove(pull):
-                pull.expire()
+    def _expire(self, pull: HeldPull) -> None:
+        if self._remove(pull):
+            pull.expire()
+
+    def _is_held(self, pull: HeldPull) -> bool:
+        end = self._ends.get(pull.end_tick)
+        return end is not None and pull in end.pulls
 
     def _remove(self, pull: HeldPull) -> bool:
         """Takes a pull out of all tables; False if it is not held any more."""
-        end = self._ends.get(pull.end_tick)
-        if end is None or pull not in end.pulls:
+        if not self._is_held(pull):
             return False
+        end = self._ends[pull.end_tick]
         end.pulls.discard(pull)
         if not end.pulls:
             del self._ends[pull.end_tick]

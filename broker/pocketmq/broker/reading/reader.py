@@ -7,8 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.broker.groups.offsets import ConsumerOffsets
-from pocketmq.broker.reading.filters import Selection
+from pocketmq.broker.reading.filters import EVERYTHING, Selection
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.reading.read_share import ReadShare
+from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
@@ -60,12 +63,19 @@ class Reader:
         store, clock: of the broker.
         offsets: may order a group to read on elsewhere.
         progress: counts what is read.
+        share: told of the work of filters.
     """
 
     def __init__(
-        self, store: MessageStore, clock: Clock, offsets: ConsumerOffsets, progress: PullProgress
+        self,
+        store: MessageStore,
+        clock: Clock,
+        offsets: ConsumerOffsets,
+        progress: PullProgress,
+        share: ReadShare | None = None,
     ) -> None:
         self._store, self._clock, self._offsets, self._progress = store, clock, offsets, progress
+        self._share = share or ReadShare()
 
     def read(self, query: ReadQuery) -> Found:
         """Reads what there is for a query now (`DefaultMessageStore#getMessage`).
@@ -95,6 +105,9 @@ class Reader:
         part = queue_log.read(offset, query.count_max, query.size_max, *query.selection)
         if offset < queue_log.unverified_end:
             part = self._store.verified(queue_log, offset, part)
+        if query.selection is not EVERYTHING:
+            looked_at = part.next_offset - offset
+            self._share.took(query.selection.take_work(looked_at, part.records))
         elapsed_s = monotonic() - begin_s
         if elapsed_s > progress.read_max_s:
             progress.read_max_s = elapsed_s
@@ -111,14 +124,15 @@ class Reader:
             return Found(
                 ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", part.next_offset
             )
-        sizes = b""
-        if query.with_sizes and part.records == part.next_offset - offset:
-            sizes = _sizes_in(queue_log.entries(offset, part.records))
+        sizes = _sizes_of(queue_log, offset, part) if query.with_sizes else b""
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
 
 
-def _sizes_in(entries: bytes) -> bytes:
-    """The sizes of records, as they stand in their index entries."""
+def _sizes_of(queue_log: QueueLog, offset: int, part: Slice) -> bytes:
+    """The sizes of neighbouring records, as they stand in their index entries; else empty."""
+    if part.records != part.next_offset - offset:
+        return b""
+    entries = queue_log.entries(offset, part.records)
     sizes = bytearray(len(entries) // ENTRY_SIZE * 4)
     for i in range(4):  # each octet of all of them at once
         sizes[i::4] = entries[ENTRY_RECORD_SIZE.start + i :: ENTRY_SIZE]

@@ -8,6 +8,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from functools import lru_cache
+
+LONG_TEXT_LENGTH = 64
+"""Characters above which a string is long: it takes long to read as a number, and much to keep."""
+
+TEXTS_KEPT_MAX, LONG_TEXTS_KEPT_MAX = 1_024, 64
+"""Strings of which it is kept what they are as numbers, since an expression may compare one of them
+thousands of times."""
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
@@ -15,9 +23,10 @@ LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 _SHORT_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _SPACES = "".join(map(chr, range(0x21)))
 """What `String.trim` takes off."""
-_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+# Possessive, so that the time for a string that is no number grows with its length only.
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?")
 _HEXADECIMAL = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
 )
 _WORD = re.compile(r"([+-]?)(NaN|Infinity)")
 
@@ -56,6 +65,7 @@ def _whole(text: str, low: int, high: int) -> int:
     raise Incomparable
 
 
+@lru_cache(LONG_TEXTS_KEPT_MAX)
 def _unusual(text: str, bound: int) -> int:
     """Reads what `int` does not: many leading zeros, and digits of any script up to U+FFFF."""
     sign = text[:1] if text[:1] in ("+", "-") else ""
@@ -79,9 +89,15 @@ def double(text: str) -> float:
     Raises:
         Incomparable: it is no number.
     """
+    if len(text) > LONG_TEXT_LENGTH:
+        return _double_of_long(text)
     # A shortcut for what most properties hold: digits, perhaps with a point among them.
     if text.isascii() and text.replace(".", "", 1).isdecimal():
         return float(text)
+    return _double_of_short(text)
+
+
+def _double(text: str) -> float:
     trimmed = text.strip(_SPACES)
     if match := _DECIMAL.fullmatch(trimmed):
         return float(match[1])
@@ -93,6 +109,10 @@ def double(text: str) -> float:
         except OverflowError:
             return -math.inf if trimmed[0] == "-" else math.inf
     raise Incomparable
+
+
+_double_of_short = lru_cache(TEXTS_KEPT_MAX)(_double)
+_double_of_long = lru_cache(LONG_TEXTS_KEPT_MAX)(_double)
 
 
 def double_or_more(text: str) -> float:
@@ -111,4 +131,4 @@ def total_order(text: str) -> tuple[bool, float, float]:
 
 def truth(text: str) -> bool:
     """Reads a string as `Boolean.valueOf` does."""
-    return text.lower() == "true"
+    return len(text) == len("true") and text.lower() == "true"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pocketmq.protocol.filters.conversions import Incomparable
 from pocketmq.protocol.filters.evaluation import Properties, evaluation_of
-from pocketmq.protocol.filters.nodes import Condition
+from pocketmq.protocol.filters.nodes import Condition, TextMatch, nodes_of
 from pocketmq.protocol.filters.parser import parse_node
 
 
@@ -16,13 +16,19 @@ class Expression:
 
     Args:
         condition: what the parser made of the text.
+
+    Attributes:
+        node_count: how many nodes an evaluation may visit.
+        text_search_count: how many of them search a property's text.
     """
 
-    __slots__ = ("_evaluate", "condition")
+    __slots__ = ("_evaluate", "condition", "node_count", "text_search_count")
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
         self._evaluate = evaluation_of(condition)
+        nodes = [type(node) for node in nodes_of(condition)]
+        self.node_count, self.text_search_count = len(nodes), nodes.count(TextMatch)
 
     def matches(self, properties: Properties) -> bool:
         """Whether a message with these properties passes.

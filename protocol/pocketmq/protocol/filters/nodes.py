@@ -7,8 +7,9 @@ property both ``a CONTAINS 'x'`` and ``a NOT CONTAINS 'x'`` are false.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 # How tightly the grammar binds, loosest first.
 _OR, _AND, _EQUALITY, _COMPARISON, _UNARY, _PRIMARY = range(6)
@@ -225,6 +226,23 @@ Node: TypeAlias = Condition | Integer | Double | Text | Negation
 
 CONDITIONS = (Property, Truth, Null, Not, Equal, IsNull, Order, Between, In, TextMatch, And, Or)
 
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yields a node and all nodes within it."""
+    waiting: list[object] = [node]
+    while waiting:
+        node = cast("Node", waiting.pop())
+        yield node
+        for name in node.__slots__:
+            value = getattr(node, name)
+            waiting += [
+                part
+                for part in (value if isinstance(value, tuple) else (value,))
+                if isinstance(part, _NODES)
+            ]
+
+
+_NODES = (*CONDITIONS, Integer, Double, Text, Negation)
 _LEVELS: dict[type, int] = {
     Or: _OR,
     And: _AND,

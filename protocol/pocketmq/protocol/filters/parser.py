@@ -40,6 +40,9 @@ DEPTH_MAX = 64
 IN_VALUES_MAX = 1_000
 """Values of one IN list."""
 
+TEXT_SEARCHES_MAX = 256
+"""CONTAINS, STARTSWITH and ENDSWITH of one expression: a property may be 32 KB long."""
+
 LONG_MAX = (1 << 63) - 1
 
 _ORDERS = ("<", "<=", ">", ">=")
@@ -73,7 +76,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
         self._token = self._lexer.next()
-        self._open = 0
+        self._open = self._text_searches = 0
 
     def condition(self, strict: bool) -> Condition:
         condition = self._as_condition(self._or())
@@ -190,6 +193,12 @@ class _Parser:
                 continue
             negated = self._accept("NOT") is not None
             if operator := self._accept(*_MATCHES):
+                self._text_searches += 1
+                if self._text_searches > TEXT_SEARCHES_MAX:
+                    raise self._error(
+                        f"at most {TEXT_SEARCHES_MAX} CONTAINS, STARTSWITH and ENDSWITH",
+                        "give the message a property for it when it is sent, and compare that",
+                    )
                 node = TextMatch(operator, negated, left.node, self._string())
                 left = self._build(node, left)
             elif self._accept("BETWEEN"):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.reading.filters import Selection, selection_of
+from pocketmq.broker.reading.filters import (
+    EVERYTHING,
+    TEXT_AT_ONCE_LENGTH_MAX,
+    Selection,
+    SelectionShare,
+    selection_of,
+)
+from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.protocol.bodies.clients import SQL92, TAG
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.messages.properties import java_hash
@@ -44,3 +51,51 @@ def test_what_cannot_be_used_is_refused(kind: str, text: str, sql_enabled: bool,
     with pytest.raises(ResponseError) as caught:
         selection_of(kind, text, sql_enabled=sql_enabled)
     assert caught.value.code == code
+
+
+def test_the_work_of_a_condition_grows_with_its_nodes_and_searches() -> None:
+    def work_of(text: str) -> int:
+        selection = selection_of(SQL92, text, sql_enabled=True)
+        assert selection.matches is not None
+        selection.matches(record(b"a\x01" + b"x" * 3200 + b"\x02"))
+        work = selection.take_work(1, 0)
+        assert selection.take_work(0, 0) == 0, "it was taken"
+        return work
+
+    short, long = work_of("a = 'y'"), work_of(" OR ".join(["a = 'y'"] * 100))
+    assert long > 10 * short
+    assert work_of("a CONTAINS 'y'") > short + 80
+
+
+async def test_what_takes_everything_takes_nothing_of_the_share() -> None:
+    share = ReadShare(100)
+    share.took(100)
+    assert SelectionShare(share).selection_now(TAG, "*", sql_enabled=True) is EVERYTHING
+    assert SelectionShare(share).selection_now(None, "A", sql_enabled=True) is None
+
+
+async def test_a_selection_comes_in_a_turn_of_which_something_is_left() -> None:
+    share = ReadShare(100)
+    selections = SelectionShare(share)
+    first = selections.selection_now(TAG, "A" * 60, sql_enabled=True)
+    assert first is not None
+    assert selections.selection_now(TAG, "B", sql_enabled=True) is None
+    waited = await selections.selection_in_turn(TAG, "B", sql_enabled=True)
+    assert waited == selection_of(TAG, "B", sql_enabled=True)
+
+
+async def test_a_long_expression_is_parsed_beside_the_loop() -> None:
+    selections = SelectionShare(ReadShare())
+    text = " OR ".join(["a = 1"] * (TEXT_AT_ONCE_LENGTH_MAX // 8))
+    assert selections.selection_now(SQL92, text, sql_enabled=True) is None
+    selection = await selections.selection_in_turn(SQL92, text, sql_enabled=True)
+    assert selection.matches is not None
+    assert selection.matches(record(b"a\x011\x02"))
+
+
+async def test_errors_of_expressions_that_wait_are_the_same() -> None:
+    selections = SelectionShare(ReadShare())
+    for text in ("a =", "a = " * TEXT_AT_ONCE_LENGTH_MAX):
+        with pytest.raises(ResponseError) as caught:
+            await selections.selection_in_turn(SQL92, text, sql_enabled=True)
+        assert caught.value.code == 23

@@ -7,8 +7,10 @@ import pytest
 from support.store.stores import record_of
 
 from pocketmq.broker.reading.long_polling import LongPolling
+from pocketmq.broker.reading.read_share import WAKE_WORK, ReadShare
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 
@@ -162,3 +164,134 @@ async def test_all_pulls_of_a_queue_look_again_when_they_are_told(clock: Virtual
     polling.look_again("Unknown", 0)
     assert (done.happened, waits.happened, other.happened) == (["woken"], ["woken"], [])
     assert len(polling) == 2
+
+
+machine_clock = SystemClock()
+
+PORTION = 3
+
+
+def portioned(clock: VirtualClock) -> LongPolling:
+    """Wakes three pulls in a turn of the loop."""
+    return LongPolling(clock, 100, ReadShare(PORTION * WAKE_WORK))
+
+
+def hold_many(polling: LongPolling, clock: VirtualClock, count: int = 10) -> list[Waiting]:
+    connection = Connection(clock, {})
+    waiting = [Waiting(connection) for _ in range(count)]
+    for pull in waiting:
+        hold(polling, pull)
+    return waiting
+
+
+async def portions(polling: LongPolling, left: int = 0) -> list[int]:
+    """How many held pulls go in each turn of the loop, until so many are left."""
+    gone = []
+    while (count := len(polling)) > left:
+        await machine_clock.sleep(0)
+        gone.append(count - len(polling))
+    return gone
+
+
+async def test_one_message_wakes_many_pulls_in_portions(
+    clock: VirtualClock, queue_log: QueueLog
+) -> None:
+    polling = portioned(clock)
+    waiting = hold_many(polling, clock)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    assert len(polling) == 10 - PORTION
+    assert await portions(polling) == [3, 3, 1]
+    assert all(pull.happened == ["woken"] for pull in waiting)
+    await machine_clock.sleep(0)
+    await machine_clock.sleep(0)
+    again = hold_many(polling, clock, 2)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    assert [pull.happened for pull in again] == [["woken"]] * 2
+
+
+async def test_a_message_that_comes_meanwhile_wakes_those_that_have_not_seen_it(
+    clock: VirtualClock, queue_log: QueueLog
+) -> None:
+    polling = portioned(clock)
+    early = hold_many(polling, clock, 5)
+    late = Waiting(early[0].connection, 1)
+    hold(polling, late)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    grow(queue_log)
+    polling.arrived(queue_log)
+    await portions(polling)
+    assert [pull.happened for pull in (*early, late)] == [["woken"]] * 6
+
+
+async def test_a_pull_that_has_seen_a_part_of_what_came_goes_on_in_a_later_turn(
+    clock: VirtualClock, queue_log: QueueLog
+) -> None:
+    class Partly(Waiting):
+        def wake(self) -> bool:
+            self.offset += 1
+            return super().wake() and self.offset == 3
+
+    polling = portioned(clock)
+    waiting = Partly(Connection(clock, {}))
+    hold(polling, waiting)
+    for _ in range(3):
+        queue_log.append(record_of(queue_log, b"x"), 0, None)
+    queue_log.commit(0)
+    polling.arrived(queue_log)
+    assert await portions(polling) == [1]
+    assert waiting.happened == ["woken"] * 3
+
+
+async def test_pulls_that_end_together_are_answered_in_portions(clock: VirtualClock) -> None:
+    polling = portioned(clock)
+    waiting = hold_many(polling, clock)
+    await clock.advance(10)
+    await portions(polling)
+    assert all(pull.happened == ["expired"] for pull in waiting)
+
+
+async def test_a_pull_that_comes_while_those_of_its_tick_are_answered_ends_later(
+    clock: VirtualClock,
+) -> None:
+    polling, late = portioned(clock), Waiting(Connection(clock, {}))
+
+    class Last(Waiting):
+        def expire(self) -> None:
+            super().expire()
+            assert polling.hold(late, 0)
+
+    hold(polling, Last(Connection(clock, {})))
+    hold_many(polling, clock)
+    await clock.advance(10)
+    await portions(polling, 1)
+    assert late.happened == []
+    await clock.advance(0.1)
+    await machine_clock.sleep(0)
+    assert late.happened == ["expired"]
+
+
+async def test_pulls_of_a_client_that_goes_are_dropped_in_portions(clock: VirtualClock) -> None:
+    polling = portioned(clock)
+    waiting = hold_many(polling, clock)
+    polling.forget(waiting[0].connection)
+    assert len(polling) == 10 - PORTION
+    assert await portions(polling) == [3, 3, 1]
+    assert [pull.happened for pull in waiting] == [[]] * 10
+
+
+async def test_pulls_of_a_topic_that_goes_are_answered_in_portions(clock: VirtualClock) -> None:
+    polling = portioned(clock)
+    waiting = hold_many(polling, clock)
+    polling.release_topic("T")
+    assert await portions(polling) == [3, 3, 1]
+    assert all(pull.happened == ["expired"] for pull in waiting)
+
+
+async def test_all_pulls_are_answered_at_once_when_the_broker_stops(clock: VirtualClock) -> None:
+    polling = portioned(clock)
+    waiting = hold_many(polling, clock)
+    polling.release_all()
+    assert all(pull.happened == ["expired"] for pull in waiting)

@@ -40,3 +40,8 @@ def test_equal_conditions_are_equal() -> None:
 def test_different_conditions_are_unequal(one: str, other: str) -> None:
     assert parse(one) != parse(other)
     assert parse(one) != one
+
+
+def test_nodes_and_searches_are_counted() -> None:
+    expression = parse("a = 1 AND (b CONTAINS 'x' OR c IN ('y', 'z'))")
+    assert (expression.node_count, expression.text_search_count) == (9, 1)

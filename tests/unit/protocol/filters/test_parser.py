@@ -10,6 +10,7 @@ from pocketmq.protocol.filters import (
     FilterSyntaxError,
     parse,
 )
+from pocketmq.protocol.filters.parser import TEXT_SEARCHES_MAX
 
 
 def refusal(text: str, *, strict: bool = False) -> FilterSyntaxError:
@@ -133,3 +134,11 @@ def test_chains_are_not_nesting() -> None:
     assert parse(text).matches({"a": "999"})
     assert str(parse(text)) == text
     assert not parse(text.replace("OR", "AND")).matches({"a": "999"})
+
+
+def test_searches_for_texts_are_bounded() -> None:
+    def searching(count: int) -> str:
+        return " OR ".join(["a CONTAINS 'x'", "a NOT STARTSWITH 'x'"] * (count // 2))
+
+    assert parse(searching(TEXT_SEARCHES_MAX)).text_search_count == TEXT_SEARCHES_MAX
+    assert "ENDSWITH" in refusal(searching(TEXT_SEARCHES_MAX + 2)).expected

@@ -9,6 +9,7 @@ from pocketmq.protocol.filters import (
     compile_filter,
     parse,
 )
+from pocketmq.protocol.filters.selection import TAGS_LENGTH_MAX
 from pocketmq.protocol.messages.properties import java_hash
 
 
@@ -24,6 +25,11 @@ def test_long_tags_are_used_and_not_kept() -> None:
     tag = "A" * (TEXT_LENGTH_MAX + 1)
     assert compile_filter("TAG", tag) == {java_hash(tag)}
     assert compile_filter("TAG", tag) is not compile_filter("TAG", tag)
+
+
+def test_tags_without_end_are_refused() -> None:
+    with pytest.raises(FilterSyntaxError, match="fewer tags"):
+        compile_filter("TAG", "A" * (TAGS_LENGTH_MAX + 1))
 
 
 def test_sql92() -> None:

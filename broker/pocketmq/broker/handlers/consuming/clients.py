@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from pocketmq.broker.groups.clients import ConsumerTable, Member, ProducerTable
 from pocketmq.broker.groups.groups import GroupTable
-from pocketmq.broker.reading.filters import selection_of
+from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import (
     CheckClientConfigBody,
@@ -31,7 +31,8 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import NoFields
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
-from pocketmq.transport.connection import CLIENT_ID, Connection, Handler
+from pocketmq.transport.connection import CLIENT_ID, Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 GROUPS_PER_TURN = 250
 """Groups of one heartbeat that are taken between two turns of the loop, a few milliseconds."""
@@ -47,11 +48,12 @@ class ClientHandlers:
         producers: ProducerTable,
         consumers: ConsumerTable,
         clock: Clock,
+        selections: SelectionShare,
         sql_enabled: Live[bool],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._producers, self._consumers = producers, consumers
-        self._clock, self._sql_enabled = clock, sql_enabled
+        self._clock, self._selections, self._sql_enabled = clock, selections, sql_enabled
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -164,13 +166,25 @@ class ClientHandlers:
             body=ConsumerIdList(consumer_id_list=ids).encode(),
         )
 
-    def check_client_config(self, command: Command, _: Connection) -> Command:
+    def check_client_config(self, command: Command, connection: Connection) -> Reply:
         """46: whether the subscription in the body can be served."""
         subscription = CheckClientConfigBody.decode(command.body).subscription_data
-        selection_of(
-            subscription.expression_type, subscription.sub_string, sql_enabled=self._sql_enabled.now
-        )
+        kind, text = subscription.expression_type, subscription.sub_string
+        if self._selections.selection_now(kind, text, sql_enabled=self._sql_enabled.now) is None:
+            connection.hold_reading(Hold.READ_SHARE)
+            return self._check_in_turn(kind, text, connection)
         return Command(ResponseCode.SUCCESS)
+
+    async def _check_in_turn(
+        self, expression_type: str | None, text: str, connection: Connection
+    ) -> Command:
+        try:
+            await self._selections.selection_in_turn(
+                expression_type, text, sql_enabled=self._sql_enabled.now
+            )
+            return Command(ResponseCode.SUCCESS)
+        finally:
+            connection.release_reading(Hold.READ_SHARE)
 
     def consumer_connections(self, command: Command, _: Connection) -> Command:
         """203: the connections of a group's consumers, with its subscriptions."""

@@ -9,7 +9,7 @@ from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.groups.clients import ConsumerTable
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
-from pocketmq.broker.reading.filters import EVERYTHING, Selection, selection_of
+from pocketmq.broker.reading.filters import EVERYTHING, SelectionShare
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.reading.reader import Found, Reader, ReadQuery
@@ -35,7 +35,8 @@ from pocketmq.protocol.requests.pulling import (
 )
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 
 class PullSettings(msgspec.Struct, frozen=True):
@@ -83,19 +84,19 @@ class _Pull(ReadQuery, eq=False):
     end_tick: int = 0
 
     def wake(self) -> bool:
-        connection, read = self.connection, self.handlers.read
+        connection = self.connection
         if connection.is_closing:
             return True
         try:
-            found = read(self)
-            while found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-                # What came does not match: go on waiting behind it.
-                self.offset = found.next_offset
-                found = read(self)
+            found = self.handlers.read(self)
         except (OSError, StoreError) as e:
             # It must not reach the sender, whose message has woken this pull.
             connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
             return True
+        if found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            # What came does not match: go on waiting behind it.
+            self.offset = found.next_offset
+            return False
         if found.code == ResponseCode.PULL_NOT_FOUND:
             return False
         connection.respond(self.command, self.handlers.answer(self, found))
@@ -116,6 +117,7 @@ class PullHandlers:
         reader: reads the queues.
         progress: counts the pulls that find nothing.
         polling: where pulls are held.
+        selections: makes the selections of subscriptions.
         settings: their limits.
     """
 
@@ -130,11 +132,13 @@ class PullHandlers:
         reader: Reader,
         progress: PullProgress,
         polling: LongPolling,
+        selections: SelectionShare,
         settings: Live[PullSettings],
     ) -> None:
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
         self._counters, self._progress, self._settings = counters, progress, settings
+        self._selections = selections
         self.read = reader.read
 
     def table(self) -> dict[int, Handler]:
@@ -145,19 +149,19 @@ class PullHandlers:
             RequestCode.BULK_PULL: self.bulk_pull,
         }
 
-    def pull(self, command: Command, connection: Connection) -> Command | None:
+    def pull(self, command: Command, connection: Connection) -> Reply:
         """11."""
         settings = self._settings.now
         request = command.read(PullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
-    def lite_pull(self, command: Command, connection: Connection) -> Command | None:
+    def lite_pull(self, command: Command, connection: Connection) -> Reply:
         """361."""
         settings = self._settings.now
         request = command.read(LitePullMessageRequest)
         return self._pull(command, request, connection, settings.count_max, settings.size_max)
 
-    def bulk_pull(self, command: Command, connection: Connection) -> Command | None:
+    def bulk_pull(self, command: Command, connection: Connection) -> Reply:
         """31002: as many messages as fit into the bytes that the client names."""
         request = command.read(BulkPullRequest)
         self._counters.bulk_read_count += 1
@@ -178,7 +182,7 @@ class PullHandlers:
         size_max: int,
         *,
         with_sizes: bool = False,
-    ) -> Command | None:
+    ) -> Reply:
         group, topic = self._check(request, connection.remote_address)
         pull = _Pull(
             group.group_name,
@@ -187,7 +191,7 @@ class PullHandlers:
             request.queue_offset,
             min(max(request.max_msg_nums, 1), count_max),
             size_max,
-            self._selection_of(request),
+            EVERYTHING,
             with_sizes,
             self,
             command,
@@ -195,6 +199,30 @@ class PullHandlers:
             group,
             topic,
         )
+        subscription = self._subscription_of(request)
+        if subscription is not None:
+            sql_enabled = self._settings.now.sql_enabled
+            selection = self._selections.selection_now(*subscription, sql_enabled=sql_enabled)
+            if selection is None:
+                connection.hold_reading(Hold.READ_SHARE)
+                return self._begin_in_turn(pull, request, subscription)
+            pull.selection = selection
+        return self._begin(pull, request)
+
+    async def _begin_in_turn(
+        self, pull: _Pull, request: PullMessageRequest, subscription: tuple[str | None, str]
+    ) -> Command | None:
+        """Begins a pull when less is read, so that the loop is not held up."""
+        try:
+            pull.selection = await self._selections.selection_in_turn(
+                *subscription, sql_enabled=self._settings.now.sql_enabled
+            )
+            return self._begin(pull, request)
+        finally:
+            pull.connection.release_reading(Hold.READ_SHARE)
+
+    def _begin(self, pull: _Pull, request: PullMessageRequest) -> Command | None:
+        """Reads what there is now; holds the pull if that is nothing and the client will wait."""
         if request.sys_flag & PULL_COMMIT_OFFSET and is_offset(0, request.commit_offset):
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
@@ -210,7 +238,7 @@ class PullHandlers:
             pull.offset = found.next_offset
             if self._polling.hold(pull, timeout_ms):
                 # Ten thousands of them may wait: what was read of the request is not kept.
-                command.raw = None
+                pull.command.raw = None
                 return None
         return self.answer(pull, found)
 
@@ -269,16 +297,15 @@ class PullHandlers:
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
 
-    def _selection_of(self, request: PullMessageRequest) -> Selection:
+    def _subscription_of(self, request: PullMessageRequest) -> tuple[str | None, str] | None:
+        """The expression's type and text; None for a group that has not said what it wants."""
         if request.sys_flag & PULL_SUBSCRIPTION:
-            kind, text = request.expression_type, request.subscription or ""
-        else:
-            members = self._consumers.get(request.consumer_group)
-            subscription = None if members is None else members.subscriptions.get(request.topic)
-            if subscription is None:
-                return EVERYTHING
-            kind, text = subscription.expression_type, subscription.sub_string
-        return selection_of(kind, text, sql_enabled=self._settings.now.sql_enabled)
+            return request.expression_type, request.subscription or ""
+        members = self._consumers.get(request.consumer_group)
+        subscription = None if members is None else members.subscriptions.get(request.topic)
+        if subscription is None:
+            return None
+        return subscription.expression_type, subscription.sub_string
 
     def answer(self, pull: _Pull, found: Found) -> Command:
         """The answer that says what was found, and where the queue begins and ends."""

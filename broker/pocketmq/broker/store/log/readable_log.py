@@ -27,6 +27,28 @@ SCAN_RECORDS_MAX = 2_000
 SCAN_SIZE_MAX = 8 * 1024 * 1024
 """Bytes of them."""
 
+SCAN_WORK_MAX = 100_000
+"""Work of one filtered read, in units of about 0.1 µs, but always one record."""
+
+ENTRY_WORK = 4
+"""The work of looking at an index entry."""
+
+RUN_WORK = 25
+"""The work of reading records that do not follow the ones before."""
+
+
+class ReadWork:
+    """What a condition on the content of records has done in one read.
+
+    Attributes:
+        done: in the unit of `SCAN_WORK_MAX`.
+    """
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = 0
+
 
 class Slice(NamedTuple):
     """Records back to back, as a read returns them, and the offset at which to go on."""
@@ -132,6 +154,7 @@ class ReadableLog:
         size_max: int,
         tags_codes: Collection[int] | None = None,
         matches: Callable[[bytes], bool] | None = None,
+        work: ReadWork | None = None,
     ) -> Slice:
         """Reads records from an offset on, within one segment.
 
@@ -141,17 +164,20 @@ class ReadableLog:
             size_max: so many bytes at the most, but always one record.
             tags_codes: only records with one of these; None for all.
             matches: only records that it says yes to; each is read for it.
+            work: what `matches` has done; the read ends when that is too much.
         """
         segment, end_offset = self._segment_of(offset)
         if matches is not None:
             scan = max(count_max, SCAN_RECORDS_MAX)
         else:
-            scan = count_max if tags_codes is None else max(count_max, SCAN_ENTRIES_MAX)
+            scan = count_max
+            if tags_codes is not None:
+                scan = min(max(count_max, SCAN_ENTRIES_MAX), SCAN_WORK_MAX // ENTRY_WORK)
         entries = self._read_entries(segment, offset, min(scan, end_offset - offset))
         if tags_codes is None and matches is None:
             return self._read_run(segment, offset, entries, size_max)
         return self._read_matching(
-            segment, offset, entries, count_max, size_max, tags_codes, matches
+            segment, offset, entries, count_max, size_max, tags_codes, matches, work
         )
 
     def _read_run(self, segment: Segment, offset: int, entries: bytes, size_max: int) -> Slice:
@@ -200,6 +226,7 @@ class ReadableLog:
         size_max: int,
         tags_codes: Collection[int] | None,
         matches: Callable[[bytes], bool] | None,
+        work: ReadWork | None,
     ) -> Slice:
         runs: list[list[int]] = []
         count = size = examined = 0
@@ -209,7 +236,10 @@ class ReadableLog:
             end = position + record_size
             if matches is not None:
                 examined += record_size
-                if examined > SCAN_SIZE_MAX and next_offset > offset:
+                is_enough = examined > SCAN_SIZE_MAX or (
+                    work is not None and work.done > SCAN_WORK_MAX
+                )
+                if is_enough and next_offset > offset:
                     break
             if (tags_codes is None or code in tags_codes) and (
                 matches is None or matches(self._read_log(segment, position, end))
@@ -218,6 +248,8 @@ class ReadableLog:
                     break
                 if runs and runs[-1][1] == position:
                     runs[-1][1] = end
+                elif len(runs) * RUN_WORK > SCAN_WORK_MAX:
+                    break
                 else:
                     runs.append([position, end])
                 count += 1
