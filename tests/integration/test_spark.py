@@ -164,6 +164,16 @@ def test_conditions_of_one_query_do_not_reach_another(spark: Any, spark_namesrv:
     assert parts.select("value").distinct().count() == 800
 
 
+def test_each_session_of_an_application_can_have_the_format(spark: Any) -> None:
+    other = spark.newSession()
+    try:
+        for session in (other, other, spark, other, spark.newSession()):
+            register(session)
+        assert read(other, "127.0.0.1:9", "None").columns[0] == "topic"
+    finally:
+        register(spark)
+
+
 def test_an_empty_frame_and_an_empty_topic(spark: Any, spark_namesrv: str) -> None:
     write(spark.range(0).selectExpr("cast(id as string) value"), spark_namesrv, "Empty")
     assert read(spark, spark_namesrv, "Empty").count() == 0

@@ -115,6 +115,16 @@ def test_delays_by_numbers_and_wrong_ones(spark_namesrv: str) -> None:
     for wrong, said in (
         (batch(value=["a", "b"], delayLevel=[0, -1]), "row 1"),
         (batch(value=["a", "b"], delayLevel=[0, 2], deliverAt=[0, at]), "row 1 .*give one of them"),
+        (
+            batch(value=["a", "b"], delayLevel=[0, 2], deliverAt=[0, at]),
+            r"row 1 .*columns delayLevel \(2\) and deliverAt",
+        ),
+        (
+            batch(value=["a", "b", "c"], delayLevel=[0, 18, 99]),
+            "row 2 .*column delayLevel is 99: it must be 0 .*to 18; .*column deliverAt",
+        ),
+        (batch(value=["a", "b"], deliverAt=[at, -1]), "row 1 .*column deliverAt is -1 ms"),
+        (batch(value=["a", "b"], tags=["t|u", "x||y"]), r"row 1 .*column tags is 'x\|\|y'"),
     ):
         with pytest.raises(RowError, match=said):
             write_batches(spark_namesrv, wrong, topic="RowNumbers")

@@ -132,6 +132,7 @@ def test_queues_one_by_one(spark_namesrv: str, topics: tuple[str, str]) -> None:
         ({"SelectOrders": {"broker-c": [0]}}, "names broker 'broker-c'"),
         ({"SelectOrders": {"broker-a": [7]}}, "names queue 7"),
         ({"SelectOrders": {}}, "names no queue"),
+        ({"SelectOrders": [0, 1]}, r'name the broker .*\{"SelectOrders": \{"broker-a": \[0, 1\]'),
     ):
         with pytest.raises(OptionError, match=said):
             ranges(spark_namesrv, assign=json.dumps(wrong))
@@ -144,7 +145,8 @@ def test_data_loss_names_queue_and_both_ranges(spark_namesrv: str, topics: tuple
     beyond = json.dumps({"SelectOrders": {"broker-b": {"1": 25}}})
     with pytest.raises(
         DataLossError,
-        match=r"SelectOrders@broker-b:1: offsets 0 to 25 were to be read, .* holds 0 to 20",
+        match=r"SelectOrders@broker-b:1: offsets 0 to 25 were to be read, .* holds 0 to 20: "
+        r"the queue ends at 20",
     ):
         ranges(spark_namesrv, endingOffsets=beyond)
     kept = ranges(spark_namesrv, endingOffsets=beyond, failOnDataLoss="false")

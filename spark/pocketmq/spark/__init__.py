@@ -83,7 +83,8 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     """Makes the format ``pocketmq`` known to a session, and the session active in this thread.
 
     Spark looks for formats in the active session only, and a thread other than the one that made
-    the session has none: call this in each thread that uses the format.
+    the session has none: call this for each session, in each thread that uses the format. It may be
+    called again.
 
     Args:
         spark: the session.
@@ -103,7 +104,7 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     from pocketmq.spark.source import MessageSource, PushingSource
 
     show_to_planners(spark)
+    make_active(spark)  # first: Spark looks in the active session whether the name is taken
     spark.dataSource.register(
         PushingSource if push_filters and allow_pushdown(spark) else MessageSource
     )
-    make_active(spark)

@@ -10,7 +10,8 @@
     └── RequirementError  PySpark, PyArrow or Java is missing or too old
     OperatingError
     ├── DataLossError     messages that were to be read are not there any more
-    │   └── ClosedQueueError  a stream's queue, or its topic, is not there any more
+    │   ├── ClosedQueueError  a stream's queue, or its topic, is not there any more
+    │   └── NewTopicError     a stream's topic was deleted and made again
     ├── UnknownCommitError it cannot be known whether rows of a marked write count
     └── JobError          a Spark job failed; holds the reason that its task gave
 """
@@ -82,11 +83,25 @@ class DataLossError(OperatingError):
         self.min_offset, self.max_offset = min_offset, max_offset
 
     def __str__(self) -> str:
+        reason = "messages were deleted (retention, or the topic was made anew)"
+        if self.wanted_start >= self.min_offset:
+            reason = f"the queue ends at {self.max_offset}, nothing is stored behind that"
         return (
             f"{self.queue}: offsets {self.wanted_start} to {self.wanted_end} were to be read, "
-            f"the broker holds {self.min_offset} to {self.max_offset}: messages were deleted "
-            f"(retention, or the topic was made anew); set failOnDataLoss=false to read what is "
-            f"there"
+            f"the broker holds {self.min_offset} to {self.max_offset}: {reason}; set "
+            f"failOnDataLoss=false to read what is there"
+        )
+
+
+class NewTopicError(DataLossError):
+    """The topic that a stream was reading was deleted, and made again with the same name."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue}: offsets {self.wanted_start} to {self.wanted_end} were to be read, "
+            f"the broker holds {self.min_offset} to {self.max_offset}: the topic was deleted and "
+            f"made again after the stream had read to {self.wanted_start}; begin anew with another "
+            f"checkpoint, or set failOnDataLoss=false to read the new topic from its beginning"
         )
 
 

@@ -7,11 +7,9 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import DataLossError, OptionError, nearest
-from pocketmq.spark.queue_tables import queue_table
+from pocketmq.spark.queue_tables import queue_table, read_table
 
 EARLIEST, LATEST = -2, -1
 """Offsets that stand for the ends of a queue, as with Kafka."""
@@ -97,10 +95,7 @@ def _bound(option: str, text: str, word: str, otherwise: int) -> Bound:
             f"option {option!r} is {text!r}: a batch read takes {word!r} or a table "
             f'{{"topic": {{"broker": {{"queue": offset}}}}}}'
         )
-    try:
-        table = msgspec.json.decode(stripped, type=OffsetTable, strict=False)
-    except msgspec.DecodeError as e:
-        raise OptionError(f"option {option!r} cannot be read: {e}") from e
+    table = read_table(option, stripped, OffsetTable, {"0": 23})
     by_queue = [queues for brokers in table.values() for queues in brokers.values()]
     offsets = [offset for queues in by_queue for offset in queues.values()]
     if any(o < EARLIEST for o in offsets):

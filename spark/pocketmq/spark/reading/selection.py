@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import msgspec
-
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.messages.message import MessageQueue
@@ -15,6 +13,7 @@ from pocketmq.protocol.requests.nameserver import SystemTopicListRequest, TopicL
 from pocketmq.spark import topics
 from pocketmq.spark.errors import MissingTopicError, OptionError
 from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.queue_tables import read_table
 from pocketmq.spark.reading.offsets import EARLIEST, Bound, check_names
 
 Assignment = dict[str, dict[str, list[int]]]
@@ -93,13 +92,7 @@ def read_assignment(text: str) -> Assignment:
     Raises:
         OptionError: it is no table of queues, or an empty one.
     """
-    try:
-        table = msgspec.json.decode(text, type=Assignment)
-    except msgspec.DecodeError as e:
-        raise OptionError(
-            f"option 'assign' cannot be read: {e}; it is "
-            f'{{"topic": {{"broker": [queue, queue]}}}}'
-        ) from e
+    table = read_table("assign", text, Assignment, [0, 1])
     if not any(ids for by_broker in table.values() for ids in by_broker.values()):
         raise OptionError("option 'assign' names no queue")
     return table

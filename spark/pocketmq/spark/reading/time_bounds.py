@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import msgspec
-
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import ReadOptions
-from pocketmq.spark.queue_tables import queue_table
+from pocketmq.spark.queue_tables import queue_table, read_table
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Bound, OffsetTable
 from pocketmq.spark.topics import CALL_TIMEOUT_MS
+
+EXAMPLE_MS = 1_790_000_000_000
+"""A time of the year 2026, for errors."""
 
 ANY = -1
 """Stands for a queue to which no time is given."""
@@ -62,7 +63,7 @@ async def _bound(
         option = f"{which}Timestamp"
     elif by_queue:
         option = f"{which}OffsetsByTimestamp"
-        table = _read_table(option, by_queue)
+        table = read_table(option, by_queue, OffsetTable, {"0": EXAMPLE_MS})
         named = Bound(option, ANY, table)
         offsets.check_names(named, queues)
         times = {q: named.named(q) for q in queues}
@@ -104,14 +105,3 @@ def read_timestamp(option: str, text: str) -> int:
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     return int(at.timestamp() * 1000)
-
-
-def _read_table(option: str, text: str) -> OffsetTable:
-    try:
-        table = msgspec.json.decode(text, type=OffsetTable, strict=False)
-    except msgspec.DecodeError as e:
-        raise OptionError(
-            f"option {option!r} cannot be read: {e}; it is "
-            f'{{"topic": {{"broker": {{"queue": milliseconds}}}}}}'
-        ) from e
-    return table

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pocketmq.protocol.messages.message import DELAY_LEVEL_MAX, TAGS_SEPARATOR
 from pocketmq.spark.errors import SchemaError, nearest
 from pocketmq.spark.rows.delays import Delays
 from pocketmq.spark.rows.rows import Rows
@@ -94,7 +95,7 @@ class RowReader:
         """Takes the columns of messages out of the task's next batch.
 
         Raises:
-            RowError: a value is null, empty or too large.
+            RowError: a value is null, empty or too large, a tag holds ``||``, or a delay is none.
         """
         by_name = {
             ALIASES.get(name, name): column
@@ -114,6 +115,9 @@ class RowReader:
             origin=pa.array(np.arange(first, self._rows_before)),
         )
         self._check_bodies(rows)
+        _check_tags(rows)
+        if rows.delays is not None:
+            _check_delays(rows, rows.delays)
         return rows
 
     def _check_bodies(self, rows: Rows) -> None:
@@ -136,6 +140,46 @@ class RowReader:
                 f"its value has {size} bytes, the limit is {self._value_size_max}: send it in "
                 f"parts, raise maxMessageSize here and on the brokers, or name a largeRowTopic",
             )
+
+
+def _check_tags(rows: Rows) -> None:
+    """Raises if a tag holds ``||``; looks in the whole buffer first, which hardly ever has a |."""
+    text = None if rows.tags is None else rows.tags.buffers()[2]
+    if text is None or not (np.frombuffer(text, np.uint8) == ord(TAGS_SEPARATOR[0])).any():
+        return
+    has_separator = pc.match_substring(rows.tags, TAGS_SEPARATOR)
+    if pc.any(has_separator).as_py():
+        row = pc.index(has_separator, True).as_py()
+        raise rows.error(
+            row,
+            f"its column tags is {rows.tags[row].as_py()!r}: a message has one tag, and no "
+            f"consumer could subscribe to one with {TAGS_SEPARATOR}, which separates the tags of a "
+            f"subscription; replace it",
+        )
+
+
+def _check_delays(rows: Rows, delays: Delays) -> None:
+    levels, times = delays
+    is_wrong = (
+        (levels < 0) | (levels > DELAY_LEVEL_MAX) | (times < 0) | ((levels != 0) & (times != 0))
+    )
+    if not is_wrong.any():
+        return
+    row = int(np.argmax(is_wrong))
+    level, at_ms = int(levels[row]), int(times[row])
+    if level and at_ms:
+        reason = (
+            f"its columns delayLevel ({level}) and deliverAt ({at_ms} ms) both have a value: give "
+            f"one of them, and null in the other"
+        )
+    elif level:
+        reason = (
+            f"its column delayLevel is {level}: it must be 0 (at once) to {DELAY_LEVEL_MAX}; for "
+            f"another delay give the time in the column deliverAt"
+        )
+    else:
+        reason = f"its column deliverAt is {at_ms} ms: a time before 1970 cannot be given"
+    raise rows.error(row, reason)
 
 
 def _delays(levels: Any, deliver_at: Any, count: int) -> Delays | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.spark.errors import ClosedQueueError, DataLossError
+from pocketmq.spark.errors import ClosedQueueError, DataLossError, NewTopicError
 from pocketmq.spark.streaming.limits import BatchLimits
 from pocketmq.spark.streaming.offsets import Offsets, Position
 from pocketmq.spark.streaming.survey import Survey
@@ -54,7 +54,8 @@ def waiting(
             elsewhere.add(queue)
         elif not least <= first <= following:
             if fail_on_data_loss:
-                raise DataLossError(str(queue), first, max(first, following), least, following)
+                lost = DataLossError if first < least else NewTopicError
+                raise lost(str(queue), first, max(first, following), least, following)
             first = least
             elsewhere.add(queue)
         last = following if targets is None else min(following, targets.get(queue, first))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import Message
 from pocketmq.spark.rows.encoding import DELAY_PROPERTIES, OWN_PROPERTIES
@@ -27,22 +26,12 @@ _LEFT_OUT = frozenset({*OWN_PROPERTIES, *MARK_PROPERTIES, *DELAY_PROPERTIES})
 
 
 def delayed_messages(topic: str, rows: Rows) -> Iterator[Message]:
-    """Makes messages that the broker holds back of rows with delays.
-
-    Raises:
-        RowError: a delay is negative, or none that the broker has.
-    """
+    """Makes messages that the broker holds back of rows with delays."""
     assert rows.delays is not None
     pairs = zip(rows.delays.levels.tolist(), rows.delays.at_ms.tolist(), strict=True)
     for row, (level, at_ms) in enumerate(pairs):
         message = _message(topic, rows, row)
-        if level < 0 or at_ms < 0:
-            reason = f"it is delayed by level {level} until {at_ms}: none is negative"
-            raise rows.error(row, reason)
-        try:
-            delayed = Message(topic, delay_level=level, deliver_at_ms=at_ms)
-        except UsageError as e:
-            raise rows.error(row, str(e)) from e
+        delayed = Message(topic, delay_level=level, deliver_at_ms=at_ms)
         message.properties.update(
             (name, value) for name, value in delayed.properties.items() if name in DELAY_PROPERTIES
         )
