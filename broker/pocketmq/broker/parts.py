@@ -18,7 +18,7 @@ from pocketmq.broker.delay.timers import TimerSettings
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.membership import Membership, MembershipSettings
 from pocketmq.broker.groups.offsets import ConsumerOffsets
-from pocketmq.broker.groups.order_locks import OrderLocks
+from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.reading.read_share import ReadShare
@@ -125,7 +125,9 @@ def load_data(
             metadata, clock, settings.view(lambda config: config.auto_create_subscription_group)
         ),
         offsets=ConsumerOffsets(metadata),
-        order_locks=OrderLocks(metadata, clock),
+        order_locks=OrderLocks(
+            metadata, clock, LockLimits(config.max_order_locks, config.max_order_locks_of_group)
+        ),
     )
     if not store.was_clean:
         data.offsets.bring_back(store.end_offset)

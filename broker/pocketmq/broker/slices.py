@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from pocketmq.protocol.bodies import Body
 from pocketmq.runtime.clock import Clock
@@ -17,6 +20,38 @@ PIECES_PER_SLICE = 400
 """Pieces that one slice encodes, two for each entry of a map: about 2 ms of topics."""
 
 
+_waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = (
+    WeakKeyDictionary()
+)
+
+
+async def next_slice(clock: Clock) -> None:
+    """Waits for a turn of the loop in which no other slice runs.
+
+    Slices are given turns in the order in which they ask: however many long loops are under way,
+    a turn does no more for all of them than for one.
+    """
+    clock.monotonic()  # a clock that jumps while nobody is busy takes this for work
+    loop = asyncio.get_running_loop()
+    waiting = _waiting.setdefault(loop, deque())
+    turn: asyncio.Future[None] = loop.create_future()
+    waiting.append(turn)
+    if len(waiting) == 1:
+        loop.call_soon(_begin_slice, loop, waiting)
+    await turn
+
+
+def _begin_slice(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
+    while waiting[0].cancelled():
+        waiting.popleft()
+        if not waiting:
+            return
+    waiting[0].set_result(None)
+    waiting.popleft()
+    if waiting:
+        loop.call_soon(_begin_slice, loop, waiting)
+
+
 async def in_slices(clock: Clock, items: Iterable[T], count: int) -> AsyncIterator[T]:
     """Yields the items, and lets other tasks run after every `count` of them.
 
@@ -24,7 +59,7 @@ async def in_slices(clock: Clock, items: Iterable[T], count: int) -> AsyncIterat
     """
     for number, item in enumerate(items):
         if number and number % count == 0:
-            await clock.sleep(0)
+            await next_slice(clock)
         yield item
 
 

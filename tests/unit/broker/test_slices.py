@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 from pocketmq.broker.slices import PIECES_PER_SLICE, encoded_in_slices, in_slices
-from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigTable
+from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable
+from pocketmq.protocol.wire.loose_json import RUN_LENGTH
 from pocketmq.testing.clock import VirtualClock, settle
 
 
@@ -38,3 +40,34 @@ async def test_a_large_body_is_encoded_while_others_have_their_turns(clock: Virt
         turns += 1
     assert turns > 2
     assert encoding.result() == body.encode()
+
+
+async def test_a_turn_has_one_slice_however_many_loops_are_under_way(clock: VirtualClock) -> None:
+    done = 0
+
+    async def go() -> None:
+        nonlocal done
+        async for _ in in_slices(clock, range(4), 1):
+            done += 1
+
+    going = [asyncio.ensure_future(go()) for _ in range(5)]
+    await settle(1)
+    assert done == 5
+    going[2].cancel()
+    steps = [done]
+    while not all(loop.done() for loop in going):
+        await settle(1)
+        steps.append(done)
+    assert done == 5 + 4 * 3
+    assert max(after - before for before, after in pairwise(steps)) == 1
+
+
+async def test_a_long_list_and_a_long_map_are_encoded_piece_by_piece() -> None:
+    configs = [TopicConfig(topic_name=f"Topic-{n}") for n in range(RUN_LENGTH * 2 + 1)]
+    as_list = TopicConfigList(topic_config_list=configs)
+    as_map = TopicConfigTable(topic_config_table={c.topic_name: c for c in configs})
+    for body in (as_list, as_map):
+        pieces = [*body.pieces()]
+        assert b"".join(pieces) == body.encode()
+        assert len(pieces) > len(configs)
+        assert max(map(len, pieces)) < 1000

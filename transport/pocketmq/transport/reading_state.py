@@ -77,6 +77,7 @@ class Hold(Enum):
         WRITE_BACKLOG: what it sends waits for the disk.
         BULK_APPEND: its last request is checked bit by bit.
         READ_SHARE: its last request waits for a turn of the loop in which less is read.
+        TURN_SHARE: its last request waits for its turns.
     """
 
     PUT_OFF = auto()
@@ -85,6 +86,7 @@ class Hold(Enum):
     WRITE_BACKLOG = auto()
     BULK_APPEND = auto()
     READ_SHARE = auto()
+    TURN_SHARE = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()

@@ -60,6 +60,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_transfer_bytes_on_message_in_memory": (1, 15 * MIB),
     "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
     "max_held_pulls": (0, 10_000_000),
+    "max_order_locks": (1, 10_000_000),
+    "max_order_locks_of_group": (1, 10_000_000),
     "channel_expired_timeout": (1000, 86_400_000),
     "connection_idle_timeout": (1000, 86_400_000),
     "write_buffer_max": (2 * MIB, 1 << 40),
@@ -137,6 +139,8 @@ class BrokerConfig(
         max_transfer_bytes_on_message_in_memory: bytes of one pull.
         max_transfer_bytes_on_bulk: of one bulk pull.
         max_held_pulls: pulls that may wait for messages together.
+        max_order_locks: queues that may be locked for consumption in order, of all groups together.
+        max_order_locks_of_group: of one group, and of those that one connection asked for.
         channel_expired_timeout: a client without a heartbeat for so long is forgotten.
         use_server_side_reset_offset: a reset of a group's offsets is done here and told to its
             consumers by their next pulls; otherwise they are sent the offsets, as by old brokers.
@@ -212,6 +216,8 @@ class BrokerConfig(
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     max_transfer_bytes_on_bulk: int = 8 * MIB
     max_held_pulls: int = 100_000
+    max_order_locks: int = 100_000
+    max_order_locks_of_group: int = 20_000
 
     channel_expired_timeout: int = 120_000
     use_server_side_reset_offset: bool = True

@@ -40,6 +40,7 @@ from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.system_topics import system_topic_names
+from pocketmq.broker.turn_share import TurnShare
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 
@@ -71,7 +72,10 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
     table = unsupported_handlers(UNSUPPORTED)
     for family in families:
         table.update(family.table())
-    guards: tuple[Guard, ...] = (parts.back_pressure.backlog.guard,)  # the innermost first
+    guards: tuple[Guard, ...] = (  # the innermost first
+        parts.back_pressure.backlog.guard,
+        TurnShare(parts.clock.machine).guard,
+    )
     for guard in guards:
         table = {code: guard(code, handler) for code, handler in table.items()}
     return table
@@ -137,7 +141,7 @@ def _of_clients(parts: BrokerParts, selections: SelectionShare) -> tuple[Family,
             sql_enabled,
         ),
         OffsetHandlers(topics, groups, data.offsets, data.store),
-        OrderLockHandlers(data.order_locks),
+        OrderLockHandlers(data.order_locks, parts.clock),
     )
 
 

@@ -84,7 +84,7 @@ class TopicHandlers:
         """217: adds queue data to a topic."""
         topic = request.read(RegisterTopicRequest).topic
         if request.body:
-            self._routes.register_topic(topic, TopicRoute.decode(request.body).queue_datas)
+            self._routes.register_topic(topic, TopicRoute.of_request(request.body).queue_datas)
         return Command(ResponseCode.SUCCESS)
 
     def delete_topic(self, request: Command, connection: Connection) -> Command:

@@ -7,7 +7,10 @@ bodies with such maps cannot go through a standard encoder. See wire.md §4.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from functools import cache
+from heapq import merge
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -18,6 +21,9 @@ from pocketmq.protocol.errors import ContentError
 T = TypeVar("T")
 
 _dumps = msgspec.json.Encoder().encode
+RUN_LENGTH = 500
+"""Entries of a map that `pieces` sorts in one go."""
+
 DEPTH_MAX = 64
 """Levels of nesting that are read; no body of the protocol has more than six."""
 
@@ -37,14 +43,22 @@ def encode(value: Any, *, quote_keys: bool = False) -> bytes:
 def pieces(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
     """Yields what `encode` returns piece by piece, for bodies that take too long in one go.
 
-    Structs within structs, and their maps, come entry by entry; any other value is one piece.
+    Structs within structs, their maps and lists come entry by entry; any other value is one piece.
     """
+    items: Iterable[tuple[bytes, Any]]
     if isinstance(value, msgspec.Struct):
-        pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        items = [(_dumps(name), getattr(value, attribute)) for name, attribute in sorted(pairs)]
+        items = _fields(value)
         inner = pieces
     elif isinstance(value, dict):
-        items, inner = _sorted_items(value, quote_keys), _whole
+        items = yield from _merged_items(value, quote_keys)
+        inner = _whole
+    elif isinstance(value, list) and value:
+        between = b"["
+        for item in value:
+            yield between + encode(item, quote_keys=quote_keys)
+            between = b","
+        yield b"]"
+        return
     else:
         yield encode(value, quote_keys=quote_keys)
         return
@@ -57,18 +71,26 @@ def pieces(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
     yield b"{}" if between == b"{" else b"}"
 
 
+def _merged_items(
+    value: dict[Any, Any], quote_keys: bool
+) -> Generator[bytes, None, Iterable[tuple[bytes, Any]]]:
+    """Returns the items of a map in their order; yields nothing, but often, if they are many."""
+    if len(value) <= RUN_LENGTH or all(isinstance(k, int) for k in value):
+        return _sorted_items(value, quote_keys)
+    rest, runs = iter(value.items()), []
+    while run := dict(islice(rest, RUN_LENGTH)):
+        runs.append(_sorted_items(run, quote_keys))
+        yield from repeat(b"", RUN_LENGTH)
+    return merge(*runs, key=itemgetter(0))
+
+
 def _whole(value: Any, *, quote_keys: bool = False) -> Iterator[bytes]:
     yield encode(value, quote_keys=quote_keys)
 
 
 def _write(value: Any, parts: list[bytes], quote_keys: bool) -> None:
     if isinstance(value, msgspec.Struct):
-        pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        _write_object(
-            [(_dumps(name), getattr(value, attribute)) for name, attribute in sorted(pairs)],
-            parts,
-            quote_keys,
-        )
+        _write_object(_fields(value), parts, quote_keys)
     elif isinstance(value, dict):
         _write_object(_sorted_items(value, quote_keys), parts, quote_keys)
     elif isinstance(value, (list, tuple, set, frozenset)):
@@ -80,6 +102,16 @@ def _write(value: Any, parts: list[bytes], quote_keys: bool) -> None:
         parts.append(b"]")
     else:
         parts.append(_dumps(value))
+
+
+@cache
+def _layout(kind: type[msgspec.Struct]) -> list[tuple[bytes, str]]:
+    pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    return [(_dumps(name), attribute) for name, attribute in sorted(pairs)]
+
+
+def _fields(value: msgspec.Struct) -> list[tuple[bytes, Any]]:
+    return [(name, getattr(value, attribute)) for name, attribute in _layout(type(value))]
 
 
 def _sorted_items(value: dict[Any, Any], quote_keys: bool) -> list[tuple[bytes, Any]]:
@@ -194,16 +226,23 @@ class _Reader:
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode(data: bytes, cls: type[T]) -> T:
+def decode(data: bytes, cls: type[T], *, is_standard: bool = False) -> T:
     """Reads a body, in standard JSON or fastjson's dialect, into a type; null means absent.
+
+    Args:
+        data: the body.
+        cls: the type.
+        is_standard: refuse the dialect and nulls where the type has none.
 
     Raises:
         ContentError: it is not JSON, or does not fit the type.
     """
     try:
         return msgspec.json.decode(data, type=cls, strict=False)
-    except _UNREADABLE:
-        pass  # the dialect and nulls are rare and legal: the slower reading allows them
+    except _UNREADABLE as e:
+        if is_standard:
+            raise ContentError(f"the body is no {cls.__name__}: {e}") from e
+        # The dialect and nulls are rare and legal: the slower reading allows them.
     try:
         value = msgspec.json.decode(standard(data))
         return msgspec.convert(_without_nulls(value), cls, strict=False)

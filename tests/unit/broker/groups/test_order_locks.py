@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.groups import order_locks
-from pocketmq.broker.groups.order_locks import OrderLocks
+from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.testing.clock import VirtualClock, settle
@@ -78,20 +78,35 @@ async def test_owners_survive_a_restart_for_a_minute(
     assert metadata.order_locks() == []
 
 
-def test_there_are_not_too_many(
-    locks: OrderLocks, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(order_locks, "LOCKS_MAX", 2)
+def test_there_are_not_too_many(metadata: Metadata, clock: VirtualClock) -> None:
+    locks = OrderLocks(metadata, clock, LockLimits(total=2))
     assert locks.lock("g", [Q0, Q1, Q2], "a") == [Q0, Q1]
     assert locks.lock("h", [Q0], "a") == []
     locks.unlock("g", [Q0], "a")
     assert locks.lock("h", [Q0], "a") == [Q0]
 
 
-async def test_expired_locks_make_room(
-    locks: OrderLocks, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+async def test_no_group_and_no_connection_takes_all(
+    metadata: Metadata, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(order_locks, "LOCKS_MAX", 2)
+    locks = OrderLocks(metadata, clock, LockLimits(of_group=2))
+    first, second = object(), object()
+    assert locks.lock("g", [Q0, Q1, Q2], "a", first) == [Q0, Q1]
+    assert "the group has 2 locks (maxOrderLocksOfGroup)" in caplog.text
+    assert locks.lock("h", [Q0], "a", first) == []
+    assert "its connection has 2 locks (maxOrderLocksOfGroup)" in caplog.text
+    assert locks.lock("h", [Q0, Q1], "a", second) == [Q0, Q1]
+    assert locks.lock("g", [Q0], "a", second) == [Q0]  # it has come back by another connection
+    assert locks.lock("i", [Q0, Q1], "a", first) == [Q0]
+    locks.unlock("g", [Q0, Q1], "a")
+    assert locks.lock("i", [Q0, Q1], "a", first) == [Q0, Q1]
+    await clock.advance(61)
+    await locks.expire()
+    assert locks.lock("g", [Q0, Q1], "a", first) == [Q0, Q1]
+
+
+async def test_expired_locks_make_room(metadata: Metadata, clock: VirtualClock) -> None:
+    locks = OrderLocks(metadata, clock, LockLimits(total=2))
     locks.lock("g", [Q0, Q1], "a")
     await clock.advance(61)
     assert locks.lock("h", [Q0, Q1, Q2], "a") == [Q0, Q1]
@@ -118,9 +133,9 @@ async def test_many_expire_a_few_a_turn(
 
 
 async def test_a_request_that_finds_no_room_does_not_search_for_each_queue(
-    locks: OrderLocks, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    metadata: Metadata, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order_locks, "LOCKS_MAX", 1)
+    locks = OrderLocks(metadata, clock, LockLimits(total=1))
     locks.lock("g", [Q0], "a")
     searches = 0
 

@@ -62,12 +62,12 @@ class GroupHandlers:
 
     def update(self, command: Command, _: Connection) -> Command:
         """200: creates or changes a group."""
-        self._put([GroupConfig.decode(command.body)])
+        self._put([GroupConfig.of_request(command.body)])
         return Command(ResponseCode.SUCCESS)
 
     def update_list(self, command: Command, _: Connection) -> Command:
         """225: creates or changes all of the groups or none."""
-        self._put(GroupConfigList.decode(command.body).group_config_list)
+        self._put(GroupConfigList.of_request(command.body).group_config_list)
         return Command(ResponseCode.SUCCESS)
 
     def _put(self, configs: list[GroupConfig]) -> None:

@@ -109,7 +109,7 @@ class TopicHandlers:
 
     def create_list(self, command: Command, _: Connection) -> Command:
         """18: creates or changes all of the topics or none."""
-        given = TopicConfigList.decode(command.body).topic_config_list
+        given = TopicConfigList.of_request(command.body).topic_config_list
         remark = self._put([self._checked(config) for config in given])
         return Command(ResponseCode.SUCCESS, remark=remark)
 

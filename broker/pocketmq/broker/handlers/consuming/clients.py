@@ -74,7 +74,7 @@ class ClientHandlers:
 
         One that names very many groups is handled in slices, between which other tasks run.
         """
-        data = Heartbeat.decode(command.body)
+        data = Heartbeat.of_request(command.body)
         connection.attributes[CLIENT_ID] = data.client_id
         if len(data.consumer_data_set) > GROUPS_PER_TURN:
             return self._heartbeat_in_slices(command, connection, data)
@@ -168,7 +168,7 @@ class ClientHandlers:
 
     def check_client_config(self, command: Command, connection: Connection) -> Reply:
         """46: whether the subscription in the body can be served."""
-        subscription = CheckClientConfigBody.decode(command.body).subscription_data
+        subscription = CheckClientConfigBody.of_request(command.body).subscription_data
         kind, text = subscription.expression_type, subscription.sub_string
         if self._selections.selection_now(kind, text, sql_enabled=self._sql_enabled.now) is None:
             connection.hold_reading(Hold.READ_SHARE)

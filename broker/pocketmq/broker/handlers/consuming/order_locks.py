@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+
 from pocketmq.broker.groups.order_locks import OrderLocks
+from pocketmq.broker.slices import encoded_in_slices, in_slices
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.protocol.wire.command import Command
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.runtime.clock import Clock
+from pocketmq.transport.connection import Connection, Handler, Reply
+
+LOCKS_PER_SLICE = 500
+"""Locks that one slice gives, saves or releases: a few milliseconds."""
 
 NAME_LENGTH_MAX = 255
 """Of clients and brokers; what is locked is kept, and so must be small."""
@@ -20,10 +29,11 @@ class OrderLockHandlers:
 
     Args:
         locks: of the broker.
+        clock: for the turns of others.
     """
 
-    def __init__(self, locks: OrderLocks) -> None:
-        self._locks = locks
+    def __init__(self, locks: OrderLocks, clock: Clock) -> None:
+        self._locks, self._clock = locks, clock
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -32,17 +42,38 @@ class OrderLockHandlers:
             RequestCode.UNLOCK_BATCH_MQ: self.unlock,
         }
 
-    def lock(self, command: Command, _: Connection) -> Command:
+    def lock(self, command: Command, connection: Connection) -> Reply:
         """41: answers those of the queues that are the client's now."""
         wanted = _checked(command)
-        held = self._locks.lock(wanted.consumer_group, wanted.queues, wanted.client_id)
+        if len(wanted.mq_set) > LOCKS_PER_SLICE:
+            return self._lock_in_slices(wanted, connection)
+        held = self._locks.lock(wanted.consumer_group, wanted.queues, wanted.client_id, connection)
         return Command(ResponseCode.SUCCESS, body=LockBatchResult.of(held).encode())
 
-    def unlock(self, command: Command, _: Connection) -> Command:
+    async def _lock_in_slices(self, wanted: LockBatchBody, connection: Connection) -> Command:
+        body = LockBatchResult()
+        async for part in self._slices(wanted):
+            held = self._locks.lock(part.consumer_group, part.queues, part.client_id, connection)
+            body.lock_ok_mq_set += LockBatchResult.of(held).lock_ok_mq_set
+        return Command(ResponseCode.SUCCESS, body=await encoded_in_slices(self._clock, body))
+
+    def unlock(self, command: Command, _: Connection) -> Reply:
         """42: releases locks."""
         given = _checked(command)
+        if len(given.mq_set) > LOCKS_PER_SLICE:
+            return self._unlock_in_slices(given)
         self._locks.unlock(given.consumer_group, given.queues, given.client_id)
         return Command(ResponseCode.SUCCESS)
+
+    async def _unlock_in_slices(self, given: LockBatchBody) -> Command:
+        async for part in self._slices(given):
+            self._locks.unlock(part.consumer_group, part.queues, part.client_id)
+        return Command(ResponseCode.SUCCESS)
+
+    async def _slices(self, body: LockBatchBody) -> AsyncIterator[LockBatchBody]:
+        keys = body.mq_set
+        async for start in in_slices(self._clock, range(0, len(keys), LOCKS_PER_SLICE), 1):
+            yield replace(body, mq_set=keys[start : start + LOCKS_PER_SLICE])
 
 
 def _checked(command: Command) -> LockBatchBody:
@@ -52,7 +83,7 @@ def _checked(command: Command) -> LockBatchBody:
         ContentError: it cannot be read.
         ResponseError: 29, a name or a queue in it cannot exist.
     """
-    body = LockBatchBody.decode(command.body)
+    body = LockBatchBody.of_request(command.body)
     try:
         names.check_group(body.consumer_group)
         for topic in {key.topic for key in body.mq_set}:
