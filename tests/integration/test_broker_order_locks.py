@@ -44,6 +44,18 @@ async def test_locks_go_from_member_to_member(stage: Stage, clock: VirtualClock)
     assert await lock(second, "c") == QUEUES
 
 
+async def test_a_queue_that_is_given_back_twice_in_one_request_is_free(stage: Stage) -> None:
+    broker = await stage.broker(**QUIET)
+    client = stage.client(broker)
+    await lock(client, "a")
+    twice = LockBatchBody.of(GROUP, "a", QUEUES)
+    twice.mq_set *= 2
+    await client.ask(UnlockBatchRequest(), twice.encode())
+    assert len(broker.parts.data.order_locks) == 0
+    await broker.close()
+    assert await lock(await stage.start(**QUIET), "b") == QUEUES  # nor is anything kept on the disk
+
+
 async def test_expired_locks_are_swept(stage: Stage, clock: VirtualClock) -> None:
     broker = await stage.broker(**QUIET)
     await lock(stage.client(broker), "a")

@@ -12,6 +12,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler, Reply
 from pocketmq.transport.reading_state import Hold
+from pocketmq.transport.unsupported import Refusal
 
 SHARE_S = 0.01
 """Work of one turn, of all connections together; the request that uses it up is the last."""
@@ -52,13 +53,13 @@ class TurnShare:
         self._is_used = False
 
     def guard(self, code: int, handler: Handler) -> Handler:
-        """Returns a handler that keeps to the share; sends and pulls have their own limits.
+        """Returns a handler that keeps to the share; sends, pulls and refusals stay as they are.
 
         Args:
             code: of the requests.
             handler: handles them.
         """
-        if code in UNSHARED_CODES:
+        if code in UNSHARED_CODES or isinstance(handler, Refusal):
             return handler
         is_sliced = code in SLICED_CODES
 
