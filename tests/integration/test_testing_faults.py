@@ -12,6 +12,7 @@ from support.brokers.control_parts import Controlled, controlled
 from pocketmq.client import (
     ConsumeResult,
     Message,
+    MessageQueue,
     ReceivedMessage,
     SendFailedError,
     SendStatus,
@@ -324,6 +325,36 @@ def test_a_disk_is_full(cluster: Cluster) -> None:
             send(cluster)
         assert cluster.published("Orders").bodies == [b"before"]
     assert cluster.brokers
+
+
+def test_a_full_disk_refuses_sends_and_nothing_else(cluster: Cluster) -> None:
+    send(cluster, body=b"before")
+    with cluster.faults.disk_full():
+        for topic in ("New", "Orders", "New"):
+            with pytest.raises(SendFailedError, match=r"code 14 \(SERVICE_NOT_AVAILABLE\)"):
+                send(cluster, topic)
+        with cluster.lite_pull_consumer("new-group") as consumer:
+            consumer.subscribe("Orders")
+            assert [m.body for m in consumer.poll(10_000)] == [b"before"]
+        with cluster.pull_consumer("another") as consumer:
+            consumer.pull(MessageQueue("Orders", "broker-a", 0), 0)
+        with cluster.admin() as admin:
+            assert {"new-group", "another"} <= set(admin.groups())
+    send(cluster, "New")
+
+
+def test_a_broker_stops_with_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
+    with LocalCluster(topics={"Orders": 1}) as cluster:
+        with cluster.producer() as producer:
+            producer.send(Message("Orders", b"x"))
+            producer.send(Message("Orders", b"y", delay_ms=10))
+            cluster.clock.advance(seconds=1)
+        with cluster.lite_pull_consumer("billing") as consumer:
+            consumer.subscribe("Orders")
+            consumer.poll(10_000)
+        with cluster.faults.disk_full():
+            cluster.thread.run(cluster.core.slot("broker-a").stop())
+    assert "the stop is not clean" in caplog.text
 
 
 def test_nothing_stands_before_handlers_without_rules(cluster: Cluster) -> None:

@@ -55,6 +55,8 @@ def start_rounds(
     )  # fmt: skip
 
     async def save_offsets() -> None:
+        data.groups.save()
+        data.topics.save()
         await data.offsets.save_in_slices(parts.clock)
 
     def start(clock: Clock, *rounds: _Round) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -24,6 +26,7 @@ from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.broker.statistics.back_pressure import BackPressure
 from pocketmq.broker.statistics.statistics import Statistics
+from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.metadata.owner import Owner, claim
@@ -36,6 +39,8 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.slow_readers import SlowReaders
+
+log = logging.getLogger("pocketmq.broker")
 
 
 class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -131,8 +136,17 @@ def load_data(
     )
     if not store.was_clean:
         data.offsets.bring_back(store.end_offset)
-    stack.callback(data.offsets.save)
+    stack.callback(_save_at_the_end, "consumer offsets", data.offsets.save)
+    stack.callback(_save_at_the_end, "topics", data.topics.save)
+    stack.callback(_save_at_the_end, "groups", data.groups.save)
     return data
+
+
+def _save_at_the_end(name: str, save: Callable[[], None]) -> None:
+    try:
+        save()
+    except WriteFailedError as e:
+        log.error("the last changes of the %s are lost: %s", name, e)
 
 
 async def build_parts(

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from pocketmq.protocol.errors import OperatingError
 from pocketmq.runtime.clock import Clock, within
 
 log = logging.getLogger("pocketmq.tasks")
@@ -69,6 +70,8 @@ async def repeat(
 ) -> None:
     """Runs an action every so many seconds, forever; logs its errors and goes on.
 
+    What is expected to fail at times is logged once for as long as it fails in the same way.
+
     Args:
         clock: by which the seconds are counted.
         period_s: from the end of one round to the start of the next; a function where it may
@@ -81,12 +84,19 @@ async def repeat(
     def pause_s() -> float:
         return period_s() if callable(period_s) else period_s
 
+    reason = ""
     await clock.sleep_between_rounds(pause_s() if first_s is None else first_s, idle_s)
     while True:
         try:
             result = action()
             if isinstance(result, Awaitable):
                 await result
+        except OperatingError as e:
+            level = logging.DEBUG if str(e) == reason else logging.ERROR
+            reason = str(e)
+            log.log(level, "a periodic action failed; it is tried again in %g s: %s", pause_s(), e)
         except Exception:
             log.exception("a periodic action failed; it is tried again in %g s", pause_s())
+        else:
+            reason = ""
         await clock.sleep_between_rounds(pause_s(), idle_s)

@@ -16,6 +16,7 @@ from pocketmq.broker.delay.level_delivery import LevelDelivery
 from pocketmq.broker.delay.levels import delay_level_of
 from pocketmq.broker.delay.redirect import Redirect
 from pocketmq.broker.delay.timers import Timers, TimerSettings
+from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
@@ -251,4 +252,7 @@ class Schedule:
             before, waiting = waiting, sum(delivery.advance() for delivery in deliveries)
             if waiting >= before:
                 break  # the disk does not take it: it is delivered again after the next start
-        self.save()
+        try:
+            self.save()
+        except WriteFailedError as e:
+            log.error("the next start looks for its place in the delays anew: %s", e)

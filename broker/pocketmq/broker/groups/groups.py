@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -35,6 +36,7 @@ class GroupTable:
 
     def __init__(self, metadata: Metadata, clock: Clock, auto_create: Live[bool]) -> None:
         self._metadata, self._clock, self._auto_create = metadata, clock, auto_create
+        self._unsaved: dict[str, GroupConfig] = {}
         self._groups = {name: GroupConfig(group_name=name) for name in names.BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
             self._groups[name] = msgspec.json.decode(text, type=GroupConfig)
@@ -67,7 +69,7 @@ class GroupTable:
         self._check_new(name)
         log.info("creating group %s on its first use", name)
         config = GroupConfig(group_name=name)
-        self.put(config)
+        self._make([config])
         return config
 
     def find_all(self, wanted: Iterable[str]) -> list[GroupConfig]:
@@ -89,8 +91,36 @@ class GroupTable:
             out.append(config)
         if new:
             log.info("creating %d groups on their first use: %s, …", len(new), new[0].group_name)
-            self.put(*new)
+            self._make(new)
         return out
+
+    def _make(self, new: list[GroupConfig]) -> None:
+        """Creates groups on their first use, also while the disk takes no writes."""
+        try:
+            self.put(*new)
+        except WriteFailedError as e:
+            log.warning("group %s, … stays in memory for now: %s", new[0].group_name, e)
+            made = {config.group_name: config for config in new}
+            self._groups.update(made)
+            self._unsaved.update(made)
+
+    def save(self) -> None:
+        """Writes the groups that the disk did not take when they were created.
+
+        Raises:
+            WriteFailedError: it does not take them now either.
+        """
+        if self._unsaved:
+            self._save(list(self._unsaved.values()))
+
+    def _save(self, configs: list[GroupConfig]) -> None:
+        self._metadata.save_groups(
+            [(c.group_name, msgspec.json.encode(c).decode()) for c in configs]
+        )
+        for config in configs:
+            self._groups[config.group_name] = config
+            self._unsaved.pop(config.group_name, None)
+        self._changed()
 
     def _check_new(self, name: str) -> None:
         if not self._auto_create.now:
@@ -116,12 +146,7 @@ class GroupTable:
         changed = [c for c in configs if self._groups.get(c.group_name) != c]
         if not changed:
             return
-        self._metadata.save_groups(
-            [(c.group_name, msgspec.json.encode(c).decode()) for c in changed]
-        )
-        for config in changed:
-            self._groups[config.group_name] = config
-        self._changed()
+        self._save(changed)
 
     def remove(self, name: str) -> bool:
         """Forgets a group; False if it was not there."""
@@ -129,6 +154,7 @@ class GroupTable:
             return False
         self._metadata.remove_group(name)
         del self._groups[name]
+        self._unsaved.pop(name, None)
         if name in self.forbidden:
             self._forbid({g: topics for g, topics in self.forbidden.items() if g != name})
         self._changed()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.topics.topic_changes import TopicChanges
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
@@ -38,6 +39,7 @@ class TopicTable:
     def __init__(self, metadata: Metadata, clock: Clock) -> None:
         self._metadata, self._clock = metadata, clock
         self.changed = Listeners[[]]()
+        self._unsaved: dict[str, TopicConfig] = {}
         self._topics = {
             name: msgspec.json.decode(text, type=TopicConfig)
             for name, text in metadata.topics().items()
@@ -69,11 +71,28 @@ class TopicTable:
         if not changed:
             return
         self._metadata.save_topics([(c.topic_name, _encode(c).decode()) for c in changed])
-        version = self.version.counter + 1
         for config in changed:
+            self._unsaved.pop(config.topic_name, None)
+        self._keep(changed)
+        self._changed()
+
+    def _keep(self, configs: list[TopicConfig]) -> None:
+        version = self.version.counter + 1
+        for config in configs:
             self._topics[config.topic_name] = config
             self._changes.note(config.topic_name, version)
-        self._changed()
+
+    def save(self) -> None:
+        """Writes the topics of groups that the disk did not take when they were created.
+
+        Raises:
+            WriteFailedError: it does not take them now either.
+        """
+        if self._unsaved:
+            unsaved = [(name, _encode(config).decode()) for name, config in self._unsaved.items()]
+            self._metadata.save_topics(unsaved)
+            self._unsaved.clear()
+            self._metadata.set_state(_VERSION, _encode(self.version).decode())
 
     def remove(self, name: str) -> bool:
         """Forgets a topic; False if it was not there. Its logs are the store's to delete."""
@@ -89,6 +108,7 @@ class TopicTable:
         Raises:
             WriteFailedError: it is forgotten, but the new version is not kept.
         """
+        self._unsaved.pop(name, None)
         if self._topics.pop(name, None) is not None:
             self.renew_version()
 
@@ -141,13 +161,24 @@ class TopicTable:
         config = self._topics.get(name)
         if config is None:
             config = _of_group(name, queue_nums, sys_flag)
-            self.put(config)
+            self._make_for_groups([config])
         return config
 
     def create_for_groups(self, queue_nums: Mapping[str, int]) -> None:
         """Creates the missing topics of groups, given their queue counts by name, in one write."""
         new = (item for item in queue_nums.items() if item[0] not in self._topics)
-        self.put(*(_of_group(name, nums) for name, nums in new))
+        self._make_for_groups([_of_group(name, nums) for name, nums in new])
+
+    def _make_for_groups(self, new: list[TopicConfig]) -> None:
+        """Creates topics of groups, also while the disk takes no writes: consumers need them."""
+        try:
+            self.put(*new)
+        except WriteFailedError as e:
+            log.warning("topic %s, … stays in memory for now: %s", new[0].topic_name, e)
+            self._unsaved.update({config.topic_name: config for config in new})
+            self._keep(new)
+            self.version = self.version.next(self._clock.now_ms())
+            self.changed.notify()
 
 
 def _of_group(name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:

@@ -14,7 +14,7 @@ from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.delay.progress import Progress
 from pocketmq.broker.refusals import unavailable
-from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.log.queue_log import OnStored, QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.metadata.metadata import Metadata
@@ -295,7 +295,10 @@ class Transactions:
         self._operations.write()  # of what only ended now
         await self._store.drain()
         self._operations.close()
-        self.save()
+        try:
+            self.save()
+        except WriteFailedError as e:
+            log.error("the next start reads more of the transactions' logs: %s", e)
 
 
 def origin_of(half: StoredMessage) -> int:

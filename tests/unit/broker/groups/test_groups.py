@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.store.disks import refuse_changes
 
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.store.disk.errors import WriteFailedError
@@ -65,6 +66,25 @@ def test_what_could_not_be_saved_did_not_happen(
         groups.put(GroupConfig(group_name="g", attributes={"note": "x" * 100_000}))
     assert groups.get("g") is None
     assert groups.version.counter == 0
+
+
+def test_a_full_disk_does_not_keep_groups_from_being_used(
+    groups: GroupTable, metadata: Metadata, clock: VirtualClock
+) -> None:
+    for table in ("groups", "state"):
+        refuse_changes(metadata, table)
+    assert groups.find("a").group_name == "a"
+    assert [g.group_name for g in groups.find_all(["b", "c"])] == ["b", "c"]
+    with pytest.raises(WriteFailedError):
+        groups.save()
+    for table in ("groups", "state"):
+        metadata._db.execute(f"DROP TRIGGER refuse_{table}")
+    assert groups.remove("c")
+    groups.save()
+    groups.save()
+    again = GroupTable(metadata, clock, Live(True))
+    assert {g.group_name for g in again} == {g.group_name for g in groups} >= {"a", "b"}
+    assert again.version == groups.version
 
 
 def test_version_and_what_is_forbidden_are_kept(

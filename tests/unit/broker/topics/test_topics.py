@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.store.disks import refuse_changes
 
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.metadata.metadata import Metadata
@@ -43,6 +44,26 @@ def test_topics_and_version_are_kept(
     topics.put(TopicConfig(topic_name="A", read_queue_nums=3, order=True, attributes={"k": "v"}))
     again = TopicTable(metadata, clock)
     assert list(again) == list(topics)
+    assert again.version == topics.version
+
+
+def test_topics_of_groups_are_there_although_the_disk_is_full(
+    topics: TopicTable, metadata: Metadata, clock: VirtualClock
+) -> None:
+    for table in ("topics", "state"):
+        refuse_changes(metadata, table)
+    versions = changes_of(topics)
+    assert topics.create_for_group("%RETRY%a", 1).write_queue_nums == 1
+    topics.create_for_groups({"%RETRY%b": 1, "%RETRY%c": 1})
+    assert len(versions) == 2
+    with pytest.raises(WriteFailedError):
+        topics.save()
+    for table in ("topics", "state"):
+        metadata._db.execute(f"DROP TRIGGER refuse_{table}")
+    assert topics.remove("%RETRY%c")
+    topics.save()
+    again = TopicTable(metadata, clock)
+    assert {t.topic_name for t in again} == {t.topic_name for t in topics} >= {"%RETRY%a"}
     assert again.version == topics.version
 
 

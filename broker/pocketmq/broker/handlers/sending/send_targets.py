@@ -13,7 +13,7 @@ from pocketmq.broker.refusals import (
     unavailable,
 )
 from pocketmq.broker.store.disk.disk import DiskGuard
-from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
@@ -88,12 +88,17 @@ class SendTargets:
         if name.startswith(names.RETRY_PREFIX):
             group = self._groups.find(name.removeprefix(names.RETRY_PREFIX))
             return self._topics.create_for_group(name, group.retry_queue_nums)
-        topic = self._topics.create_on_send(
-            name,
-            request.default_topic,
-            request.default_topic_queue_nums,
-            self._settings.now.queue_nums_max,
-        )
+        if self._disk.refusal:
+            raise unavailable(self._disk.refusal)
+        try:
+            topic = self._topics.create_on_send(
+                name,
+                request.default_topic,
+                request.default_topic_queue_nums,
+                self._settings.now.queue_nums_max,
+            )
+        except WriteFailedError as e:
+            raise unavailable(str(e)) from e
         if topic is None:
             raise topic_unknown_on_send(name, self._settings.now.cluster)
         return topic

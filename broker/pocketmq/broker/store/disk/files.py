@@ -41,6 +41,7 @@ class Files:
         self._mode = os.O_RDONLY if read_only else os.O_RDWR
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
         self.freeing = Freeing()
+        self._connection_class = sqlite3.Connection
 
     @property
     def open_count(self) -> int:
@@ -68,8 +69,9 @@ class Files:
             sqlite3.OperationalError: it cannot be opened or made.
         """
         return sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=64
-        )
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=64,
+            factory=self._connection_class,
+        )  # fmt: skip
 
     def create(self, path: Path, data: bytes) -> None:
         """Makes a file with this content; the directories above it too."""
