@@ -6,7 +6,7 @@ answers differently, a test is marked with ``differs_on_apache`` and the reason.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +119,18 @@ async def stage(tmp_path: Path, clock: VirtualClock, seed: int) -> AsyncIterator
 async def client(stage: Stage) -> Client:
     """A client of a broker that has the topic of the tests."""
     return await stage.started_with_topic()
+
+
+@pytest.fixture
+def turns(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is done in the turns that a request gives to others, each once; None for nothing."""
+    todo: list[Callable[[], object]] = []
+    clock_sleep = clock.sleep
+
+    async def give_way(seconds: float) -> None:
+        if todo and seconds == 0:
+            todo.pop(0)()
+        await clock_sleep(seconds)
+
+    monkeypatch.setattr(clock, "sleep", give_way)
+    return todo

@@ -174,21 +174,6 @@ LARGE = 3000
 """Records of a request that is not handled at once."""
 
 
-@pytest.fixture
-def turns(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What is done in the turns that a request gives to others, each once; None for nothing."""
-    todo: list[Callable[[], object]] = []
-    clock_sleep = clock.sleep
-
-    async def give_way(seconds: float) -> None:
-        if todo and seconds == 0:
-            todo.pop(0)()
-        await clock_sleep(seconds)
-
-    monkeypatch.setattr(clock, "sleep", give_way)
-    return todo
-
-
 def large_records(last: bytes) -> list[bytes]:
     records = [bulk_record(b"%4d" % i + bytes(300)) for i in range(LARGE - 1)]
     records[LARGE // 2] = bulk_record(b"tagged", tagged("red").encode())

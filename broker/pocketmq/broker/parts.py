@@ -23,7 +23,6 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
-from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.broker.statistics.back_pressure import BackPressure
 from pocketmq.broker.statistics.statistics import Statistics
 from pocketmq.broker.store.disk.errors import WriteFailedError
@@ -35,6 +34,7 @@ from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.transactions import Transactions
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.frame_budget import FrameBudget
@@ -73,7 +73,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         members: the living producers and consumers.
         progress: how far each group has pulled.
         polling: the pulls that wait for a message.
-        read_share: bounds costly reads in a turn of the loop.
+        work_share: bounds costly reads in a turn of the loop.
         schedule: delayed messages and timers.
         transactions: the open half messages.
         retention: removes old messages.
@@ -88,7 +88,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     members: Membership
     progress: PullProgress
     polling: LongPolling
-    read_share: ReadShare
+    work_share: WorkShare
     schedule: Schedule
     transactions: Transactions
     retention: Retention
@@ -175,15 +175,15 @@ async def build_parts(
     def still_needs(queue_log: QueueLog) -> bool:
         return schedule.still_needs(queue_log) or transactions.still_needs(queue_log)
 
-    progress, read_share = PullProgress(clock), ReadShare()
+    progress, work_share = PullProgress(clock), WorkShare()
     parts = BrokerParts(
         clock=clock,
         random=rng,
         data=data,
         members=Membership(groups, clock, settings.view(MembershipSettings.of)),
         progress=progress,
-        polling=LongPolling(machine, config.max_held_pulls, read_share),
-        read_share=read_share,
+        polling=LongPolling(machine, config.max_held_pulls, work_share),
+        work_share=work_share,
         schedule=schedule,
         transactions=transactions,
         retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),

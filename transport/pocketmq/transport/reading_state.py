@@ -76,7 +76,7 @@ class Hold(Enum):
         FRAME_BUDGET: its large frame waits for room in the `FrameBudget`.
         WRITE_BACKLOG: what it sends waits for the disk.
         BULK_APPEND: its last request is checked bit by bit.
-        READ_SHARE: its last request waits for a turn of the loop in which less is read.
+        WORK_SHARE: its last request waits for a turn of the loop in which less is done.
         TURN_SHARE: its last request waits for its turns.
     """
 
@@ -85,7 +85,7 @@ class Hold(Enum):
     FRAME_BUDGET = auto()
     WRITE_BACKLOG = auto()
     BULK_APPEND = auto()
-    READ_SHARE = auto()
+    WORK_SHARE = auto()
     TURN_SHARE = auto()
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from isal.isal_zlib import crc32
 
-from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY, POSITION_MASK, physical_offset
 from pocketmq.broker.store.log.tags import TAGS_MARK, encoded_tags_code
 from pocketmq.protocol import flags
@@ -16,6 +15,22 @@ from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.protocol.messages.records import MAGIC_V1, TOPIC_SIZE_V1_MAX
 
 _SHORT = struct.Struct(">H")
+
+
+class LogEnd(Protocol):
+    """Where the records of a batch are to stand: behind the last one of a `QueueLog`."""
+
+    @property
+    def queue_id(self) -> int: ...  # noqa: D102
+
+    @property
+    def number(self) -> int: ...  # noqa: D102
+
+    @property
+    def next_offset(self) -> int: ...  # noqa: D102
+
+    @property
+    def next_position(self) -> int: ...  # noqa: D102
 
 
 class StoredBatch(NamedTuple):
@@ -28,7 +43,7 @@ class StoredBatch(NamedTuple):
 
 def stored_batch(
     batch: Sequence[tuple[int, bytes, bytes]],
-    queue_log: QueueLog,
+    queue_log: LogEnd,
     *,
     topic: bytes,
     sys_flag: int,

@@ -23,6 +23,7 @@ from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
 from pocketmq.broker.handlers.sending.half_sends import HalfSends
+from pocketmq.broker.handlers.sending.long_batches import LongBatches
 from pocketmq.broker.handlers.sending.recalls import RecallHandlers, RecallSettings
 from pocketmq.broker.handlers.sending.replies import ReplyHandlers, ReplySettings
 from pocketmq.broker.handlers.sending.retried_sends import RetriedSends
@@ -63,7 +64,7 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
     """
-    selections = SelectionShare(parts.read_share)
+    selections = SelectionShare(parts.work_share)
     families = (
         *_of_messages(parts, address, store_host, selections),
         *_of_clients(parts, selections),
@@ -99,11 +100,13 @@ def _of_messages(
             checks, targets, added, answers,
             DelayedSends(added, answers, appender, parts.schedule, broker_name, store_host),
             HalfSends(added, answers, appender, parts.transactions, store_host),
-            RetriedSends(groups, topics, data.order_locks), appender, store, store_host,
+            RetriedSends(groups, topics, data.order_locks),
+            LongBatches(targets, answers, appender, store, store_host, parts.clock.machine),
+            appender, store, store_host,
         ),
         PullHandlers(
             topics, groups, data.offsets, members.consumers, store, store.counters,
-            Reader(store, parts.clock, data.offsets, parts.progress, parts.read_share),
+            Reader(store, parts.clock, data.offsets, parts.progress, parts.work_share),
             parts.progress, parts.polling, selections, settings.view(PullSettings.of),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.broker.store.log.readable_log import ENTRY_WORK, RUN_WORK, ReadWork
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.protocol.bodies.clients import SQL92, SUBSCRIBE_ALL, TAG
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import UsageError, response_error
@@ -25,7 +25,7 @@ SQL_CHARACTER_WORK = 75
 RECORD_WORK = 60
 NODE_WORK = 10
 """The work of parsing a character, of reading a record for a condition, and of a node of the
-condition, in the unit of `ReadShare`."""
+condition, in the unit of `WorkShare`."""
 
 TEXT_SIZE_OF_WORK = 32
 """Bytes of properties that are decoded, or searched for a text, in a unit of work."""
@@ -107,7 +107,7 @@ class SelectionShare:
         share: of the broker's reads.
     """
 
-    def __init__(self, share: ReadShare) -> None:
+    def __init__(self, share: WorkShare) -> None:
         self._share = share
         self._thread = asyncio.Lock()
 

@@ -2,7 +2,7 @@
 
 A held pull costs a few entries in tables; an idle queue costs nothing. Pulls whose time is over at
 about the same moment share a timer: their answers then leave together. Many pulls are woken or
-answered in portions, as the `ReadShare` allows.
+answered in portions, as the `WorkShare` allows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, TypeVar
 
-from pocketmq.broker.reading.read_share import WAKE_WORK, ReadShare
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.work_share import WAKE_WORK, WorkShare
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.connection import Connection
 
@@ -75,9 +75,9 @@ class LongPolling:
         share: how many are woken in a turn of the loop.
     """
 
-    def __init__(self, clock: Clock, held_max: int, share: ReadShare | None = None) -> None:
+    def __init__(self, clock: Clock, held_max: int, share: WorkShare | None = None) -> None:
         self._clock, self._held_max = clock, held_max
-        self._share = share or ReadShare()
+        self._share = share or WorkShare()
         self._waking: dict[QueueLog, bool] = {}  # those whose pulls are woken; if they grew since
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._of_connection: dict[Connection, dict[HeldPull, None]] = {}

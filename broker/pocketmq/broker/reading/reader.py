@@ -9,11 +9,11 @@ import msgspec
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.filters import EVERYTHING, Selection
 from pocketmq.broker.reading.pull_progress import PullProgress
-from pocketmq.broker.reading.read_share import ReadShare
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.clock import Clock
 
@@ -72,10 +72,10 @@ class Reader:
         clock: Clock,
         offsets: ConsumerOffsets,
         progress: PullProgress,
-        share: ReadShare | None = None,
+        share: WorkShare | None = None,
     ) -> None:
         self._store, self._clock, self._offsets, self._progress = store, clock, offsets, progress
-        self._share = share or ReadShare()
+        self._share = share or WorkShare()
 
     def read(self, query: ReadQuery) -> Found:
         """Reads what there is for a query now (`DefaultMessageStore#getMessage`).

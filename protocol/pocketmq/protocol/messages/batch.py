@@ -7,7 +7,7 @@ Entries back to back: ``4 totalSize | 4 magic 0 | 4 bodyCRC 0 | 4 flag | 4 bodyL
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -52,6 +52,28 @@ def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
     return _decode_one_by_one(data) if entries is None else entries
 
 
+def batch_portions(data: bytes, size: int) -> Iterator[list[tuple[int, bytes, bytes]]]:
+    """Reads a batch as `decode_batch` does, portion by portion.
+
+    Args:
+        data: the batch.
+        size: bytes of each portion, or one message more.
+
+    Raises:
+        ContentError: as `decode_batch`, once the portions before are read.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        total = int.from_bytes(data[position : position + 4], "big")
+        stop = position + max(size // total if total else 0, 1) * total
+        entries = _decode_alike(data[position : min(stop, end)])
+        if entries is None:
+            entries, position = _decode_from(data, position, position + size)
+        else:
+            position += total * len(entries)
+        yield entries
+
+
 def _decode_alike(data: bytes) -> list[tuple[int, bytes, bytes]] | None:
     """Reads a batch whose messages all have the same sizes, which many batches do, in one call."""
     if len(data) < ENTRY_OVERHEAD:
@@ -76,9 +98,17 @@ def _alike(body_size: int, properties_size: int) -> struct.Struct:
 
 
 def _decode_one_by_one(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    return _decode_from(data, 0, len(data))[0]
+
+
+def _decode_from(
+    data: bytes, position: int, stop: int
+) -> tuple[list[tuple[int, bytes, bytes]], int]:
+    """Reads the entries that begin before a position; returns them and where the last one ends."""
     entries: list[tuple[int, bytes, bytes]] = []
-    position, end = 0, len(data)
-    while position < end:
+    end = len(data)
+    stop = min(stop, end)
+    while position < stop:
         if end - position < ENTRY_OVERHEAD:
             raise ContentError(f"the batch ends inside the entry at byte {position}")
         total, _, _, flag, body_size = _HEAD.unpack_from(data, position)
@@ -95,4 +125,4 @@ def _decode_one_by_one(data: bytes) -> list[tuple[int, bytes, bytes]]:
         body = data[body_at : body_at + body_size]
         entries.append((flag, body, data[properties_at:entry_end]))
         position = entry_end
-    return entries
+    return entries, position

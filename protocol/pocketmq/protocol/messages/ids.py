@@ -29,7 +29,13 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
 
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
     """Makes the ids of several messages on one broker, separated by commas."""
-    places = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
+    return offset_msg_ids_at(
+        store_host, struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
+    )
+
+
+def offset_msg_ids_at(store_host: bytes, places: bytes) -> str:
+    """The same for physical offsets back to back, 8 bytes each."""
     prefix = store_host.hex().upper()
     return prefix + places.hex(",", 8).upper().replace(",", f",{prefix}")
 

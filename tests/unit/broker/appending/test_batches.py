@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.appending.batches import stored_batch
+from pocketmq.broker.appending.batches import LogEnd, StoredBatch, stored_batch
+from pocketmq.broker.appending.bulk_records import complete_records, layout_of, places_in
+from pocketmq.broker.handlers.sending.long_batches import Beginning
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY, physical_offset
@@ -76,3 +79,38 @@ def test_it_equals_its_messages_one_by_one(
         entries += ENTRY.pack(place, len(record), encoded_tags_code(properties))
     assert stored.records == records
     assert stored.entries == entries
+
+
+@given(
+    batch=st.lists(ENTRIES, min_size=1, max_size=5),
+    later=st.lists(ENTRIES, max_size=5),
+    born_host=HOSTS,
+    store_host=HOSTS,
+    start=st.sampled_from([(0, 0), (7, 1234), (1 << 33, (1 << 40) - 60)]),
+)
+def test_records_of_portions_are_completed_to_those_of_the_whole_batch(
+    batch: list[BatchEntry],
+    later: list[BatchEntry],
+    born_host: bytes,
+    store_host: bytes,
+    start: tuple[int, int],
+) -> None:
+    offset, position = start
+    log = QueueLog(Files(), Path("unused"), "T", 3, 5, 1 << 20, [], position, offset)
+
+    def stored(portion: list[BatchEntry], end: LogEnd, store_timestamp: int) -> StoredBatch:
+        return stored_batch(
+            portion, end, topic=b"T", sys_flag=0, born_timestamp=1, born_host=born_host,
+            store_timestamp=store_timestamp, store_host=store_host, reconsume_times=4,
+        )  # fmt: skip
+
+    records, entries = bytearray(), bytearray()
+    for portion in (batch, later):
+        part = stored(portion, Beginning(3, len(records)), 0)
+        records += part.records
+        entries += part.entries
+    whole = stored(batch + later, log, 9)
+    layout = layout_of(records, entries)
+    completed, index = complete_records(layout, log, 9, store_host, len(born_host))
+    assert (bytes(completed), index) == (whole.records, whole.entries)
+    assert places_in(index) == struct.pack(f">{len(batch + later)}q", *whole.physical_offsets)

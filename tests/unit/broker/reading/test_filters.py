@@ -11,7 +11,7 @@ from pocketmq.broker.reading.filters import (
     SelectionShare,
     selection_of,
 )
-from pocketmq.broker.reading.read_share import ReadShare
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.protocol.bodies.clients import SQL92, TAG
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.messages.properties import java_hash
@@ -68,14 +68,14 @@ def test_the_work_of_a_condition_grows_with_its_nodes_and_searches() -> None:
 
 
 async def test_what_takes_everything_takes_nothing_of_the_share() -> None:
-    share = ReadShare(100)
+    share = WorkShare(100)
     share.took(100)
     assert SelectionShare(share).selection_now(TAG, "*", sql_enabled=True) is EVERYTHING
     assert SelectionShare(share).selection_now(None, "A", sql_enabled=True) is None
 
 
 async def test_a_selection_comes_in_a_turn_of_which_something_is_left() -> None:
-    share = ReadShare(100)
+    share = WorkShare(100)
     selections = SelectionShare(share)
     first = selections.selection_now(TAG, "A" * 60, sql_enabled=True)
     assert first is not None
@@ -85,7 +85,7 @@ async def test_a_selection_comes_in_a_turn_of_which_something_is_left() -> None:
 
 
 async def test_a_long_expression_is_parsed_beside_the_loop() -> None:
-    selections = SelectionShare(ReadShare())
+    selections = SelectionShare(WorkShare())
     text = " OR ".join(["a = 1"] * (TEXT_AT_ONCE_LENGTH_MAX // 8))
     assert selections.selection_now(SQL92, text, sql_enabled=True) is None
     selection = await selections.selection_in_turn(SQL92, text, sql_enabled=True)
@@ -94,7 +94,7 @@ async def test_a_long_expression_is_parsed_beside_the_loop() -> None:
 
 
 async def test_errors_of_expressions_that_wait_are_the_same() -> None:
-    selections = SelectionShare(ReadShare())
+    selections = SelectionShare(WorkShare())
     for text in ("a =", "a = " * TEXT_AT_ONCE_LENGTH_MAX):
         with pytest.raises(ResponseError) as caught:
             await selections.selection_in_turn(SQL92, text, sql_enabled=True)

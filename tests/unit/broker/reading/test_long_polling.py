@@ -7,9 +7,9 @@ import pytest
 from support.store.stores import record_of
 
 from pocketmq.broker.reading.long_polling import LongPolling
-from pocketmq.broker.reading.read_share import WAKE_WORK, ReadShare
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.work_share import WAKE_WORK, WorkShare
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
@@ -173,7 +173,7 @@ PORTION = 3
 
 def portioned(clock: VirtualClock) -> LongPolling:
     """Wakes three pulls in a turn of the loop."""
-    return LongPolling(clock, 100, ReadShare(PORTION * WAKE_WORK))
+    return LongPolling(clock, 100, WorkShare(PORTION * WAKE_WORK))
 
 
 def hold_many(polling: LongPolling, clock: VirtualClock, count: int = 10) -> list[Waiting]:

@@ -12,6 +12,7 @@ from pocketmq.protocol.messages.batch import (
     ENTRY_OVERHEAD,
     BatchEntry,
     _decode_one_by_one,
+    batch_portions,
     decode_batch,
     encode_batch,
 )
@@ -48,6 +49,40 @@ def test_entries_of_one_size_are_read_like_any_others(
     assert decode_batch(data) == entries
     damaged = data[:at] + bytes((value,)) + data[at + 1 :]
     assert outcome(decode_batch, damaged) == outcome(_decode_one_by_one, damaged)
+
+
+@given(
+    entries=st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=9), st.binary(max_size=9))),
+    repeats=st.integers(1, 4),
+    size=st.integers(1, 200),
+    cut=st.integers(0, 60),
+    damage=st.none() | st.tuples(st.integers(0, 300), st.integers(0, 255)),
+)
+def test_portions_together_are_the_batch(
+    entries: list[tuple[int, bytes, bytes]],
+    repeats: int,
+    size: int,
+    cut: int,
+    damage: tuple[int, int] | None,
+) -> None:
+    data = b"".join(encode_batch([entry] * repeats) for entry in entries)
+    data = data[: len(data) - cut]
+    if damage is not None:
+        at, value = damage
+        data = data[:at] + bytes((value,)) + data[at + 1 :]
+
+    def decode_portions(data: bytes) -> list[tuple[int, bytes, bytes]]:
+        return [entry for portion in batch_portions(data, size) for entry in portion]
+
+    assert outcome(decode_portions, data) == outcome(decode_batch, data)
+    assert all(batch_portions(encode_batch(entries), size)), "no portion is empty"
+
+
+def test_portions_have_about_the_size_asked_for() -> None:
+    alike = encode_batch([(0, b"x" * 78, b"")] * 100)
+    assert [len(portion) for portion in batch_portions(alike, 1000)] == [10] * 10
+    unlike = encode_batch([(0, b"x" * (77 + n % 2 * 2), b"") for n in range(100)])
+    assert [len(portion) for portion in batch_portions(unlike, 1000)] == [10] * 10
 
 
 def outcome(decode: Callable[[bytes], list[tuple[int, bytes, bytes]]], data: bytes) -> object:

@@ -171,7 +171,7 @@ class ClientHandlers:
         subscription = CheckClientConfigBody.of_request(command.body).subscription_data
         kind, text = subscription.expression_type, subscription.sub_string
         if self._selections.selection_now(kind, text, sql_enabled=self._sql_enabled.now) is None:
-            connection.hold_reading(Hold.READ_SHARE)
+            connection.hold_reading(Hold.WORK_SHARE)
             return self._check_in_turn(kind, text, connection)
         return Command(ResponseCode.SUCCESS)
 
@@ -184,7 +184,7 @@ class ClientHandlers:
             )
             return Command(ResponseCode.SUCCESS)
         finally:
-            connection.release_reading(Hold.READ_SHARE)
+            connection.release_reading(Hold.WORK_SHARE)
 
     def consumer_connections(self, command: Command, _: Connection) -> Command:
         """203: the connections of a group's consumers, with its subscriptions."""

@@ -204,7 +204,7 @@ class PullHandlers:
             sql_enabled = self._settings.now.sql_enabled
             selection = self._selections.selection_now(*subscription, sql_enabled=sql_enabled)
             if selection is None:
-                connection.hold_reading(Hold.READ_SHARE)
+                connection.hold_reading(Hold.WORK_SHARE)
                 return self._begin_in_turn(pull, request, subscription)
             pull.selection = selection
         return self._begin(pull, request)
@@ -219,7 +219,7 @@ class PullHandlers:
             )
             return self._begin(pull, request)
         finally:
-            pull.connection.release_reading(Hold.READ_SHARE)
+            pull.connection.release_reading(Hold.WORK_SHARE)
 
     def _begin(self, pull: _Pull, request: PullMessageRequest) -> Command | None:
         """Reads what there is now; holds the pull if that is nothing and the client will wait."""

@@ -89,9 +89,7 @@ class BulkHandlers:
         try:
             if not self._is_ready:
                 # It brings in numpy, which would hold the loop up for some 0.1 s.
-                await asyncio.to_thread(
-                    import_module, "pocketmq.broker.handlers.sending.bulk_records"
-                )
+                await asyncio.to_thread(import_module, "pocketmq.broker.appending.bulk_records")
                 self._is_ready = True
             for _ in self._appending(command, request, connection):
                 await self._clock.sleep(0)
@@ -103,7 +101,7 @@ class BulkHandlers:
         self, command: Command, request: BulkAppendRequest, connection: Connection
     ) -> Iterator[None]:
         """Checks the records portion by portion, then appends all of them at once."""
-        from pocketmq.broker.handlers.sending.bulk_records import check_bulk, complete_records
+        from pocketmq.broker.appending.bulk_records import check_bulk, complete_records
 
         layout = yield from check_bulk(command.body, request, self._settings.now.body_size_max)
         self._check_queue(request, connection)  # it may have changed meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Awaitable
 from functools import partial
 
 from pocketmq.broker.appending.appender import Appender
@@ -11,11 +12,12 @@ from pocketmq.broker.appending.size_limits import properties_too_large
 from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
 from pocketmq.broker.handlers.sending.half_sends import HalfSends
+from pocketmq.broker.handlers.sending.long_batches import COUNT_UNKNOWN_SIZE_MAX, LongBatches
 from pocketmq.broker.handlers.sending.retried_sends import RetriedSends
 from pocketmq.broker.handlers.sending.send_checks import (
     SendChecks,
     check_batch,
-    check_batch_kind,
+    check_batch_request,
     check_sys_flag,
     durability_of,
 )
@@ -36,7 +38,8 @@ from pocketmq.protocol.requests.sending import (
     SendMessageV2Request,
 )
 from pocketmq.protocol.wire.command import Command
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 
 class SendHandlers:
@@ -46,6 +49,7 @@ class SendHandlers:
         checks, targets: what must hold of a message, and the log that it goes to.
         properties, answers: what is added to messages, and what their senders get.
         delayed, half, retried: store the messages that need more, or readdress them.
+        long_batches: decodes all but the smallest batches, and stores the long ones.
         appender, store: of the broker.
         store_host: the broker's encoded address.
     """
@@ -59,6 +63,7 @@ class SendHandlers:
         delayed: DelayedSends,
         half: HalfSends,
         retried: RetriedSends,
+        long_batches: LongBatches,
         appender: Appender,
         store: MessageStore,
         store_host: bytes,
@@ -66,6 +71,7 @@ class SendHandlers:
         self._checks, self._targets = checks, targets
         self._complete, self._answers = properties.complete, answers
         self._delayed, self._half, self._retried = delayed, half, retried
+        self._long_batches = long_batches
         self._append_sent, self._append_records = appender.append_sent, appender.append_records
         self._store_time, self._store_host = store.store_time, store_host
 
@@ -77,25 +83,25 @@ class SendHandlers:
             RequestCode.SEND_BATCH_MESSAGE: self.send_batch,
         }
 
-    def send(self, command: Command, connection: Connection) -> None:
+    def send(self, command: Command, connection: Connection) -> Reply:
         """310: one message, or a batch if it says so."""
         request = command.read(SendMessageV2Request)
         if request.batch:
-            self._store_batch(command, request, connection)
-        else:
-            self._store_message(command, request, connection)
+            return self._store_batch(command, request, connection)
+        self._store_message(command, request, connection)
+        return None
 
-    def send_long(self, command: Command, connection: Connection) -> None:
+    def send_long(self, command: Command, connection: Connection) -> Reply:
         """10: the same with long names."""
         request = command.read(SendMessageRequest)
         if request.batch:
-            self._store_batch(command, request, connection)
-        else:
-            self._store_message(command, request, connection)
+            return self._store_batch(command, request, connection)
+        self._store_message(command, request, connection)
+        return None
 
-    def send_batch(self, command: Command, connection: Connection) -> None:
+    def send_batch(self, command: Command, connection: Connection) -> Reply:
         """320: a batch."""
-        self._store_batch(command, command.read(SendBatchRequest), connection)
+        return self._store_batch(command, command.read(SendBatchRequest), connection)
 
     # -- storing ------------------------------------------------------------------------------
 
@@ -140,21 +146,44 @@ class SendHandlers:
 
     def _store_batch(
         self, command: Command, request: SendMessageRequest, connection: Connection
-    ) -> None:
+    ) -> Reply:
+        if len(command.body) > COUNT_UNKNOWN_SIZE_MAX and self._long_batches.share.left <= 0:
+            connection.hold_reading(Hold.WORK_SHARE)
+            return self._store_batch_in_turn(command, request, connection)
+        return self._store_batch_now(command, request, connection)
+
+    async def _store_batch_in_turn(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> Command | None:
+        """Stores a batch when fewer messages are stored, so that the loop is not held up."""
+        try:
+            await self._long_batches.share.turn()
+            reply = self._store_batch_now(command, request, connection)
+            return await reply if isinstance(reply, Awaitable) else reply
+        finally:
+            connection.release_reading(Hold.WORK_SHARE)
+
+    def _store_batch_now(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> Reply:
         self._checks.check_body(command.body)
         if request.topic.startswith(names.RETRY_PREFIX) or len(request.topic) > 127:
             raise response_error(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a batch can go neither to a retry topic nor to one named with over 127 characters",
             )
-        messages = decode_batch(command.body)
+        if len(command.body) <= COUNT_UNKNOWN_SIZE_MAX:
+            messages = decode_batch(command.body)
+        else:
+            portions, rest = self._long_batches.begin(command.body)
+            if rest is not None:
+                return self._long_batches.store(command, request, connection, portions, rest)
+            messages = portions.popleft()
+            for portion in portions:
+                messages += portion
         check_batch(messages)
         queue_log = self._targets.log_for(request, connection.remote_address)
-        given = request.properties or ""
-        if is_special(given):
-            check_batch_kind(request.sys_flag, given)
-        else:
-            check_sys_flag(request.sys_flag)
+        check_batch_request(request)
         try:
             batch = stored_batch(
                 messages,
@@ -174,6 +203,8 @@ class SendHandlers:
             offset_msg_ids(self._store_host, batch.physical_offsets), queue_log.queue_id,
             queue_log.next_offset, None, None,
         )  # fmt: skip
+        durability = durability_of(request.properties or "")
         self._append_records(
-            queue_log, batch.records, batch.entries, len(messages), on_stored, durability_of(given)
+            queue_log, batch.records, batch.entries, len(messages), on_stored, durability
         )
+        return None

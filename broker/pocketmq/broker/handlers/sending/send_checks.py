@@ -7,7 +7,11 @@ import msgspec
 from pocketmq.broker.appending.size_limits import body_too_large, properties_too_large
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.delay.levels import delay_level_of
-from pocketmq.broker.handlers.sending.special_properties import delay_property, holds_special
+from pocketmq.broker.handlers.sending.special_properties import (
+    delay_property,
+    holds_special,
+    is_special,
+)
 from pocketmq.broker.refusals import no_permission
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, Durability
 from pocketmq.broker.transactions.half import asks_for_transaction
@@ -110,13 +114,27 @@ def check_batch_kind(sys_flag: int, properties: str) -> None:
     check_sys_flag(sys_flag)
 
 
-def check_batch(messages: list[tuple[int, bytes, bytes]]) -> None:
-    """Refuses a batch if anything is wrong with the properties of any of its messages."""
+def check_batch_request(request: SendMessageRequest) -> None:
+    """Refuses a batch whose request asks for what only single messages can have."""
+    given = request.properties or ""
+    if is_special(given):
+        check_batch_kind(request.sys_flag, given)
+    else:
+        check_sys_flag(request.sys_flag)
+
+
+def check_batch(messages: list[tuple[int, bytes, bytes]], first: int = 0) -> None:
+    """Refuses a batch if anything is wrong with the properties of any of its messages.
+
+    Args:
+        messages: a portion of the batch.
+        first: the number of the portion's first message.
+    """
     together = b"".join([properties for _, _, properties in messages])
     is_special = holds_special(together)
     if together.isascii() and not is_special and len(together) <= props.PROPERTIES_SIZE_MAX:
         return
-    for index, (_, _, properties) in enumerate(messages):
+    for index, (_, _, properties) in enumerate(messages, first):
         subject = f"the properties of message {index} of the batch"
         if len(properties) > props.PROPERTIES_SIZE_MAX:
             raise properties_too_large(subject, len(properties))

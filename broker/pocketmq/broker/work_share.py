@@ -1,8 +1,8 @@
-"""Bounds what costly reads of all clients do in one turn of the loop.
+"""Bounds what costly requests of all clients do in one turn of the loop.
 
 A read is costly when it looks at messages that it may not want, as with a filter, and when it wakes
-a held pull. Without the bound one message for a queue with fifty thousand held pulls, or a burst of
-pulls with filters, would hold up everybody for seconds.
+a held pull; a send is when it has many messages. Without the bound one message for a queue with
+fifty thousand held pulls, or a burst of pulls with filters, would hold up everybody for seconds.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable
 
 WORK_PER_TURN_MAX = 100_000
-"""Work of one turn, in units of about 0.1 µs; a read that has begun may add `READ_WORK_MAX`."""
+"""Work of one turn, in units of about 0.1 µs; a read that has begun may add `SCAN_WORK_MAX`."""
 
 WAKE_WORK = 250
 """The work of waking a held pull, or of answering one whose time is over."""
 
 
-class ReadShare:
+class WorkShare:
     """Counts the work of a turn, and queues the steps that come too late for the turn.
 
     Until half of the share is used, nothing looks whether the turn is over, so part of a share may

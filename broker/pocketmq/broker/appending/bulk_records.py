@@ -19,6 +19,7 @@ from pocketmq.broker.store.log.segment import ENTRY_SIZE, POSITION_MASK
 from pocketmq.broker.store.log.tags import TAGS_MARK, encoded_tags_code
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError, ResponseError, response_error
+from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE
 from pocketmq.protocol.messages.properties import PROPERTIES_SIZE_MAX, VALUE_END
 from pocketmq.protocol.messages.record_columns import (
     RECORD_HEAD,
@@ -162,21 +163,29 @@ def _check(
 
 
 def complete_records(
-    layout: RecordLayout, queue_log: QueueLog, store_timestamp: int, store_host: bytes
+    layout: RecordLayout,
+    queue_log: QueueLog,
+    store_timestamp: int,
+    store_host: bytes,
+    born_host_size: int = IPV4_HOST_SIZE,
 ) -> tuple[memoryview, bytes]:
     """Fills in what only the broker knows; returns the records and their index entries.
 
-    The records stand in memory as they will in the file with regard to the lines of the CPU's
-    cache: the system's copy takes half the time then.
+    Records that can be written to are completed in their place. Others are copied so that they
+    stand in memory as they will in the file with regard to the lines of the CPU's cache: the
+    system's copy takes half the time then.
 
     Args:
         layout: the records.
         queue_log: the log to whose end the records belong.
         store_timestamp: milliseconds since the epoch.
-        store_host: the broker's encoded IPv4 address.
+        store_host: the broker's encoded address.
+        born_host_size: bytes of the sender's address in each record.
     """
     starts, count = layout.starts, len(layout.starts)
-    data = _like_in_file(layout.records, queue_log.next_file_position)
+    data = layout.records
+    if data.readonly:
+        data = _like_in_file(data, queue_log.next_file_position)
     first_offset, first_physical = queue_log.next_offset, queue_log.next_physical_offset
     log = first_physical & ~POSITION_MASK
     # As `physical_offset` does it for one record.
@@ -187,12 +196,31 @@ def complete_records(
     # Queue offset and physical offset stand side by side, as do store time and store host.
     put_at(data, starts + QUEUE_OFFSET_AT, offsets.view(np.uint8))
     stamp = store_timestamp.to_bytes(8, "big") + store_host
-    put_at(data, starts + STORE_TIMESTAMP_AT_V4, np.frombuffer(stamp, np.uint8))
+    stamp_at = STORE_TIMESTAMP_AT_V4 + born_host_size - IPV4_HOST_SIZE
+    put_at(data, starts + stamp_at, np.frombuffer(stamp, np.uint8))
     entries = np.zeros(count, _ENTRIES)
     entries["physical_offset"], entries["size"] = physical, layout.sizes
     if layout.codes is not None:
         entries["code"] = layout.codes
     return data, entries.tobytes()
+
+
+def layout_of(records: bytearray, entries: bytearray) -> RecordLayout:
+    """The layout of records that the broker has encoded itself, from their index entries.
+
+    Args:
+        records: back to back.
+        entries: name positions from the first record on.
+    """
+    columns = np.frombuffer(entries, _ENTRIES)
+    starts = columns["physical_offset"].astype(np.int64)
+    sizes, codes = columns["size"].astype(np.int64), columns["code"].astype(np.int64)
+    return RecordLayout(memoryview(records), starts, sizes, codes)
+
+
+def places_in(entries: bytes) -> bytes:
+    """The physical offsets of index entries, as they stand in offset message ids."""
+    return np.frombuffer(entries, _ENTRIES)["physical_offset"].tobytes()
 
 
 def _like_in_file(records: memoryview, position: int) -> memoryview:

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from pocketmq.broker.reading.read_share import ReadShare
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.runtime.clock import SystemClock
 
 machine_clock = SystemClock()
 
 
 async def test_the_share_is_whole_again_in_the_next_turn() -> None:
-    share = ReadShare(100)
+    share = WorkShare(100)
     share.took(120)
     assert share.left == -20
     await machine_clock.sleep(0)
@@ -21,7 +21,7 @@ async def test_the_share_is_whole_again_in_the_next_turn() -> None:
 
 
 async def test_steps_that_are_put_off_get_a_turn_each_in_their_order() -> None:
-    share, done = ReadShare(100), list[str]()
+    share, done = WorkShare(100), list[str]()
     for name in ("first", "second"):
         share.put_off(lambda name=name: done.append(f"{name} of {share.left}"))  # type: ignore[misc]
     assert done == []
@@ -35,7 +35,7 @@ async def test_steps_that_are_put_off_get_a_turn_each_in_their_order() -> None:
 
 
 async def test_who_waits_for_a_turn_and_goes_holds_up_nobody() -> None:
-    share = ReadShare(100)
+    share = WorkShare(100)
     gone, waiting = asyncio.ensure_future(share.turn()), asyncio.ensure_future(share.turn())
     await machine_clock.sleep(0)
     gone.cancel()
@@ -44,7 +44,7 @@ async def test_who_waits_for_a_turn_and_goes_holds_up_nobody() -> None:
 
 
 async def test_a_step_that_fails_does_not_stop_the_others() -> None:
-    share, told = ReadShare(100), list[object]()
+    share, told = WorkShare(100), list[object]()
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: told.append(context["exception"])
     )
@@ -60,7 +60,7 @@ async def test_a_step_that_fails_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize("left", [99, 51])
 async def test_a_small_part_of_the_share_is_not_counted_by_turns(left: int) -> None:
-    share = ReadShare(100)
+    share = WorkShare(100)
     share.took(100 - left)
     await machine_clock.sleep(0)
     assert share.left == left
