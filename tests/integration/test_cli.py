@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import subprocess
@@ -347,6 +348,38 @@ def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
     assert next(Path(done["folder"]).rglob("*.log")).read_bytes() == bytes(content)
     assert "all sound" in pocketmq("store", "check", directory).stderr
     assert ok(*dump, "-o", "json").count("\n") == 1
+
+
+def test_a_body_comes_from_a_file_or_standard_input(cluster: Cluster, tmp_path: Path) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliFiles", "--queues", "1", "--broker", cluster.brokers["broker-a"],
+       *names)  # fmt: skip
+    path = tmp_path / "body.bin"
+    path.write_bytes(b"two\nlines\n\xff")
+    ok("send", "CliFiles", "--file", str(path), *names)
+    ok("send", "CliFiles", "-f", "-", *names, stdin="piped\n")
+    lines = ok("tail", "CliFiles", "-O", "beginning", "-e", "-o", "json", *names).splitlines()
+    sent = [json.loads(line) for line in lines]
+    assert base64.b64decode(sent[0]["bodyBase64"]) == path.read_bytes()
+    assert sent[1]["body"] == "piped\n"
+    path.write_bytes(bytes(4 * 1024 * 1024 + 1))
+    for words, text in (
+        (("--file", str(path)), "larger than 4194304 bytes"),
+        (("--file", str(tmp_path / "gone")), "gone cannot be read: No such file"),
+        (("--file", str(tmp_path)), "cannot be read: Is a directory"),
+        (("body", "--file", str(path)), "one of the two"),
+        ((), "give the body"),
+    ):
+        done = pocketmq("send", "CliFiles", *words, *names)
+        assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
+def test_a_missing_topic_cannot_be_deleted_and_is_not_to_be_created(cluster: Cluster) -> None:
+    done = pocketmq("topic", "delete", "Nope", "--namesrv", cluster.namesrv)
+    assert done.returncode == 1
+    assert "topic Nope does not exist" in done.stderr
+    assert "pocketmq topic list" in done.stderr
+    assert "create" not in done.stderr
 
 
 def test_timers_are_sent_and_recalled(cluster: Cluster) -> None:

@@ -122,7 +122,7 @@ def test_the_same_by_two_processes_and_a_pipe(cluster: Cluster, names: tuple[str
                 Message("PipeP", body, keys=["k", "ü"], tags="a b", properties={"=": ","})
             )
     run(stored(cluster.namesrv, "PipeP", len(bodies)))
-    text = ok_process("tail", "PipeP", "-o", "beginning", "-e", "-f", "json", *names)
+    text = ok_process("tail", "PipeP", "-O", "beginning", "-e", "-f", "json", *names)
     done = pocketmq_process("produce", "PipeQ", "-f", "json", "--keep-ids", *names, stdin=text)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "5 messages sent to PipeQ\n"
@@ -140,14 +140,14 @@ def test_lines_have_keys_delimiters_and_what_all_share(
     options = ("-K", ":", "-D", "\\0", "-t", "new", "-p", "a=b", "-q", "0")
     here("produce", "PipeLines", *options, *names, stdin=text)
     _, shown, _ = here(
-        "tail", "PipeLines", "-o", "beginning", "-e", "-f", "%o [%k|%g|%s|%S]\\n", *names
+        "tail", "PipeLines", "-O", "beginning", "-e", "-f", "%o [%k|%g|%s|%S]\\n", *names
     )
     assert shown == "0 [k1|new|one|3]\n1 [two|new|2:3|3]\n2 [|new|x\ny|3]\n3 [|new|four|4]\n"
     lines = json.dumps({"body": "own", "keys": ["mine"]}) + '\n\n{"body": "x", "tags": "t"}'
     here("produce", "PipeJson", "-f", "json", "-k", "k", "-t", "new", "-p", "a=b", "-q",
        "broker-a:1", "-c", "2", *names, stdin=lines + '\n{"body": "third"}')  # fmt: skip
     _, shown, _ = here(
-        "tail", "PipeJson", "-o", "beginning", "-e", "-q", "1", "-f", "%k %g %s,", *names
+        "tail", "PipeJson", "-O", "beginning", "-e", "-q", "1", "-f", "%k %g %s,", *names
     )
     assert shown == "mine new own,k t x,"
 
@@ -166,12 +166,12 @@ def test_a_tail_begins_filters_and_counts(
     def tail(*words: str) -> str:
         return "".join(here("tail", "PipeTail", "-e", *words, *names)[1].split())
 
-    assert tail("-o", "beginning") == "0123456789"
-    assert tail("-o", "7") == "789"
-    assert tail("-o", "-3") == "789"
-    assert tail("-o", "-8", "-c", "2") == "23"
-    assert tail("-o", "2020-01-01T00:00:00Z", "--tag", "odd") == "13579"
-    assert tail("-o", "beginning", "--sql", "n > 6") == "789"
+    assert tail("-O", "beginning") == "0123456789"
+    assert tail("-O", "7") == "789"
+    assert tail("-O", "-3") == "789"
+    assert tail("-O", "-8", "-c", "2") == "23"
+    assert tail("-O", "2020-01-01T00:00:00Z", "--tag", "odd") == "13579"
+    assert tail("-O", "beginning", "--sql", "n > 6") == "789"
     assert tail() == ""
 
 
@@ -182,21 +182,21 @@ def test_a_tail_begins_filters_and_counts(
 def test_a_tail_ends_cleanly_when_it_is_told_to(names: tuple[str, str]) -> None:
     ok_process("produce", "PipeEnds", *names, stdin="one")
     process = subprocess.Popen(
-        (*COMMAND, "tail", "PipeEnds", "-o", "beginning", *names),
+        (*COMMAND, "tail", "PipeEnds", "-O", "beginning", *names),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == b"one\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=TIMEOUT_S)
-    assert (process.returncode, errors) == (0, b"")
+    assert (process.returncode, errors) == (130, b"")
 
 
 @pytest.mark.process
 def test_a_tail_ends_when_nobody_reads_it(names: tuple[str, str]) -> None:
     ok_process("produce", "PipeHead", *names, stdin="one")
     process = subprocess.Popen(
-        (*COMMAND, "tail", "PipeHead", "-o", "beginning", *names),
+        (*COMMAND, "tail", "PipeHead", "-O", "beginning", *names),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
@@ -211,7 +211,7 @@ def test_a_tail_ends_when_nobody_reads_it(names: tuple[str, str]) -> None:
 @pytest.mark.process
 def test_lines_are_sent_as_they_come_and_a_signal_ends_it(names: tuple[str, str]) -> None:
     tail = subprocess.Popen(
-        (*COMMAND, "tail", "PipeTyped", "-o", "beginning", *names), stdout=subprocess.PIPE
+        (*COMMAND, "tail", "PipeTyped", "-O", "beginning", *names), stdout=subprocess.PIPE
     )
     typed = subprocess.Popen(
         (*COMMAND, "produce", "PipeTyped", *names), stdin=subprocess.PIPE, stderr=subprocess.PIPE
@@ -227,6 +227,7 @@ def test_lines_are_sent_as_they_come_and_a_signal_ends_it(names: tuple[str, str]
     assert (typed.returncode, errors) == (130, b"2 messages sent to PipeTyped, then interrupted\n")
     tail.send_signal(signal.SIGINT)
     tail.communicate(timeout=TIMEOUT_S)
+    assert tail.returncode == 130
 
 
 # -- what is wrong --------------------------------------------------------------------------------
@@ -284,7 +285,7 @@ def test_a_message_that_is_too_large_is_named(cluster: Cluster) -> None:
         (["-f", "%z"], "%z in --format '%z' is unknown: there are %t topic"),
         (["-f", "%s\\q"], "is unknown"),
         (["-f", "%s%"], "is unknown"),
-        (["-o", "noon"], "--offset is 'noon': it must be beginning, end, an offset, -5"),
+        (["-O", "noon"], "--offset is 'noon': it must be beginning, end, an offset, -5"),
         (["-q", "0:0"], "--queue is '0:0'"),
         (["-q", "77"], "is no queue that can be read"),
         (["--sql", "a >"], "--sql"),

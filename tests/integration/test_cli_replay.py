@@ -61,7 +61,7 @@ def test_a_recording_is_played_into_another_topic(
             body, key = bytes([number, 0, 255]), str(number)
             producer.send(Message("RecordA", body, keys=key, properties={"n": key}))
     first = run(stored(cluster.namesrv, "RecordA", 50))
-    code, text, errors = here("record", "RecordA", "-o", "beginning", "-e", *names)
+    code, text, errors = here("record", "RecordA", "-O", "beginning", "-e", *names)
     assert (code, errors) == (0, "50 messages of RecordA recorded")
     times = [document_of_line(line.encode()).store_timestamp or 0 for line in text.splitlines()]
     assert len(times) == 50
@@ -84,7 +84,7 @@ def test_a_recording_goes_on_until_it_is_stopped(
     with blocking.Producer("pg", cluster.namesrv) as producer:
         producer.send(Message("RecordC", "before"))
         process = subprocess.Popen(
-            (*COMMAND, "record", "RecordC", "-o", "-1", *names),
+            (*COMMAND, "record", "RecordC", "-O", "-1", *names),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None
@@ -102,10 +102,10 @@ def test_a_recording_ends_at_a_time(
     with blocking.Producer("pg", cluster.namesrv) as producer:
         producer.send(Message("RecordD", "x"))
     assert bodies(cluster, "RecordD", 1) == [b"x"]
-    past = ("record", "RecordD", "-o", "beginning", "--until")
+    past = ("record", "RecordD", "-O", "beginning", "--until")
     assert here(*past, "2020-01-01T00:00:00", *names)[:2] == (0, "")
     assert here("record", "RecordD", "--for", "1ms", *names)[:2] == (0, "")
-    assert json.loads(here("record", "RecordD", "-o", "beginning", "-c", "1", *names)[1])
+    assert json.loads(here("record", "RecordD", "-O", "beginning", "-c", "1", *names)[1])
 
 
 class Played:

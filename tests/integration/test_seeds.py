@@ -364,7 +364,7 @@ def test_a_seed_is_checked_and_applied_by_hand(
     path = tmp_path / "seed.yaml"
     path.write_text("topics: {ByHand: {queues: 1, messages: [x]}}\ngroups: [g]\n")
     code, out, errors = here("seed", "check", str(path))
-    assert (code, out, errors) == (0, "", f"{path}: 1 topics, 1 groups, all sound")
+    assert (code, out, errors) == (0, "", f"{path}: 1 topic, 1 group, all sound")
     names = ("--namesrv", two[0].namesrv)
     for loaded in (1, 0):
         code, out, _ = here("seed", "apply", str(path), "-o", "json", *names)

@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "send": Entry(
         "messages.messages:send",
-        "Send one message; `pocketmq produce` sends what standard input holds.",
+        "Send one message; `pocketmq produce` sends each line of standard input.",
     ),
     "recall": Entry(
         "messages.messages:recall",

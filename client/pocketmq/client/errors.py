@@ -158,13 +158,13 @@ class UnknownTopicError(RouteError):
 
     def __str__(self) -> str:
         where = f" (asked: {self.detail})" if self.detail else ""
-        create = f"create it with `pocketmq topic create {self.topic}`"
         if self.is_for_sending:
             return (
-                f"topic {self.topic} is unknown and automatic creation is off{where}: {create}, or "
-                f"set autoCreateTopicEnable on the broker"
+                f"topic {self.topic} is unknown and automatic creation is off{where}: create it "
+                f"with `pocketmq topic create {self.topic}`, or set autoCreateTopicEnable on the "
+                f"broker"
             )
-        return f"topic {self.topic} does not exist{where}: {create}"
+        return f"topic {self.topic} does not exist{where}: see the names with `pocketmq topic list`"
 
 
 class NoPermissionRouteError(RouteError):

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from pocketmq.protocol.errors import UsageError
+from pocketmq.runtime.text import counted
 from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import LOOK_PERIOD_S, Inspection
-from pocketmq.testing.messages import counted
 
 TIMEOUT_S = 10.0
 """Real time without progress after which `advance(until=…)` gives up."""
@@ -102,7 +102,7 @@ class _View:
         return AssertionError(
             f"the condition of clock.advance(until=…) has not come true: the clock went on by "
             f"{(self.now_ms() - began_ms) / 1000:g} s, then nothing happened for {timeout_s:g} s; "
-            f"{counted(waiting)} still waiting for a later time"
+            f"{counted(waiting, 'message')} still waiting for a later time"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.runtime.text import counted
 
 SHOWN_MAX = 20
 """Messages that a text shows; of further ones it shows the count."""
@@ -37,12 +38,9 @@ class Messages(list[ReceivedMessage]):
         return [message.keys for message in self]
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self))}{''.join(f'; {shown(m)}' for m in self[:SHOWN_MAX])}>"
-
-
-def counted(count: int, noun: str = "message") -> str:
-    """Formats a count with its noun in singular or plural."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        return (
+            f"<{counted(len(self), 'message')}{''.join(f'; {shown(m)}' for m in self[:SHOWN_MAX])}>"
+        )
 
 
 def shown(message: ReceivedMessage) -> str:

@@ -11,6 +11,7 @@ from pocketmq.cli.output import Format, FormatOption, is_terminal, note, print_j
 from pocketmq.cli.profiles.target import chosen_target
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.client.diagnosis.examination import Report
@@ -59,17 +60,16 @@ def _print(report: Report) -> None:
     for finding in report.findings:
         _print_finding(finding)
     kinds = (("broker", report.brokers), ("topic", report.topics), ("group", report.groups))
-    seen = ", ".join(_counted(count, kind) for kind, count in kinds)
+    seen = ", ".join(counted(count, kind) for kind, count in kinds)
     if not report.can_check:
         note("no name server answers: nothing else could be checked")
     elif report.healthy:
-        typer.echo(f"healthy: {seen}, {len(report.checks)} checks")
+        typer.echo(f"healthy: {seen}, {counted(len(report.checks), 'check')}")
     else:
-        note(f"{_counted(len(report.findings), 'finding')} in {seen}; {len(report.checks)} checks")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
+        note(
+            f"{counted(len(report.findings), 'finding')} in {seen}; "
+            f"{counted(len(report.checks), 'check')}"
+        )
 
 
 def _print_finding(finding: Finding) -> None:

@@ -11,6 +11,7 @@ from pocketmq.cli.administration.groups import GroupArgument, app
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.client import QueueLag
@@ -50,7 +51,7 @@ def lag(
         print_rows(_lag_sums(stats), SUM_COLUMNS, output)
     if output is Format.TABLE:
         note(
-            f"{sum(row.lag for row in stats)} messages behind, "
+            f"{counted(sum(row.lag for row in stats), 'message')} behind, "
             f"{sum(row.inflight for row in stats)} of them under way"
         )
 

@@ -13,6 +13,7 @@ from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, perm_text
 from pocketmq.protocol.names.names import is_system_topic
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.client import QueueState
@@ -296,4 +297,7 @@ def stats(
         rows, ("broker", "queue", "minOffset", "maxOffset", "messages", "lastStored"), output
     )
     if output is Format.TABLE:
-        note(f"{sum(row['messages'] for row in rows)} messages in {len(rows)} queues")
+        note(
+            f"{counted(sum(row['messages'] for row in rows), 'message')} in "
+            f"{counted(len(rows), 'queue')}"
+        )

@@ -112,6 +112,7 @@ def replay_by_spark(
         progress: show a bar.
         output: the format of the result.
     """
+    _check_spark(source, topic)
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
 
     since, until = options["--since"], options["--until"]
@@ -145,3 +146,22 @@ def replay_by_spark(
         note(str(report))
     if report.exit_code:
         raise typer.Exit(report.exit_code)
+
+
+def _check_spark(source: str, topic: str | None) -> None:
+    """Checks that PySpark is installed.
+
+    Raises:
+        RequirementError: it is not; the text says how to do without.
+    """
+    from pocketmq.spark.errors import RequirementError
+    from pocketmq.spark.requirements import check_pyspark
+
+    try:
+        check_pyspark()
+    except RequirementError as e:
+        without = (
+            f"`pocketmq tail '{source}' --offset beginning --exit -f json | pocketmq produce "
+            f"{topic or 'TOPIC'} -f json` sends a topic's messages again without Spark"
+        )
+        raise RequirementError(e.what, f"{e.remedy}; {without}") from e

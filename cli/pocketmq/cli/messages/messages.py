@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,14 @@ from pocketmq.cli.options import (
     name_value_pairs,
     time_ms,
 )
-from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
+from pocketmq.cli.output import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    Format,
+    FormatOption,
+    note,
+    print_rows,
+)
 from pocketmq.cli.pipes.message_format import JSON, LINE, message_format
 from pocketmq.cli.pipes.reading import (
     CountOption,
@@ -26,6 +34,10 @@ from pocketmq.cli.pipes.reading import (
 )
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
+
+BODY_SIZE_MAX = 4 * 1024 * 1024
+"""Bytes of a body, as `maxMessageSize` of clients and brokers has it."""
 
 SEND_COLUMNS = ("status", "msgId", "broker", "queue", "offset")
 TIMER_COLUMNS = (*SEND_COLUMNS, "recallHandle")
@@ -34,7 +46,13 @@ RECALL_COLUMNS = ("recalled",)
 
 def send(
     topic: TopicArgument,
-    body: Annotated[str, typer.Argument(help="The body.")],
+    body: Annotated[str | None, typer.Argument(help="The body; or give --file.")] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "-f", "--file", help="A file whose bytes are the body; -: standard input, to its end."
+        ),
+    ] = None,
     key: Annotated[list[str] | None, typer.Option(help="Business key; may be repeated.")] = None,
     tag: Annotated[str | None, typer.Option(help="Tag.")] = None,
     sharding_key: Annotated[
@@ -56,19 +74,18 @@ def send(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Send one message; `pocketmq produce` sends what standard input holds."""
+    """Send one message; `pocketmq produce` sends each line of standard input."""
     properties = name_value_pairs("--property", property_)
     delay_ms = 0 if delay is None else duration_ms("--delay", delay)
     deliver_at_ms = 0 if deliver_at is None else time_ms("--deliver-at", deliver_at)
     is_timer = bool(delay_ms or deliver_at_ms)
-    if not body:
-        raise UsageError("the body is empty, which brokers refuse: give it at least one byte")
+    content = _content(body, file)
 
     async def main() -> list[dict[str, Any]]:
         from pocketmq.client import Message, Producer, by_hash
 
         message = Message(
-            topic, body, tags=tag, keys=key or (), sharding_key=sharding_key,
+            topic, content, tags=tag, keys=key or (), sharding_key=sharding_key,
             properties=properties, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms,
         )  # fmt: skip
         async with Producer("pocketmq_cli", namesrv) as producer:
@@ -85,6 +102,34 @@ def send(
         ]
 
     print_rows(run(main()), TIMER_COLUMNS if is_timer else SEND_COLUMNS, output)
+
+
+def _content(body: str | None, file: str | None) -> bytes:
+    """Reads the body to send.
+
+    Raises:
+        UsageError: there is none, or two, or it is empty or larger than any broker takes it.
+    """
+    if (body is None) == (file is None):
+        raise UsageError("give the body as an argument or by --file, one of the two")
+    if body is not None:
+        content = body.encode()
+    elif file == "-":
+        content = sys.stdin.buffer.read(BODY_SIZE_MAX + 1)
+    else:
+        try:
+            with open(file or "", "rb") as source:
+                content = source.read(BODY_SIZE_MAX + 1)
+        except OSError as e:
+            raise UsageError(f"--file {file} cannot be read: {e.strerror}") from e
+    if not content:
+        raise UsageError("the body is empty, which brokers refuse: give it at least one byte")
+    if len(content) > BODY_SIZE_MAX:
+        raise UsageError(
+            f"--file {file} is larger than {BODY_SIZE_MAX} bytes, the largest message of RocketMQ: "
+            f"cut it in pieces, or send the place where it can be fetched"
+        )
+    return content
 
 
 def recall(
@@ -140,7 +185,9 @@ def consume(
         count=count,
         timeout_s=timeout,
     )
-    seen = run(write_messages(reading))
+    seen, is_interrupted = run(write_messages(reading))
+    if is_interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     if count and seen < count:
-        note(f"only {seen} of {count} messages came within {timeout:g} s of each other")
+        note(f"only {seen} of {counted(count, 'message')} came within {timeout:g} s of each other")
         raise typer.Exit(EXIT_FAILED)

@@ -15,6 +15,7 @@ from pocketmq.client.copying.message_files import LineSplitter, file_lines
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message_json import MessageDocument, document_of_line
 from pocketmq.runtime.clock import Clock, within
+from pocketmq.runtime.text import counted
 
 STANDARD_INPUT = "-"
 """The source that stands for standard input instead of a file."""
@@ -138,5 +139,5 @@ async def _lines(
 async def _show_progress(outcome: Outcome, clock: Clock) -> None:
     while True:
         await clock.sleep(PROGRESS_EVERY_S)
-        sys.stderr.write(f"\r{outcome.sent} messages replayed ")
+        sys.stderr.write(f"\r{counted(outcome.sent, 'message')} replayed ")
         sys.stderr.flush()

@@ -23,6 +23,7 @@ from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message_json import MessageDocument, body_fields, document_of_line
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.cli.pipes.outflow import Destination, Outcome, Outflow
@@ -101,7 +102,8 @@ def produce(
     if output is Format.JSON:
         print_json({"topic": topic, "messages": outcome.sent, "failed": outcome.failed})
     outcome.check()
-    note(f"{outcome.sent} messages sent to {topic}{'' if is_whole else ', then interrupted'}")
+    end = "" if is_whole else ", then interrupted"
+    note(f"{counted(outcome.sent, 'message')} sent to {topic}{end}")
     if not is_whole:
         raise typer.Exit(EXIT_INTERRUPTED)
 

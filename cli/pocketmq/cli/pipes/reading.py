@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -96,11 +96,20 @@ def expression_of(tag: str | None, sql: str | None) -> Expression:
         raise typer.BadParameter(f"--sql: {e}") from e
 
 
-async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
-    """Writes messages until there is a reason to stop, INT and TERM among them.
+class Written(NamedTuple):
+    """What `write_messages` has done.
 
-    Returns:
-        The number of messages written.
+    Attributes:
+        message_count: messages written.
+        is_interrupted: INT or TERM ended it.
+    """
+
+    message_count: int
+    is_interrupted: bool
+
+
+async def write_messages(reading: Reading, clock: Clock | None = None) -> Written:
+    """Writes messages until there is a reason to stop, INT and TERM among them.
 
     Raises:
         BrokenPipeError: the reader of standard output went away.
@@ -135,7 +144,7 @@ async def write_messages(reading: Reading, clock: Clock | None = None) -> int:
                 await tasks.close()
             if out.is_closed:
                 raise BrokenPipeError
-    return written
+    return Written(written, stop.is_set())
 
 
 def _is_past(reading: Reading, clock: Clock, feed: TopicFeed) -> bool:

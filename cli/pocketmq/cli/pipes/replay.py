@@ -37,6 +37,7 @@ from pocketmq.cli.servers.signals import stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.cli.pipes.outflow import Outcome
@@ -177,7 +178,10 @@ def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> 
         )
     going_on = f"go on with --from {outcome.next_number}"
     outcome.check(f"; {going_on}")
-    note(f"{outcome.sent} messages replayed to {playback.destination.topic} in {seconds:.1f} s")
+    note(
+        f"{counted(outcome.sent, 'message')} replayed to {playback.destination.topic} in "
+        f"{seconds:.1f} s"
+    )
     if not is_whole:
         note(f"interrupted: {going_on}")
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument, duration_ms
-from pocketmq.cli.output import note
+from pocketmq.cli.output import EXIT_INTERRUPTED, note
 from pocketmq.cli.pipes.message_format import JSON, LINE, delimiter_of, fields_text, message_format
 from pocketmq.cli.pipes.reading import (
     CountOption,
@@ -24,11 +24,12 @@ from pocketmq.cli.times import timestamp_ms_of
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 OffsetOption = Annotated[
     str,
     typer.Option(
-        "-o",
+        "-O",
         "--offset",
         help="Where to begin: beginning, end, an offset, -5 for the last five of each queue, or a "
         "time such as 2026-01-31T12:00:00 (UTC unless it says otherwise).",
@@ -43,6 +44,8 @@ def tail(
         typer.Option(
             "-f",
             "--format",
+            "-o",
+            "--output",
             help=f"line: bodies; json: one object a line, which `produce -f json` reads; or a text "
             f"with fields: {fields_text()}; and \\n, \\t, \\xHH.",
         ),
@@ -60,8 +63,8 @@ def tail(
 ) -> None:
     """Write a topic's messages to standard output as they come; nothing is consumed.
 
-    Messages of a queue stay in order; between queues the oldest comes first. Ends on Ctrl-C, and
-    when the reader of its output goes away.
+    Messages of a queue stay in order; between queues the oldest comes first. Ends on Ctrl-C,
+    with 130 as shells expect it, and when the reader of its output goes away.
     """
     reading = Reading(
         topic=topic,
@@ -73,7 +76,8 @@ def tail(
         to_end=to_end,
         count=count,
     )
-    run(write_messages(reading))
+    if run(write_messages(reading)).is_interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def record(
@@ -115,4 +119,4 @@ def record(
         count=count,
         until_ms=until_ms,
     )
-    note(f"{run(write_messages(reading))} messages of {topic} recorded")
+    note(f"{counted(run(write_messages(reading)).message_count, 'message')} of {topic} recorded")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sized
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,7 @@ import typer
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import Format, FormatOption, note, print_json, print_rows
 from pocketmq.runtime.process import run
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.cli.servers.cluster import ClusterAddresses
@@ -30,7 +31,7 @@ def check(path: SeedArgument) -> None:
     from pocketmq.client.copying.seeds import read_seed
 
     seed = read_seed(path)
-    note(f"{path}: {len(seed.topics)} topics, {len(seed.groups)} groups, all sound")
+    note(f"{path}: {_contents(seed.topics, seed.groups)}, all sound")
 
 
 @app.command()
@@ -78,7 +79,11 @@ def snapshot(
         print_json(taken)
     else:
         sys.stdout.write(text)
-    note(f"{len(taken['topics'])} topics, {len(taken['groups'])} groups")
+    note(_contents(taken["topics"], taken["groups"]))
+
+
+def _contents(topics: Sized, groups: Sized) -> str:
+    return f"{counted(len(topics), 'topic')}, {counted(len(groups), 'group')}"
 
 
 def read_seed_file(path: Path | None) -> Seed | None:

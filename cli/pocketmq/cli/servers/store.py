@@ -13,6 +13,7 @@ import typer
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_json
 from pocketmq.cli.servers.store_dump import dump
 from pocketmq.protocol.errors import UsageError
+from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.broker.store.mending.check import CheckReport
@@ -57,9 +58,10 @@ def _summary(report: CheckReport) -> None:
     for text in report.notes:
         note(f"note: {text}")
     note(
-        f"checked {report.records:,} records, {report.size:,} bytes, with their index entries and "
-        f"keys, in {report.segments:,} segments of {report.queues:,} queues, and meta.db: "
-        + (f"{len(report.findings)} problems" if report.findings else "all sound")
+        f"checked {counted(report.records, 'record')}, {counted(report.size, 'byte')}, with their "
+        f"index entries and keys, in {counted(report.segments, 'segment')} of "
+        f"{counted(report.queues, 'queue')}, and meta.db: "
+        + (counted(len(report.findings), "problem") if report.findings else "all sound")
     )
 
 

@@ -125,7 +125,7 @@ def _row(
         "offset": item.offset,
         "position": item.position,
         "size": len(item.data),
-        "storeTime": date(stored_ms),
+        "storeTimestamp": stored_ms,
     }
     try:
         (message,) = decode_records(item.data, inflate=False)
@@ -136,7 +136,7 @@ def _row(
         "queue": message.queue_id,
         **row,
         "physicalOffset": message.physical_offset,
-        "bornTime": date(message.born_timestamp),
+        "bornTimestamp": message.born_timestamp,
         "bornHost": message.born_host,
         "storeHost": message.store_host,
         "msgId": message.msg_id,
@@ -152,11 +152,15 @@ def _row(
     }
 
 
-_HEAD = ("topic", "queue", "offset", "position", "size", "storeTime", "tagsCode", "physicalOffset")
+_HEAD = (
+    "topic", "queue", "offset", "position", "size", "storeTimestamp", "tagsCode", "physicalOffset"
+)  # fmt: skip
+_TIMES = ("storeTimestamp", "bornTimestamp")
 
 
 def _text(row: dict[str, Any]) -> str:
     """Formats a record for people: its position on one line, then its contents."""
+    row = row | {name: date(row[name]) for name in _TIMES if name in row}
     lines = [" ".join(f"{name}={row[name]}" for name in _HEAD if name in row)]
     for name, value in row.items():
         if name in _HEAD or value in (None, "", [], {}):

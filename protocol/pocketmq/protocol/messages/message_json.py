@@ -121,11 +121,13 @@ class MessageDocument(
         message = Message(
             topic,
             self.content,
-            tags=self.tags,
+            tags=self.tags if self.store_timestamp is None else None,
             keys=self.keys,
             properties={k: v for k, v in given.items() if k not in left_out},
             flag=self.flag,
         )
+        if self.tags and self.store_timestamp is not None:
+            message.properties[props.TAGS] = self.tags  # a copy keeps the tag that a broker took
         self._check_doubles(message)
         msg_id = self.msg_id or given.get(props.UNIQ_KEY)
         if keep_id and msg_id:

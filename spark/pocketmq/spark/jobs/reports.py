@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pocketmq.runtime.text import counted
 from pocketmq.spark.reading.offsets import Range
 
 EXIT_GAPS = 3
@@ -89,9 +90,9 @@ class IngestReport(Report):
 
     def __str__(self) -> str:
         if self.is_dry:
-            return f"{self.rows:,} rows would be loaded into topic {self.topic}"
+            return f"{counted(self.rows, 'row')} would be loaded into topic {self.topic}"
         if self.files_done and not self.files_loaded:
-            return f"nothing new: {self.files_done} files were loaded before"
+            return f"nothing new: {counted(self.files_done, 'file')} loaded before"
         text = "nothing was loaded: the source has no rows"
         if self.rows:
             text = _rate(self) + f", {self.spread}"
@@ -146,7 +147,7 @@ class RangeReport(Report):
         if not planned:
             text = f"nothing new in {self.topic}"
         elif self.is_dry:
-            text = f"{planned:,} messages would be written to {self.to_dir}"
+            text = f"{counted(planned, 'message')} would be written to {self.to_dir}"
         else:
             text = _rate(self)
         return text + _losses(self.lost)
@@ -214,10 +215,11 @@ class ReplayReport(Report):
         if not self.messages_read:
             text = f"nothing new in {self.source} since the last run ({self.checkpoint})"
         elif self.is_dry:
-            text = f"{self.rows:,} of {self.messages_read:,} messages would be sent"
+            text = f"{self.rows:,} of {counted(self.messages_read, 'message')} would be sent"
         else:
             text = (
-                f"{self.rows:,} of {self.messages_read:,} messages sent in {self.seconds:.1f} s, "
+                f"{self.rows:,} of {counted(self.messages_read, 'message')} sent in "
+                f"{self.seconds:.1f} s, "
                 f"{self.rows_per_s:,.0f} a second"
             )
         return text + _losses(self.lost)
@@ -246,7 +248,8 @@ class ReplayReport(Report):
 
 
 def _rate(report: Report) -> str:
-    return f"{report.rows:,} rows in {report.seconds:.1f} s, {report.rows_per_s:,.0f} rows/s"
+    rows = counted(report.rows, "row")
+    return f"{rows} in {report.seconds:.1f} s, {report.rows_per_s:,.0f} rows/s"
 
 
 def _losses(lost: Sequence[Range]) -> str:
@@ -254,7 +257,8 @@ def _losses(lost: Sequence[Range]) -> str:
     if not lost:
         return ""
     ranges = ", ".join(f"{r.queue} {r.start} to {r.end}" for r in lost)
-    return f"; {sum(r.size for r in lost):,} messages were gone before they could be read: {ranges}"
+    count = counted(sum(r.size for r in lost), "message")
+    return f"; {count} gone before they could be read: {ranges}"
 
 
 def _line(r: Range) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import msgspec
 
 from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.names.advertise import parse_advertised
+from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
 from pocketmq.testing.control.fault_calls import FaultCalls
@@ -18,7 +19,6 @@ from pocketmq.testing.control.models import AdvertisedRequest, BrokerHealth, Don
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import not_found
 from pocketmq.testing.core import Core
-from pocketmq.testing.messages import counted
 
 
 def _nothing() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.names.namespaces import Namespace
+from pocketmq.runtime.text import counted
 from pocketmq.testing.control.models import Done, Fault, FaultOrder, Faults, FiredFault
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
@@ -18,7 +19,6 @@ from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import FaultOrders
 from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.rules import Rule, Where
-from pocketmq.testing.messages import counted
 
 FAULTS_MAX = 1000
 """Faults in force at a time; each is compared with every request of its codes."""

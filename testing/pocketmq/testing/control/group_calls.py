@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import BUILT_IN_GROUPS, dlq_topic, retry_topic
+from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import (
     Done,
@@ -19,7 +20,6 @@ from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
-from pocketmq.testing.messages import counted
 from pocketmq.testing.settings import group_config
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import msgspec
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.message_json import message_document
 from pocketmq.protocol.names.names import dlq_topic
+from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import (
     Messages,
@@ -22,7 +23,6 @@ from pocketmq.testing.control.models import (
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError
 from pocketmq.testing.inspection.inspection import Inspection
-from pocketmq.testing.messages import counted
 
 
 class MessageCalls:
@@ -111,32 +111,16 @@ def did_not_come(topic: str, wanted: int, found: int, timeout_ms: int) -> Proble
     return ProblemError(
         409,
         "It has not come",
-        f"topic {topic} should hold {counted(wanted)} and holds {found}, after {timeout_ms} ms",
+        f"topic {topic} should hold {counted(wanted, 'message')} and holds {found}, after "
+        f"{timeout_ms} ms",
         "see what the topic holds and what waits for its time (GET /clock); delays and retries "
         "come with POST /clock/advance",
     )
 
 
 def _stored(message: ReceivedMessage) -> StoredMessage:
-    try:
-        text: str | None = message.body.decode()
-    except UnicodeDecodeError:
-        text = None
-    return StoredMessage(
-        topic=message.topic,
-        broker=message.broker_name,
-        queue=message.queue_id,
-        offset=message.queue_offset,
-        msg_id=message.msg_id,
-        body=text,
-        body_base64=base64.b64encode(message.body).decode(),
-        tags=message.tags,
-        keys=list(message.keys),
-        properties=message.properties,
-        reconsume_times=message.reconsume_times,
-        born_ms=message.born_timestamp,
-        stored_ms=message.store_timestamp,
-    )
+    document = message_document(message) | {"reconsumeTimes": message.reconsume_times}
+    return msgspec.convert(document, StoredMessage)
 
 
 def _message(topic: str, new: NewMessage) -> Message:
@@ -145,23 +129,16 @@ def _message(topic: str, new: NewMessage) -> Message:
     Raises:
         UsageError: the fields do not fit.
     """
-    if (new.body is None) == (new.body_base64 is None):
-        raise UsageError("give one of body (text) and bodyBase64 (bytes)")
-    try:
-        body = base64.b64decode(new.body_base64, validate=True) if new.body_base64 else b""
-    except binascii.Error as e:
-        raise UsageError(f"bodyBase64 is no base64: {e}") from e
-    return Message(
+    message = new.message(topic)
+    given = Message(
         topic,
-        body if new.body is None else new.body,
-        tags=new.tags,
-        keys=new.keys,
-        properties=new.properties,
         sharding_key=new.sharding_key,
         delay_level=new.delay_level,
         delay_ms=new.delay_ms,
         deliver_at_ms=new.deliver_at_ms,
     )
+    message.properties.update(given.properties)
+    return message
 
 
 def _queue(topic: str, new: NewMessage) -> MessageQueue | None:

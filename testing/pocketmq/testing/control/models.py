@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.protocol.messages.message_json import MessageDocument
 from pocketmq.testing.injection.rules import Where
 
 SHOWN_MAX = 1000
@@ -149,13 +150,18 @@ class PeekQuery(RequestBody):
     missing_ok: bool = False
 
 
-class StoredMessage(ResponseBody):
-    """A message that is stored.
+class StoredMessage(ResponseBody, omit_defaults=True):
+    """A message that is stored, in the JSON form of all commands (docs/pipes.md).
 
     Attributes:
-        body: as text, if it is UTF-8.
-        body_base64: its bytes.
-        properties: all, those of the system too.
+        topic, broker, queue, offset: where it is.
+        msg_id: the id that the sending client gave.
+        body, body_base64: one of them: text if it is UTF-8, else bytes.
+        keys, tags: its business keys, and its tag.
+        properties: all others, those of the system too.
+        flag: a number of the application's own.
+        born_timestamp, store_timestamp: when it was sent and stored, ms since the epoch.
+        reconsume_times: how often it was sent back.
     """
 
     topic: str
@@ -163,14 +169,15 @@ class StoredMessage(ResponseBody):
     queue: int
     offset: int
     msg_id: str
-    body: str | None
-    body_base64: str
-    tags: str | None
     keys: list[str]
+    tags: str | None
     properties: dict[str, str]
+    flag: int
+    born_timestamp: int
+    store_timestamp: int
     reconsume_times: int
-    born_ms: int
-    stored_ms: int
+    body: str | UnsetType = UNSET
+    body_base64: str | UnsetType = UNSET
 
 
 class Messages(ResponseBody):
@@ -184,25 +191,20 @@ class Messages(ResponseBody):
     messages: list[StoredMessage]
 
 
-class NewMessage(RequestBody):
-    """A message to publish.
+class NewMessage(MessageDocument, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A message to publish: one that was shown can be published again as it is.
 
     Attributes:
-        body, body_base64: one of them: text, or bytes.
         broker, queue: where to; both or none.
+        sharding_key: decides the queue, and names the order.
+        delay_level: 1 to 18.
+        delay_ms, deliver_at_ms: how much later it is delivered, or when.
     """
 
-    body: str | None = None
-    body_base64: str | None = None
-    tags: str | None = None
-    keys: list[str] = field(default_factory=list)
-    properties: dict[str, str] = field(default_factory=dict)
     sharding_key: str | None = None
     delay_level: Count = 0
     delay_ms: Count = 0
     deliver_at_ms: Count = 0
-    broker: str | None = None
-    queue: int | None = None
 
 
 class PublishRequest(RequestBody):

@@ -6,13 +6,13 @@ from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX
+from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
 from pocketmq.testing.control.operations import Call, Operation
 from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
-from pocketmq.testing.messages import counted
 from pocketmq.testing.settings import topic_config
 
 
@@ -79,7 +79,9 @@ class TopicCalls:
         topic = self._topic(self._own(call))
         await self._core.remove({topic.name}, set())
         await self._clients.renew()
-        return Done(done=f"topic {topic.name} is deleted, with {counted(topic.messages)}")
+        return Done(
+            done=f"topic {topic.name} is deleted, with {counted(topic.messages, 'message')}"
+        )
 
     async def empty(self, call: Call) -> Done:
         """Empties a topic: deletes it and makes it again with its settings."""
@@ -87,7 +89,9 @@ class TopicCalls:
         config = self._configs(topic.name)[0][1]
         await self._core.remove({topic.name}, set())
         await self._core.put([config], [])
-        done = Done(done=f"topic {topic.name} is empty; it held {counted(topic.messages)}")
+        done = Done(
+            done=f"topic {topic.name} is empty; it held {counted(topic.messages, 'message')}"
+        )
         members = sorted(
             group
             for group in self._inspection.groups()

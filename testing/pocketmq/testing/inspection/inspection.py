@@ -25,9 +25,10 @@ from pocketmq.protocol.names.names import (
     retry_topic,
 )
 from pocketmq.protocol.names.namespaces import Namespace
+from pocketmq.runtime.text import counted
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.progress import Progress
-from pocketmq.testing.messages import Messages, counted, listing
+from pocketmq.testing.messages import Messages, listing
 
 MESSAGES_MAX = 100_000
 """Messages of a topic that a test gets; further ones are left out."""
@@ -67,7 +68,7 @@ class Lag(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.topic} queue {self.queue_id} of {self.broker}"
         said = "nothing committed" if self.committed is None else f"committed {self.committed}"
-        return f"{where}: {counted(self.left)} left ({said}, end {self.end})"
+        return f"{where}: {counted(self.left, 'message')} left ({said}, end {self.end})"
 
 
 class Inspection:
@@ -134,8 +135,8 @@ class Inspection:
         if not await self.comes_true(lambda: len(self.stored(topic)) >= count, timeout_s):
             found = self.stored(topic)
             raise AssertionError(
-                f"topic {topic} should hold {counted(count)} and holds {len(found)}, after "
-                f"{timeout_s:g} s:{listing(found)}{self._surroundings()}"
+                f"topic {topic} should hold {counted(count, 'message')} and holds "
+                f"{len(found)}, after {timeout_s:g} s:{listing(found)}{self._surroundings()}"
             )
         return self.stored(topic)
 
@@ -166,7 +167,7 @@ class Inspection:
         lines = "".join(f"\n  {lag}" for lag in lags)
         left = Messages(m for lag in lags for m in self._left(lag))
         raise AssertionError(
-            f"group {group} has {counted(len(left))} left after {timeout_s:g} s and "
+            f"group {group} has {counted(len(left), 'message')} left after {timeout_s:g} s and "
             f"{counted(len(self.members(group)), 'member')}:{lines}\nthese are:{listing(left)}"
             f"{self._surroundings()}"
         )
@@ -299,12 +300,14 @@ class Inspection:
                 bare = self._namespace.unwrap(topic)
                 if bare != topic if self._namespace else not topic.startswith(SYSTEM_PREFIXES):
                     counts[bare] = len(self.stored(bare))
-        lines = [f"{topic} ({counted(count)})" for topic, count in counts.items() if count]
+        lines = [
+            f"{topic} ({counted(count, 'message')})" for topic, count in counts.items() if count
+        ]
         text = f"\ntopics with messages: {', '.join(lines) or 'none'}"
         if waiting := self._core.waiting():
             text += (
-                f"\nwaiting for its time, in the cluster: {counted(waiting)} (delays, timers, "
-                "open transactions); clock.advance() brings it"
+                f"\nwaiting for its time, in the cluster: {counted(waiting, 'message')} (delays, "
+                "timers, open transactions); clock.advance() brings it"
             )
         return text
 

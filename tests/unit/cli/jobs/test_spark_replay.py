@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.commands.here import pocketmq
 
 from pocketmq.cli.jobs.spark_replay import is_for_spark, refuse
 from pocketmq.protocol.errors import UsageError
@@ -26,3 +27,14 @@ def test_options_of_the_other_kind() -> None:
     refuse("of a recording only", {"--from": False, "--count": 0, "--queue": None})
     with pytest.raises(UsageError, match="--rate, --set: an option of a topic"):
         refuse("of a topic or directory only", {"--rate": 5, "--set": ["a=b"], "--cores": None})
+
+
+def test_without_spark_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = pocketmq("replay", "%DLQ%billing", "--topic", "Orders")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "pocketmq: pyspark is not installed: install it with: pip install 'pocketmq[spark]'; "
+        "`pocketmq tail '%DLQ%billing' --offset beginning --exit -f json | pocketmq produce Orders "
+        "-f json` sends a topic's messages again without Spark\n"
+    )

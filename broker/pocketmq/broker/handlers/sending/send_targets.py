@@ -98,6 +98,7 @@ class SendTargets:
                 self._settings.now.queue_nums_max,
             )
         except WriteFailedError as e:
+            self._disk.learn(e)
             raise unavailable(str(e)) from e
         if topic is None:
             raise topic_unknown_on_send(name, self._settings.now.cluster)

@@ -96,6 +96,11 @@ class DiskGuard:
         """Notes that a write found no room; sends are refused until the next check."""
         self.full_reason = f"no room left on the disk of {self._path}: {reason}"
 
+    def learn(self, error: WriteFailedError) -> None:
+        """Notes that a write of the metadata failed; sends are refused if it found no room."""
+        if isinstance(error, DiskFullError):
+            self.refuse(str(error))
+
     def fail(self, reason: str) -> None:
         """Notes that a flush failed: everything is refused until a restart.
 

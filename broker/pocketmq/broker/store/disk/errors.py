@@ -8,8 +8,8 @@ OperatingError
     │   ├── VersionError       a file is of a version that this broker does not know
     │   └── DamagedQueueError  one queue cannot be served, the others can
     ├── OwnerError             the data directory is another broker's
-    ├── DiskFullError          no room: the write was refused or undone
     └── WriteFailedError       the disk failed: the write was undone
+        └── DiskFullError      no room: the write was refused or undone
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class OwnerError(StoreError):
         )
 
 
-class DiskFullError(StoreError):
-    """There is no room for the write."""
-
-
 class WriteFailedError(StoreError):
     """The disk failed; the write was undone and nothing was acknowledged."""
+
+
+class DiskFullError(WriteFailedError):
+    """There is no room for the write."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pocketmq.broker.store.disk.errors import (
     DirectoryError,
+    DiskFullError,
     FormatError,
     VersionError,
     WriteFailedError,
@@ -342,7 +343,11 @@ class Metadata:
         except sqlite3.IntegrityError:
             raise
         except sqlite3.DatabaseError as e:
-            raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
+            raise self._failed_write(e) from e
+
+    def _failed_write(self, error: sqlite3.DatabaseError) -> WriteFailedError:
+        kind = DiskFullError if "is full" in str(error) else WriteFailedError
+        return kind(f"writing to {self._path} failed: {error}")
 
     def _many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
         """Changes some rows, all or none.
@@ -373,7 +378,7 @@ class Metadata:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             if isinstance(e, sqlite3.DatabaseError):
-                raise WriteFailedError(f"writing to {self._path} failed: {e}") from e
+                raise self._failed_write(e) from e
             raise
         finally:
             if durably:

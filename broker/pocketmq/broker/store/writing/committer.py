@@ -224,6 +224,7 @@ class Committer:
             self._new_logs.enter(logs)
         except WriteFailedError as e:
             log.error("new queues cannot be entered: %s", e)
+            self._disk.learn(e)
             for queue_log in logs:
                 self._notify(queue_log.roll_back(), e)
             return
