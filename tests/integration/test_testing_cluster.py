@@ -24,6 +24,7 @@ from pocketmq.client import (
 )
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.testing import AsyncCluster, Cluster, LocalCluster
+from pocketmq.testing.clock import pass_turns
 
 LEVEL_2_HOURS = 18
 
@@ -212,6 +213,32 @@ async def test_a_jump_ends_when_its_condition_is_true() -> None:
                 with pytest.raises(AssertionError, match=r"has not come true: .* 1 message still"):
                     await cluster.clock.advance(hours=1, until=is_there, timeout_s=0)
                 await cluster.clock.advance(hours=2, until=is_there)
+
+
+async def test_a_new_group_begins_at_the_first_message_as_long_as_it_is_there() -> None:
+    """As docs/client.md has it; afterwards it begins with what comes after its start."""
+    settings = {"segmentSize": 65_536}
+    async with (
+        LocalCluster(topics={"Orders": 1}, broker_settings=settings) as cluster,
+        cluster.producer() as producer,
+    ):
+        for n, day in enumerate((0, 4)):
+            await cluster.clock.advance(days=day)
+            for _ in range(3):
+                await producer.send(Message("Orders", bytes(40_000)))
+            await producer.send(Message("Orders", b"before"))
+            inbox = Inbox()
+            async with PushConsumer(
+                f"new-{n}", listener=inbox, rebalance_interval_ms=50, **cluster.client_settings
+            ) as consumer:
+                consumer.subscribe("Orders")
+                while not consumer.queues:
+                    await pass_turns(1)
+                if day:
+                    await producer.send(Message("Orders", b"after"))
+                await cluster.drain(f"new-{n}")
+            assert inbox.bodies[-1] == (b"after" if day else b"before")
+            assert len(inbox.bodies) == (1 if day else 4)
 
 
 async def test_the_queue_of_a_member_that_vanished_is_anothers_after_a_minute() -> None:

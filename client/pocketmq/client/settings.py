@@ -136,7 +136,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
             have it (Apache's push consumers: 15 s), because idle queues then cost a quarter less.
         pull_timeout_ms: how long the answer to a pull may take, beyond the time it is held.
         pull_retry_ms: pause after a pull that failed (pullTimeDelayMillsWhenException).
-        consume_from_where: where a group begins that has no offset yet.
+        consume_from_where: where a group begins that has no offset yet, in queues whose first
+            messages are gone; in others it begins with the first one.
         consume_timestamp_ms: for CONSUME_FROM_TIMESTAMP, milliseconds since the epoch; by default
             30 minutes before the start.
         rebalance_interval_ms: how often queues are shared out anew without an occasion (RocketMQ's
