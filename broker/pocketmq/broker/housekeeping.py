@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.idle_groups import GROUPS_PER_SLICE, IdleGroups
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.registration.registration import Registration
+from pocketmq.broker.slices import next_slice
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.runtime.clock import Clock
@@ -54,8 +56,11 @@ def start_rounds(
         data.topics, settings.view(CheckSettings.of), store_host,
     )  # fmt: skip
 
+    idle_groups = IdleGroups(data, parts.members.consumers, parts.progress, parts.clock.machine)
+
     async def save_offsets() -> None:
-        data.groups.save()
+        while data.groups.save(GROUPS_PER_SLICE):
+            await next_slice(parts.clock)
         data.topics.save()
         await data.offsets.save_in_slices(parts.clock)
 
@@ -100,5 +105,6 @@ def start_rounds(
         _Round("idle logs", lambda _: IDLE_LOG_PERIOD_S, data.store.logs.close_idle_logs),
         _Round("statistics", lambda _: SAMPLE_PERIOD_S, parts.statistics.sample),
         _Round("clients", lambda _: CLIENT_SCAN_PERIOD_S, parts.members.expire),
+        _Round("idle groups", lambda c: c.idle_group_timeout / 1000, idle_groups.forget),
         _Round("order locks", lambda _: LOCK_SCAN_PERIOD_S, data.order_locks.expire),
     )

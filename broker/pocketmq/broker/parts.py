@@ -21,6 +21,7 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.membership import Membership, MembershipSettings
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
+from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.statistics.back_pressure import BackPressure
@@ -121,13 +122,17 @@ def load_data(
     store_settings = settings.view(StoreSettings.of)
     store.use(store_settings.now)
     store_settings.follow(store.use)
+    limits = settings.view(NameLimits.of)
     data = BrokerState(
         store=store,
         appender=Appender(store),
         settings=settings,
-        topics=TopicTable(metadata, clock),
+        topics=TopicTable(metadata, clock, limits),
         groups=GroupTable(
-            metadata, clock, settings.view(lambda config: config.auto_create_subscription_group)
+            metadata,
+            clock,
+            settings.view(lambda config: config.auto_create_subscription_group),
+            limits,
         ),
         offsets=ConsumerOffsets(metadata),
         order_locks=OrderLocks(
@@ -142,7 +147,7 @@ def load_data(
     return data
 
 
-def _save_at_the_end(name: str, save: Callable[[], None]) -> None:
+def _save_at_the_end(name: str, save: Callable[[], object]) -> None:
     try:
         save()
     except WriteFailedError as e:

@@ -32,6 +32,7 @@ SLICED_CODES = frozenset(
         Code.HEART_BEAT, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.GET_ALL_TOPIC_CONFIG,
         Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_TOPIC_STATS_INFO, Code.GET_CONSUME_STATS,
         Code.GET_BROKER_CONSUME_STATS, Code.QUERY_CONSUME_TIME_SPAN,
+        Code.GET_ALL_PRODUCER_INFO,
     }
 )  # fmt: skip
 """Requests that are handled in slices, and wait for nothing but their turns."""

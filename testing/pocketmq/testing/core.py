@@ -217,9 +217,9 @@ class Core:
                 broker.parts.progress.remove_topic(topic)
                 broker.parts.polling.release_topic(topic)
                 broker.store.delete_topic(topic)
+            broker.groups.remove(*groups)
+            broker.parts.progress.remove_groups(groups)
             for group in groups:
-                broker.groups.remove(group)
-                broker.parts.progress.remove_group(group)
                 broker.offsets.remove_group(group)
         if topics:
             await self.register()

@@ -60,6 +60,10 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_transfer_bytes_on_message_in_memory": (1, 15 * MIB),
     "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
     "max_held_pulls": (0, 10_000_000),
+    "max_topics": (100, 100_000_000),
+    "max_groups": (100, 100_000_000),
+    "max_names_of_connection": (1, 100_000_000),
+    "idle_group_timeout": (1000, 365 * 86_400_000),
     "max_order_locks": (1, 10_000_000),
     "max_order_locks_of_group": (1, 10_000_000),
     "channel_expired_timeout": (1000, 86_400_000),
@@ -139,6 +143,12 @@ class BrokerConfig(
         max_transfer_bytes_on_message_in_memory: bytes of one pull.
         max_transfer_bytes_on_bulk: of one bulk pull.
         max_held_pulls: pulls that may wait for messages together.
+        max_topics: topics of the broker; those of retries and dead letters are not refused.
+        max_groups: consumer groups of the broker.
+        max_names_of_connection: topics and groups that one connection may make by naming them, and
+            groups in which it may be a member.
+        idle_group_timeout: a group that was made on its first use is forgotten if nothing more is
+            known of it for so long: no member, offset, lock or retry, and nothing that it pulled.
         max_order_locks: queues that may be locked for consumption in order, of all groups together.
         max_order_locks_of_group: of one group, and of those that one connection asked for.
         channel_expired_timeout: a client without a heartbeat for so long is forgotten.
@@ -216,6 +226,10 @@ class BrokerConfig(
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     max_transfer_bytes_on_bulk: int = 8 * MIB
     max_held_pulls: int = 100_000
+    max_topics: int = 1_000_000
+    max_groups: int = 100_000
+    max_names_of_connection: int = 5_000
+    idle_group_timeout: int = 3_600_000
     max_order_locks: int = 100_000
     max_order_locks_of_group: int = 20_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 import msgspec
 
@@ -77,6 +77,10 @@ class ProducerTable:
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_connection.setdefault(member.connection, set()).add(group)
         self._by_client[member.client_id] = member.connection
+
+    def groups_of(self, connection: Connection) -> Set[str]:
+        """The groups in which a connection has a producer."""
+        return self._of_connection.get(connection, frozenset())
 
     def leave(self, group: str, connection: Connection) -> None:
         """Removes a producer from a group."""
@@ -223,6 +227,10 @@ class ConsumerTable:
         if (known is None or topics_changed) and data.message_model != BROADCASTING:
             self._on_members_changed(data.group_name, group)
         return is_changed
+
+    def groups_of(self, connection: Connection) -> Set[str]:
+        """The groups in which a connection has a consumer."""
+        return self._of_connection.get(connection, frozenset())
 
     def leave(self, name: str, connection: Connection) -> None:
         """Removes a consumer from a group."""

@@ -135,6 +135,10 @@ class ConsumerOffsets:
             self._offsets.setdefault((target, topic), {}).update(offsets)
             self._unsaved -= {(target, topic, queue_id) for queue_id in offsets}
 
+    def groups(self) -> set[str]:
+        """Lists the groups that have committed anywhere."""
+        return {group for group, _ in self._offsets}
+
     def topics_of(self, group: str) -> set[str]:
         """Lists the topics in which a group has committed."""
         return {topic for g, topic in self._offsets if g == group}

@@ -34,6 +34,7 @@ from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.send_targets import SendTargets
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
+from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.reading.reader import Reader
@@ -142,6 +143,7 @@ def _of_clients(parts: BrokerParts, selections: SelectionShare) -> tuple[Family,
             parts.clock,
             selections,
             sql_enabled,
+            data.settings.view(NameLimits.of),
         ),
         OffsetHandlers(topics, groups, data.offsets, data.store),
         OrderLockHandlers(data.order_locks, parts.clock),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from pocketmq.broker.counters.traffic import MESSAGES, MINUTE, Traffic
 from pocketmq.runtime.clock import Clock
 
@@ -109,9 +111,16 @@ class PullProgress:
         if pulled is not None and queue_id in pulled.queues:
             pulled.queues[queue_id].offset = 0
 
-    def remove_group(self, group: str) -> None:
-        """Forgets a group."""
-        self.pulled = {key: p for key, p in self.pulled.items() if key[0] != group}
+    def messages_by_group(self) -> dict[str, int]:
+        """Counts the messages that each group has pulled since the start."""
+        out: dict[str, int] = {}
+        for (group, _), pulled in self.pulled.items():
+            out[group] = out.get(group, 0) + pulled.messages
+        return out
+
+    def remove_groups(self, groups: Container[str]) -> None:
+        """Forgets groups."""
+        self.pulled = {key: p for key, p in self.pulled.items() if key[0] not in groups}
 
     def remove_topic(self, topic: str) -> None:
         """Forgets a topic."""

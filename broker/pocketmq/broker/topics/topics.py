@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
+from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.topics.topic_changes import TopicChanges
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.flags import PERM_INHERIT, PERM_READ, PERM_WRITE
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.listeners import Listeners
+from pocketmq.runtime.live import Live
+from pocketmq.transport.connection import Connection
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -30,14 +35,18 @@ class TopicTable:
     Args:
         metadata: where they are kept.
         clock: dates the versions.
+        limits: how many there may be.
 
     Attributes:
         version: the data version, a new one after each change.
         changed: called after each change of the topics.
     """
 
-    def __init__(self, metadata: Metadata, clock: Clock) -> None:
+    def __init__(
+        self, metadata: Metadata, clock: Clock, limits: Live[NameLimits] | None = None
+    ) -> None:
         self._metadata, self._clock = metadata, clock
+        self._limits = limits or Live(NameLimits())
         self.changed = Listeners[[]]()
         self._unsaved: dict[str, TopicConfig] = {}
         self._topics = {
@@ -102,6 +111,19 @@ class TopicTable:
         self.forget(name)
         return True
 
+    def remove_all(self, names: Collection[str]) -> None:
+        """Forgets topics without logs, in one write.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        if names:
+            self._metadata.remove_topics(names)
+            for name in names:
+                del self._topics[name]
+                self._unsaved.pop(name, None)
+            self.renew_version()
+
     def forget(self, name: str) -> None:
         """Forgets a topic that the metadata has forgotten already, with its logs.
 
@@ -130,8 +152,23 @@ class TopicTable:
         self.changed.notify()  # also if the version cannot be kept: the topics are changed
         self._metadata.set_state(_VERSION, _encode(self.version).decode())
 
+    def check_room(self, configs: Iterable[TopicConfig]) -> None:
+        """Refuses new topics if there would be too many.
+
+        Raises:
+            ResponseError: 29, there would.
+        """
+        new = {config.topic_name for config in configs} - self._topics.keys()
+        if new and (reason := self._limits.now.topics_full(len(self._topics) + len(new) - 1)):
+            raise response_error(ResponseCode.INVALID_PARAMETER, reason)
+
     def create_on_send(
-        self, name: str, default_topic: str, queue_nums: int, broker_queue_nums: int
+        self,
+        name: str,
+        default_topic: str,
+        queue_nums: int,
+        broker_queue_nums: int,
+        connection: Connection | None = None,
     ) -> TopicConfig | None:
         """Creates a topic after the model of the default topic; None if that is not allowed.
 
@@ -140,10 +177,21 @@ class TopicTable:
             default_topic: the model, normally TBW102; it must carry the inherit bit.
             queue_nums: how many queues the client wishes.
             broker_queue_nums: how many the broker allows.
+            connection: the sender's, whose new names are limited; None limits nobody.
+
+        Raises:
+            ResponseError: 17, there are too many topics, or the connection has named too many.
         """
         model = self._topics.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
             return None
+        limits = self._limits.now
+        reason = limits.topics_full(len(self._topics)) or limits.count_new(connection)
+        if reason:
+            raise response_error(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name}] not exist, and cannot be created: {reason}",
+            )
         nums = max(1, min(queue_nums, model.write_queue_nums, broker_queue_nums))
         config = TopicConfig(
             topic_name=name,

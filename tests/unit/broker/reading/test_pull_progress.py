@@ -38,7 +38,7 @@ async def test_queues_groups_and_topics_are_forgotten(clock: VirtualClock) -> No
     progress.forget_queue("g", "unknown", 0)
     assert (progress.offset("g", "T", 0), progress.offset("g", "U", 0)) == (0, 7)
     assert progress.pulled["g", "T"].queues[0].messages == 7, "what was pulled was pulled"
-    progress.remove_group("g")
+    progress.remove_groups({"g"})
     assert (progress.offset("g", "U", 0), progress.offset("h", "U", 0)) == (0, 7)
     progress.remove_topic("U")
     assert (progress.offset("h", "U", 0), progress.offset("h", "T", 0)) == (0, 7)

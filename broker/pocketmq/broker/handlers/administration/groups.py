@@ -76,6 +76,7 @@ class GroupHandlers:
             known = self._groups.get(config.group_name)
             attributes = None if known is None else known.attributes
             config.attributes = changed_attributes(GROUP_ATTRIBUTES, attributes, config.attributes)
+        self._groups.check_room(configs)
         self._groups.put(*configs)
         for config in configs:
             self._grow_retry_topic(config)
@@ -115,16 +116,17 @@ class GroupHandlers:
             body=await encoded_in_slices(self._clock, body),
         )
 
-    def config(self, command: Command, _: Connection) -> Command:
+    def config(self, command: Command, connection: Connection) -> Command:
         """352: a group's settings."""
         request = command.read(GroupConfigRequest)
-        return Command(ResponseCode.SUCCESS, body=self._groups.find(request.group).encode())
+        group = self._groups.find(request.group, connection)
+        return Command(ResponseCode.SUCCESS, body=group.encode())
 
     def delete(self, command: Command, _: Connection) -> Command:
         """207; deleting what is not there is no error. Its topics are for 215 to delete."""
         request = command.read(DeleteGroupRequest)
         self._groups.remove(request.group_name)
-        self._progress.remove_group(request.group_name)
+        self._progress.remove_groups({request.group_name})
         if request.clean_offset:
             self._offsets.remove_group(request.group_name)
         return Command(ResponseCode.SUCCESS)
@@ -140,6 +142,7 @@ class GroupHandlers:
                 )
             if topic not in self._topics:
                 raise topic_missing(topic)
+            self._groups.confirm([group])
             self._groups.set_readable(group, topic, readable=request.readable)
         body = GroupForbidden(
             group=group, topic=topic, readable=self._groups.may_read(group, topic)

@@ -136,7 +136,7 @@ class ResetHandlers:
         self._calls.reset(request, self._keyed(request.topic, offsets))
         return self._answer(request.topic, offsets)
 
-    def clone(self, command: Command, _: Connection) -> Command:
+    def clone(self, command: Command, connection: Connection) -> Command:
         """314: in one topic, or in each where the source group has offsets.
 
         Members of the target group that run go on where they are; it should have none.
@@ -144,7 +144,7 @@ class ResetHandlers:
         request = command.read(CloneOffsetsRequest)
         if self._groups.get(request.src_group) is None:
             raise _group_missing(request.src_group)
-        self._groups.find(request.dest_group)
+        self._groups.find(request.dest_group, connection)
         topics = [request.topic] if request.topic else self._offsets.topics_of(request.src_group)
         for topic in sorted(topics):
             if topic in self._topics:

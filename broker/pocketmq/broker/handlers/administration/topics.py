@@ -116,6 +116,7 @@ class TopicHandlers:
     def _put(self, configs: list[TopicConfig]) -> str | None:
         """Saves settings; returns a warning if messages cannot be read any more."""
         before = {config.topic_name: self._topics.get(config.topic_name) for config in configs}
+        self._topics.check_room(configs)
         self._topics.put(*configs)
         warnings = []
         for config in configs:

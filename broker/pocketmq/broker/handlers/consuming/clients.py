@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Set
+from itertools import islice
+from typing import TypeVar
 
 from pocketmq.broker.groups.clients import ConsumerTable, Member, ProducerTable
 from pocketmq.broker.groups.groups import GroupTable
+from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.reading.filters import SelectionShare
+from pocketmq.broker.slices import encoded_in_slices, in_slices
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import (
     CheckClientConfigBody,
@@ -15,6 +19,7 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerIdList,
     Heartbeat,
     ProducerConnection,
+    ProducerData,
 )
 from pocketmq.protocol.bodies.groups import ProducerInfo, ProducerTableInfo
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -34,6 +39,8 @@ from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import CLIENT_ID, Connection, Handler, Reply
 from pocketmq.transport.reading_state import Hold
 
+GroupT = TypeVar("GroupT", ConsumerData, ProducerData)
+
 GROUPS_PER_TURN = 250
 """Groups of one heartbeat that are taken between two turns of the loop, a few milliseconds."""
 
@@ -50,10 +57,12 @@ class ClientHandlers:
         clock: Clock,
         selections: SelectionShare,
         sql_enabled: Live[bool],
+        limits: Live[NameLimits],
     ) -> None:
         self._topics, self._groups = topics, groups
         self._producers, self._consumers = producers, consumers
         self._clock, self._selections, self._sql_enabled = clock, selections, sql_enabled
+        self._limits = limits
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -76,22 +85,53 @@ class ClientHandlers:
         """
         data = Heartbeat.of_request(command.body)
         connection.attributes[CLIENT_ID] = data.client_id
-        if len(data.consumer_data_set) > GROUPS_PER_TURN:
-            return self._heartbeat_in_slices(command, connection, data)
-        is_changed = self._take_consumers(command, connection, data, data.consumer_data_set)
-        return self._take_producers(command, connection, data, is_changed=is_changed)
+        given = len(data.consumer_data_set) + len(data.producer_data_set)
+        consumers = self._admitted(data.consumer_data_set, self._consumers.groups_of(connection))
+        producers = self._admitted(data.producer_data_set, self._producers.groups_of(connection))
+        count = len(consumers) + len(producers)
+        data.consumer_data_set, data.producer_data_set = consumers, producers
+        if count > GROUPS_PER_TURN:
+            return self._heartbeat_in_slices(command, connection, data, given - count)
+        is_changed = self._take_consumers(command, connection, data, consumers)
+        self._take_producers(command, connection, data, producers)
+        return self._heartbeat_answer(is_changed=is_changed, left_out=given - count)
+
+    def _admitted(self, given: list[GroupT], known: Set[str]) -> list[GroupT]:
+        """Returns the groups of which a connection is a member, or may become one."""
+        room = self._limits.now.of_connection - len(known)
+        if len(given) <= room:
+            return given
+        named = {data.group_name: data for data in given}
+        new = islice((name for name in named if name not in known), max(room, 0))
+        taken = known | set(new)
+        return [data for name, data in named.items() if name in taken]
 
     async def _heartbeat_in_slices(
-        self, command: Command, connection: Connection, data: Heartbeat
+        self, command: Command, connection: Connection, data: Heartbeat, left_out: int
     ) -> Command | None:
+        consumers, producers = data.consumer_data_set, data.producer_data_set
         is_changed = False
-        for start in range(0, len(data.consumer_data_set), GROUPS_PER_TURN):
-            consumers = data.consumer_data_set[start : start + GROUPS_PER_TURN]
-            is_changed |= self._take_consumers(command, connection, data, consumers)
-            await self._clock.sleep(0)
+        starts = range(0, max(len(consumers), len(producers)), GROUPS_PER_TURN)
+        async for start in in_slices(self._clock, starts, 1):
             if connection.is_closing:  # all that was known of it is forgotten
                 return None
-        return self._take_producers(command, connection, data, is_changed=is_changed)
+            part = slice(start, start + GROUPS_PER_TURN)
+            is_changed |= self._take_consumers(command, connection, data, consumers[part])
+            self._take_producers(command, connection, data, producers[part])
+        return self._heartbeat_answer(is_changed=is_changed, left_out=left_out)
+
+    def _heartbeat_answer(self, *, is_changed: bool, left_out: int) -> Command:
+        if left_out:
+            limit = self._limits.now.of_connection
+            raise response_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"{left_out} groups of the heartbeat were left out: a connection can be a consumer "
+                f"in {limit} groups, and a producer in as many (maxNamesOfConnection)",
+            )
+        return Command(
+            ResponseCode.SUCCESS,
+            header=HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed),
+        )
 
     def _take_consumers(
         self,
@@ -103,7 +143,8 @@ class ClientHandlers:
         """Enters the consumers of a heartbeat; returns whether their subscriptions have changed."""
         fingerprint = data.heartbeat_fingerprint
         # Groups that cannot be made are told by their pulls; the client's others must go on.
-        groups = {g.group_name: g for g in self._groups.find_all(c.group_name for c in consumers)}
+        wanted = self._groups.find_all((c.group_name for c in consumers), connection)
+        groups = {group.group_name: group for group in wanted}
         retried = [g for g in groups.values() if g.retry_queue_nums > 0]
         self._topics.create_for_groups(
             {retry_topic(g.group_name): g.retry_queue_nums for g in retried}
@@ -120,17 +161,15 @@ class ClientHandlers:
         return is_changed
 
     def _take_producers(
-        self, command: Command, connection: Connection, data: Heartbeat, *, is_changed: bool
-    ) -> Command:
-        """Enters the producers of a heartbeat, and makes the answer."""
-        for producer in data.producer_data_set:
+        self,
+        command: Command,
+        connection: Connection,
+        data: Heartbeat,
+        producers: list[ProducerData],
+    ) -> None:
+        for producer in producers:
             member = self._member(command, connection, data)
             self._producers.heartbeat(producer.group_name, member)
-        is_changed |= not data.heartbeat_fingerprint
-        return Command(
-            ResponseCode.SUCCESS,
-            header=HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed),
-        )
 
     def _member(self, command: Command, connection: Connection, data: Heartbeat) -> Member:
         return Member(
@@ -217,7 +256,7 @@ class ClientHandlers:
         body = ProducerConnection(connection_set=[member.describe() for member in members])
         return Command(ResponseCode.SUCCESS, body=body.encode())
 
-    def all_producers(self, _: Command, __: Connection) -> Command:
+    async def all_producers(self, _: Command, __: Connection) -> Command:
         """328: the connections of all producers."""
         table = {
             group: [
@@ -232,4 +271,5 @@ class ClientHandlers:
             ]
             for group, members in self._producers
         }
-        return Command(ResponseCode.SUCCESS, body=ProducerTableInfo(data=table).encode())
+        body = ProducerTableInfo(data=table)
+        return Command(ResponseCode.SUCCESS, body=await encoded_in_slices(self._clock, body))

@@ -183,7 +183,7 @@ class PullHandlers:
         *,
         with_sizes: bool = False,
     ) -> Reply:
-        group, topic = self._check(request, connection.remote_address)
+        group, topic = self._check(request, connection)
         pull = _Pull(
             group.group_name,
             topic.topic_name,
@@ -244,13 +244,15 @@ class PullHandlers:
 
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
-    def _check(self, request: PullMessageRequest, peer: str) -> tuple[GroupConfig, TopicConfig]:
+    def _check(
+        self, request: PullMessageRequest, connection: Connection
+    ) -> tuple[GroupConfig, TopicConfig]:
         permission = self._settings.now.permission
         if not permission & PERM_READ:
             raise no_permission(
                 f"the broker gives no messages: its brokerPermission is {permission}"
             )
-        group = self._groups.find(request.consumer_group)
+        group = self._groups.find(request.consumer_group, connection)
         if not group.consume_enable:
             raise no_permission(
                 f"subscription group no permission, {group.group_name}: its consumeEnable is off"
@@ -261,7 +263,7 @@ class PullHandlers:
         if not is_readable(topic.perm):
             raise no_permission(f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
-            raise queue_illegal(request.queue_id, topic, "read", peer)
+            raise queue_illegal(request.queue_id, topic, "read", connection.remote_address)
         if self._groups.forbidden and not self._groups.may_read(
             request.consumer_group, request.topic
         ):

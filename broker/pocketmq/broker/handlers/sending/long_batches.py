@@ -177,7 +177,7 @@ class LongBatches:
             check_batch(portion, count)
             count += len(portion)
             await self._clock.sleep(0)
-        queue_id = self._targets.log_for(request, connection.remote_address).queue_id
+        queue_id = self._targets.log_for(request, connection).queue_id
         check_batch_request(request)
         records, entries = bytearray(), bytearray()
         while portions:
@@ -215,7 +215,7 @@ class LongBatches:
 
         # The topic may have changed meanwhile; the queue may be one that was drawn.
         request = msgspec.structs.replace(request, queue_id=queue_id)
-        queue_log = self._targets.log_for(request, connection.remote_address)
+        queue_log = self._targets.log_for(request, connection)
         stored, index = complete_records(
             layout, queue_log, self._store.store_time(queue_log), self._store_host,
             len(connection.remote_host),

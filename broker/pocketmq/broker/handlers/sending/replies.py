@@ -113,7 +113,7 @@ class ReplyHandlers:
     async def _reply(
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> Command | None:
-        request.queue_id = self._targets.log_for(request, connection.remote_address).queue_id
+        request.queue_id = self._targets.log_for(request, connection).queue_id
         # RocketMQ says these in every reply, as in every message (`buildMsgContext`).
         settings = self._settings.now
         spoken = {
@@ -185,7 +185,7 @@ class ReplyHandlers:
         refusal: str | None,
     ) -> None:
         """Stores the reply; the answer is given when that is done."""
-        queue_log = self._targets.log_for(request, connection.remote_address)
+        queue_log = self._targets.log_for(request, connection)
         text = request.properties or ""
         properties = encode_text(text)
         check_properties_size(properties)

@@ -11,6 +11,7 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageRequest
 from pocketmq.protocol.wire.command import Command
+from pocketmq.transport.connection import Connection
 
 
 class RetriedSends:
@@ -23,7 +24,9 @@ class RetriedSends:
     def __init__(self, groups: GroupTable, topics: TopicTable, locks: OrderLocks) -> None:
         self._groups, self._topics, self._locks = groups, topics, locks
 
-    def readdress(self, command: Command, request: SendMessageRequest) -> None:
+    def readdress(
+        self, command: Command, request: SendMessageRequest, connection: Connection
+    ) -> None:
         """Readdresses a send to a retry topic if the message has no retries left.
 
         A group that consumes in order has none: its consumer tried the message on the spot.
@@ -31,7 +34,9 @@ class RetriedSends:
         Raises:
             GroupMissingError: the topic's group does not exist.
         """
-        group = self._groups.find(request.topic.removeprefix(names.RETRY_PREFIX))
+        group = self._groups.find_for_retry(
+            request.topic.removeprefix(names.RETRY_PREFIX), connection
+        )
         times, times_max = request.reconsume_times or 0, request.max_reconsume_times
         if is_exhausted(group, command.version, times_max, times) or self._locks.holds_any(
             group.group_name

@@ -71,7 +71,7 @@ class RetryHandlers:
     def send_back(self, command: Command, connection: Connection) -> Command | None:
         """36: answered when the message is stored anew, as durably as the broker's sends are."""
         request = command.read(ConsumerSendMsgBackRequest)
-        group = self._groups.find(request.group)
+        group = self._groups.find_for_retry(request.group, connection)
         permission = self._settings.now.permission
         if not permission & flags.PERM_WRITE:
             raise no_permission(

@@ -114,7 +114,7 @@ class SendHandlers:
             return
         body, answers = command.body, self._answers
         self._checks.check_body(body)
-        queue_log = self._targets.log_for(request, connection.remote_address)
+        queue_log = self._targets.log_for(request, connection)
         check_sys_flag(request.sys_flag)
         unique, text = self._complete(given)
         properties = text.encode()
@@ -137,8 +137,8 @@ class SendHandlers:
         """Stores a message that may be a retry, half or delayed."""
         self._checks.check_body(command.body)
         if request.topic.startswith(names.RETRY_PREFIX):
-            self._retried.readdress(command, request)
-        queue_log = self._targets.log_for(request, connection.remote_address)
+            self._retried.readdress(command, request, connection)
+        queue_log = self._targets.log_for(request, connection)
         if self._checks.is_half(request, request.properties or ""):
             self._half.store(command, request, connection, queue_log.queue_id)
         else:
@@ -182,7 +182,7 @@ class SendHandlers:
             for portion in portions:
                 messages += portion
         check_batch(messages)
-        queue_log = self._targets.log_for(request, connection.remote_address)
+        queue_log = self._targets.log_for(request, connection)
         check_batch_request(request)
         try:
             batch = stored_batch(

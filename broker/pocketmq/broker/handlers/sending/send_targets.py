@@ -24,6 +24,7 @@ from pocketmq.protocol.errors import IllegalNameError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageRequest
 from pocketmq.runtime.live import Live
+from pocketmq.transport.connection import Connection
 
 
 class SendTargets:
@@ -48,7 +49,7 @@ class SendTargets:
         self._topics, self._groups, self._store, self._disk = topics, groups, store, disk
         self._settings, self._rng = settings, rng
 
-    def log_for(self, request: SendMessageRequest, peer: str) -> QueueLog:
+    def log_for(self, request: SendMessageRequest, connection: Connection) -> QueueLog:
         """The log of the topic and queue of a request, if it may be written to.
 
         Raises:
@@ -62,21 +63,21 @@ class SendTargets:
         name, queue_id, disk = request.topic, request.queue_id, self._disk
         topic = self._topics.get(name)
         if topic is None or name in names.SEND_FORBIDDEN_TOPICS:
-            topic = self._first_topic(request)
+            topic = self._first_topic(request, connection)
         if disk.failed_reason or disk.full_reason:
             raise unavailable(disk.refusal or "")
         if queue_id < 0:
             if not topic.write_queue_nums:
-                raise queue_illegal(queue_id, topic, "write", peer)
+                raise queue_illegal(queue_id, topic, "write", connection.remote_address)
             queue_id = self._rng.randrange(topic.write_queue_nums)
         elif queue_id >= topic.write_queue_nums and queue_id >= topic.queue_nums_max:
-            raise queue_illegal(queue_id, topic, "write", peer)
+            raise queue_illegal(queue_id, topic, "write", connection.remote_address)
         try:
             return self._store.queue_log(name, queue_id)
         except StoreError as e:
             raise unavailable(str(e)) from e
 
-    def _first_topic(self, request: SendMessageRequest) -> TopicConfig:
+    def _first_topic(self, request: SendMessageRequest, connection: Connection) -> TopicConfig:
         """Makes the topic that a request is the first to name."""
         name = request.topic
         if name in names.SEND_FORBIDDEN_TOPICS:
@@ -86,7 +87,7 @@ class SendTargets:
         except IllegalNameError as e:
             raise response_error(ResponseCode.INVALID_PARAMETER, str(e)) from e
         if name.startswith(names.RETRY_PREFIX):
-            group = self._groups.find(name.removeprefix(names.RETRY_PREFIX))
+            group = self._groups.find_for_retry(name.removeprefix(names.RETRY_PREFIX), connection)
             return self._topics.create_for_group(name, group.retry_queue_nums)
         if self._disk.refusal:
             raise unavailable(self._disk.refusal)
@@ -96,6 +97,7 @@ class SendTargets:
                 request.default_topic,
                 request.default_topic_queue_nums,
                 self._settings.now.queue_nums_max,
+                connection,
             )
         except WriteFailedError as e:
             self._disk.learn(e)

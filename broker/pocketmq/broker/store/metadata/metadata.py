@@ -250,6 +250,10 @@ class Metadata:
         self._write("DELETE FROM topics WHERE name = ?", (name,))
         self._write("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
 
+    def remove_topics(self, names: Iterable[str]) -> None:
+        """Deletes the settings of topics that nobody has consumed."""
+        self._many("DELETE FROM topics WHERE name = ?", [(name,) for name in names])
+
     def groups(self) -> dict[str, str]:
         """Reads the settings of all groups as JSON text by name."""
         return dict(self._rows("SELECT name, config FROM groups"))
@@ -258,9 +262,9 @@ class Metadata:
         """Writes (name, JSON text) of groups."""
         self._many("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
 
-    def remove_group(self, name: str) -> None:
-        """Deletes a group's settings."""
-        self._write("DELETE FROM groups WHERE name = ?", (name,))
+    def remove_groups(self, names: Iterable[str]) -> None:
+        """Deletes the settings of groups."""
+        self._many("DELETE FROM groups WHERE name = ?", [(name,) for name in names])
 
     # -- consumer offsets ---------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ def test_removing_a_topic_takes_its_offsets_along(metadata: Metadata) -> None:
     metadata.remove_consumer_offsets("g")
     assert metadata.consumer_offsets() == []
     metadata.save_groups([("g", "{}")])
-    metadata.remove_group("g")
+    metadata.remove_groups(["g"])
     assert metadata.groups() == {}
 
 
