@@ -370,6 +370,47 @@ async def new_groups(scene: Scene) -> None:
     assert (await client.refusal(GroupConfigRequest(group="g2"))).code == 26
 
 
+@effect("maxTopics", 100)
+async def number_of_topics(scene: Scene) -> None:
+    client = await scene.client()
+    for n in range(100 - len(client.broker.topics)):
+        await client.create_topic(f"Topic-{n}")
+    await client.send(topic="New1")
+    await scene.change()
+    assert "(maxTopics)" in (await client.refusal(send_request(topic="New2"), b"x")).remark
+
+
+@effect("maxGroups", 100)
+async def number_of_groups(scene: Scene) -> None:
+    client = await scene.client()
+    client.make_group(*(f"group-{n}" for n in range(100)))
+    await scene.change()
+    assert "(maxGroups)" in (await client.refusal(GroupConfigRequest(group="g"))).remark
+
+
+@effect("maxNamesOfConnection", 1)
+async def number_of_names(scene: Scene) -> None:
+    client = await scene.client()
+    await client.send(topic="New1")
+    await client.send(topic="New2")
+    await scene.change()
+    refusal = await client.refusal(send_request(topic="New3"), b"x")
+    assert "(maxNamesOfConnection)" in refusal.remark
+
+
+@effect("idleGroupTimeout", 3_600_000)
+async def idle_groups(scene: Scene) -> None:
+    client = await scene.client(idle_group_timeout=1000)
+    client.make_group("g1")
+    await scene.clock.advance(2.5)
+    assert client.broker.groups.get("g1") is None
+    await scene.change()
+    await scene.clock.advance(1)  # that round was under way
+    client.make_group("g2")
+    await scene.clock.advance(60)
+    assert client.broker.groups.get("g2") is not None
+
+
 @effect("maxMessageSize", 3)
 async def large_messages(scene: Scene) -> None:
     client = await scene.client()

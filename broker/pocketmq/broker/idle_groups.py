@@ -46,8 +46,8 @@ class IdleGroups:
         """
         groups = self._data.groups
         found = list(groups.provisional)
-        if not found:
-            return
+        if not found or not self._data.settings.now.auto_create_subscription_group:
+            return  # without that setting their next use would not make them again
         committed = self._data.offsets.groups()
         messages = self._progress.messages_by_group()
         before, self._pulled = self._pulled, {name: messages.get(name, 0) for name in found}

@@ -52,11 +52,15 @@ class Body(msgspec.Struct, rename="camel", kw_only=True):
         Raises:
             ContentError: it is not such a body, or beyond a limit.
         """
-        parts = data.count(b"{") + data.count(b"[")
-        if len(data) > REQUEST_BODY_SIZE_MAX or parts > REQUEST_PARTS_MAX:
+        found = f"the body has {len(data)} bytes"
+        is_large = len(data) > REQUEST_BODY_SIZE_MAX  # then counting its parts would take long, too
+        if not is_large:
+            parts = data.count(b"{") + data.count(b"[")
+            is_large = parts > REQUEST_PARTS_MAX
+            found += f" with {parts} objects and lists"
+        if is_large:
             raise ContentError(
-                f"the body has {len(data)} bytes with {parts} objects and lists: a {cls.__name__} "
-                f"may have {REQUEST_BODY_SIZE_MAX} and {REQUEST_PARTS_MAX}; send several smaller "
-                f"ones"
+                f"{found}: a {cls.__name__} may have {REQUEST_BODY_SIZE_MAX} bytes and "
+                f"{REQUEST_PARTS_MAX} objects and lists; send several smaller ones"
             )
         return loose_json.decode(data, cls, is_standard=len(data) > DIALECT_SIZE_MAX)
