@@ -5,19 +5,22 @@ Without the bound ten thousand peers could each leave a frame of 16 MiB unfinish
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.transport.reading_state import Hold
 
 UNREAD_SIZE_MAX = 256 * 1024 * 1024
-"""Bytes of large frames that may be incomplete at the same time."""
+"""Bytes of incomplete large frames that may be held at the same time."""
 
 SMALL_FRAME_SIZE = 64 * 1024
 """Frames of up to this size take no room: the size itself bounds what a connection holds."""
 
-FRAME_PATIENCE_S = 30.0
-"""Seconds that a large frame may take while others wait for its room."""
+FRAME_PATIENCE_S = 2.0
+"""Seconds for which the rate of a large frame is measured while others wait for room."""
+
+FRAME_RATE_MIN = 512 * 1024
+"""Bytes of a large frame that must arrive in a second while others wait for room."""
 
 
 class ReadingConnection(Protocol):
@@ -25,6 +28,10 @@ class ReadingConnection(Protocol):
 
     @property
     def peer_name(self) -> str: ...  # noqa: D102
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether this side takes what the peer sends."""
 
     def hold_reading(self, reason: Hold) -> None:
         """Reads nothing until `release_reading` is called with the same reason."""
@@ -36,31 +43,57 @@ class ReadingConnection(Protocol):
         """Closes the connection at once, and warns of it."""
 
 
-class _Frame(NamedTuple):
-    size: int
-    begun_s: float
+class _Frame:
+    """An incomplete frame.
+
+    Attributes:
+        size, missing: its bytes, and how many of them have not arrived.
+        is_granted: whether room is kept for the missing ones.
+        seen_s, seen_missing: when its rate was last looked at, and what was missing then.
+    """
+
+    __slots__ = ("is_granted", "missing", "seen_missing", "seen_s", "size")
+
+    def __init__(self, size: int, missing: int, now_s: float) -> None:
+        self.size, self.missing, self.is_granted = size, missing, False
+        self.see(now_s)
+
+    def see(self, now_s: float) -> None:
+        """Begins to measure its rate."""
+        self.seen_s, self.seen_missing = now_s, self.missing
 
 
 class FrameBudget:
-    """Gives room to large frames, in the order in which they begin.
+    """Gives room to large frames for what has arrived of them, and in the end for all of them.
 
-    The whole size of a frame is reserved before the rest of it is read, so that every peer with
-    room can finish. A peer without room is not read from. A peer that does not finish in time while
-    others wait is cut off.
+    Until half of the room is taken everybody is read from. Then a peer is only read from if there
+    is room for all that its frame still lacks, which is kept for it, so that every such peer can
+    finish; the others wait in the order in which they came. While somebody waits, a peer that is
+    read from and sends too slowly is cut off.
 
     Args:
-        clock: for the time limit.
-        size_max: bytes in all; a single frame may have more if it is alone.
-        patience_s: the time limit.
+        clock: measures rates.
+        size_max: bytes in all, besides one read of each connection; a single frame may have more.
+        patience_s: how long a rate is measured.
+        rate_min: the rate, in bytes a second.
+
+    Attributes:
+        size: bytes that have arrived, and those for which room is kept.
     """
 
     def __init__(
-        self, clock: Clock, size_max: int = UNREAD_SIZE_MAX, patience_s: float = FRAME_PATIENCE_S
+        self,
+        clock: Clock,
+        size_max: int = UNREAD_SIZE_MAX,
+        patience_s: float = FRAME_PATIENCE_S,
+        rate_min: float = FRAME_RATE_MIN,
     ) -> None:
-        self._clock, self._size_max, self._patience_s = clock, size_max, patience_s
+        self._clock, self._size_max = clock, size_max
+        self._patience_s, self._rate_min = patience_s, rate_min
         self.size = 0
+        self._arrived_size = self._granted_count = 0
         self._frames: dict[ReadingConnection, _Frame] = {}
-        self._waiting: dict[ReadingConnection, int] = {}
+        self._waiting: dict[ReadingConnection, _Frame] = {}
         self._timer: Timer | None = None
 
     @property
@@ -68,56 +101,95 @@ class FrameBudget:
         """How many connections wait for room."""
         return len(self._waiting)
 
-    def reserve(self, reader: ReadingConnection, size: int) -> None:
-        """Takes room for a frame that has begun, or holds its connection until there is room."""
-        assert reader not in self._frames, f"{reader.peer_name} has room for a frame already"
-        if not self._waiting and self._has_room(size):
-            self._grant(reader, size)
+    def begin(self, reader: ReadingConnection, size: int, missing: int) -> None:
+        """Notes a frame that has begun; holds its connection unless there is room.
+
+        Args:
+            reader: whose peer sends it.
+            size, missing: its bytes, and how many have not arrived yet.
+        """
+        assert reader not in self._frames, f"{reader.peer_name} has a frame already"
+        frame = self._frames[reader] = _Frame(size, missing, self._clock.monotonic())
+        self._count(size - missing)
+        self._admit(reader, frame)
+
+    def arrived(self, reader: ReadingConnection, missing: int) -> None:
+        """Notes that so much of a frame is missing now; holds its connection unless there is room.
+
+        The frame is not complete; `give_back` is called when it is.
+        """
+        frame = self._frames[reader]
+        grown, frame.missing = frame.missing - missing, missing
+        if frame.is_granted:  # its room was kept
+            self._arrived_size += grown
             return
-        self._waiting[reader] = size
-        reader.hold_reading(Hold.FRAME_BUDGET)
-        if self._timer is None:
-            self._arm()
+        self._count(grown)
+        self._admit(reader, frame)
 
     def give_back(self, reader: ReadingConnection) -> None:
         """Frees the room of a connection whose frame is complete, or that is gone."""
-        self._waiting.pop(reader, None)
         frame = self._frames.pop(reader, None)
-        if frame is not None:
-            self.size -= frame.size
-            assert self.size >= 0, "more room was given back than taken"
+        if frame is None:
+            return
+        self._waiting.pop(reader, None)
+        self._arrived_size -= frame.size - frame.missing
+        self.size -= frame.size if frame.is_granted else frame.size - frame.missing
+        self._granted_count -= frame.is_granted
+        assert self.size >= self._arrived_size >= 0, "more room was given back than taken"
         while self._waiting:
-            waiting, size = next(iter(self._waiting.items()))
-            if not self._has_room(size):
+            waiting, frame = next(iter(self._waiting.items()))
+            if not self._has_room(frame):
                 return
             del self._waiting[waiting]
-            self._grant(waiting, size)
+            frame.see(self._clock.monotonic())
             waiting.release_reading(Hold.FRAME_BUDGET)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _has_room(self, size: int) -> bool:
-        return self.size + size <= self._size_max or not self._frames
+    def _count(self, grown: int) -> None:
+        self.size += grown
+        self._arrived_size += grown
 
-    def _grant(self, reader: ReadingConnection, size: int) -> None:
-        self._frames[reader] = _Frame(size, self._clock.monotonic())
-        self.size += size
+    def _admit(self, reader: ReadingConnection, frame: _Frame) -> None:
+        if not self._waiting and self._has_room(frame):
+            return
+        self._waiting[reader] = frame
+        reader.hold_reading(Hold.FRAME_BUDGET)
+        if self._timer is None:
+            now_s = self._clock.monotonic()
+            for other in self._frames.values():
+                other.see(now_s)
+            self._timer = self._clock.call_later(self._patience_s, self._look)
 
-    def _arm(self) -> None:
-        oldest_s = min(frame.begun_s for frame in self._frames.values())
-        left_s = max(oldest_s + self._patience_s - self._clock.monotonic(), 1.0)
-        self._timer = self._clock.call_later(left_s, self._look)
+    def _has_room(self, frame: _Frame) -> bool:
+        """Whether a frame may go on; keeps room for the rest of it once half of all is taken."""
+        if self._arrived_size <= self._size_max // 2:
+            return True
+        if self._granted_count and self.size + frame.missing > self._size_max:
+            return False
+        frame.is_granted = True
+        self._granted_count += 1
+        self.size += frame.missing
+        return True
 
     def _look(self) -> None:
+        """Cuts off who sends too slowly."""
         self._timer = None
-        limit_s = self._clock.monotonic() - self._patience_s
+        now_s = self._clock.monotonic()
         for reader, frame in list(self._frames.items()):
-            if frame.begun_s <= limit_s and reader in self._frames:
-                reason = (
-                    f"its frame of {frame.size} bytes is not complete after "
-                    f"{self._patience_s:g} s, and {len(self._waiting)} others wait for its room"
+            if reader in self._waiting or not reader.is_reading:
+                frame.see(now_s)
+                continue
+            passed_s, grown = now_s - frame.seen_s, frame.seen_missing - frame.missing
+            if passed_s < self._patience_s or reader not in self._frames:
+                continue
+            frame.see(now_s)
+            if grown < passed_s * self._rate_min:
+                reader.cut_off(
+                    f"its frame of {frame.size} bytes grew by {grown} bytes in {passed_s:g} s, and "
+                    f"{len(self._waiting)} others wait for room: send at least {self._rate_min:g} "
+                    f"bytes a second, or smaller frames"
                 )
-                reader.cut_off(reason)
-        if self._waiting and self._frames:
-            self._arm()
+        if self._waiting:
+            self._timer = self._clock.call_later(self._patience_s, self._look)

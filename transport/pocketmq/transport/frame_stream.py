@@ -246,17 +246,21 @@ class FrameStream(asyncio.Protocol, ABC):
                 share.took(taken)
 
     def _reserve_frame(self) -> None:
-        """Reserves room for a large frame before the rest of it is read."""
+        """Asks for room for what has come of a large frame before more of it is read."""
         budget, parser = self._budget, self._parser
         self._begun_count = parser.begun_count
-        if budget is None or (parser.missing_size and parser.begun_count == self._reserved):
+        if budget is None:
+            return
+        if parser.missing_size and parser.begun_count == self._reserved:
+            budget.arrived(self, parser.missing_size)
             return
         if self._reserved:
             self._reserved = 0
             budget.give_back(self)
         if parser.missing_size > SMALL_FRAME_SIZE:
             self._reserved = parser.begun_count
-            budget.reserve(self, parser.buffered_size + parser.missing_size)
+            missing = parser.missing_size
+            budget.begin(self, parser.buffered_size + missing, missing)
 
     def hold_reading(self, reason: Hold) -> None:
         """Takes nothing more of the peer until `release_reading` is called with the same reason."""
@@ -379,6 +383,11 @@ class FrameStream(asyncio.Protocol, ABC):
     def peer_name(self) -> str:
         """The peer's name in logs."""
         return self.remote_address
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether what the peer sends is taken now."""
+        return not self._holds and self._state is _READING
 
     @property
     def is_closing(self) -> bool:

@@ -165,7 +165,9 @@ class BrokerConfig(
         write_buffer_max: bytes that one connection may leave unread before it is closed.
         unsent_size_max: bytes that all of them may; the one that left the most is closed then.
         slow_reader_timeout: so long a connection may read next to nothing of what waits for it.
-        unread_size_max: bytes of large requests that may be under way; others wait their turn.
+        unread_size_max: bytes of unfinished large requests that may be held; beyond half of it,
+            senders wait for room, and one that sends less than 512 KiB a second is cut off while
+            others wait.
     """
 
     broker_cluster_name: str = "DefaultCluster"
