@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
 from typing import Any
 
 import pytest
 from support.commands.here import ok, pocketmq
+from support.commands.process import COMMAND, TIMEOUT_S
 from support.interop.clusters import Cluster
 
 from pocketmq.client import ClientInstance, PushConsumer
@@ -135,3 +138,40 @@ async def test_members_that_subscribe_differently_are_shown(cluster: Cluster) ->
     assert "Conflicts" in table.stdout
     assert "subscribe differently" in table.stderr
     assert (listed["members"], listed["conflict"]) == (2, "yes")
+
+
+@pytest.mark.process
+def test_listings_are_shown_again_until_ctrl_c(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "Watched", "--queues", "1", *names)
+    watching = subprocess.Popen(
+        (*COMMAND, "topic", "stats", "Watched", "--watch", "0.05", "-o", "json", *names),
+        stdout=subprocess.PIPE,
+    )
+    assert watching.stdout is not None
+    assert sum(row["messages"] for row in json.loads(watching.stdout.readline())) == 0
+    ok("send", "Watched", "x", *names)
+    while not sum(row["messages"] for row in json.loads(watching.stdout.readline())):
+        pass
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=TIMEOUT_S)
+    assert watching.returncode == 130
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "words", [("topic", "list"), ("group", "list"), ("group", "lag", "watched")], ids=" ".join
+)
+def test_a_watched_table_follows_the_one_before(cluster: Cluster, words: tuple[str, ...]) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("group", "create", "watched", *names)
+    watching = subprocess.Popen(
+        (*COMMAND, *words, "--watch", "0.05", *names), stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    head = watching.stdout.readline()
+    while watching.stdout.readline() != head:
+        pass
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=TIMEOUT_S)
+    assert watching.returncode == 130

@@ -342,6 +342,48 @@ async def test_a_group_is_done_when_nothing_is_left_that_it_wants(
         await cluster.drain("billing", timeout_s=5)
 
 
+def test_it_waits_for_messages_that_fit_and_shows_how_others_differ() -> None:
+    with LocalCluster(topics={"Orders": 1, "Bills": 1}) as cluster, cluster.producer() as producer:
+        paid = Message(
+            "Orders", '{"id": 1, "state": "paid"}', tags="paid", keys=["o1", "x"],
+            properties={"region": "eu"},
+        )  # fmt: skip
+        producer.send(paid)
+        producer.send(Message("Orders", b"plain"))
+        for wanted in (
+            {"body": '{"id": 1, "state": "paid"}'}, {"json": {"state": "paid", "id": 1}},
+            {"key": "o1"}, {"tag": "paid"}, {"properties": {"region": "eu"}},
+            {"key": "x", "tag": "paid", "json": {"id": 1, "state": "paid"}},
+        ):  # fmt: skip
+            assert [m.keys for m in cluster.expect("Orders", **wanted)] == [("o1", "x")]
+        assert cluster.expect("Orders", b"plain", count=1).bodies == [b"plain"]
+        assert cluster.expect("Orders", tag="new", count=0) == []
+        with pytest.raises(AssertionError) as caught:
+            cluster.expect("Orders", json={"id": 1, "state": "new"}, key="o2", timeout_s=0)
+        text = str(caught.value)
+        assert "should hold 1 message with json={'id': 1, 'state': 'new'}, key='o2'" in text
+        assert "0 of its 2 fit after 0 s; the nearest:" in text
+        assert "keys: 'o2' is not among ['o1', 'x']" in text
+        assert '-  "state": "new"' in text
+        assert '+  "state": "paid"' in text
+        assert "body: is no JSON" in text
+        with pytest.raises(AssertionError, match=r"no message with tag='paid', and holds 1:\n"):
+            cluster.expect("Orders", tag="paid", count=0)
+        with pytest.raises(AssertionError, match=r"the nearest:\n  \(none\)"):
+            cluster.expect("Bills", tag="paid", timeout_s=0)
+        with pytest.raises(UsageError, match="say what is expected"):
+            cluster.expect("Orders")
+        with pytest.raises(UsageError, match="did you mean 'Orders'"):
+            cluster.expect("Ordres", key="o1", timeout_s=0)
+
+
+async def test_it_waits_for_messages_that_fit_in_a_coroutine() -> None:
+    async with LocalCluster(topics={"Orders": 1}) as cluster, cluster.producer() as producer:
+        waiting = asyncio.ensure_future(cluster.expect("Orders", key="late"))
+        await producer.send(Message("Orders", b"x", keys="late"))
+        assert (await waiting).bodies == [b"x"]
+
+
 def test_a_name_that_does_not_exist_is_no_empty_topic() -> None:
     with LocalCluster(topics={"Orders": 1}, groups=["billing"]) as cluster:
         for look in (cluster.published, cluster.stored):

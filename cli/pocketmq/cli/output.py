@@ -8,9 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Format(StrEnum):
@@ -53,10 +56,22 @@ def print_rows(
         title: above the table.
     """
     if output is Format.JSON:
-        print_json([{column: row.get(column) for column in columns} for row in rows])
+        print_json(rows_of(rows, columns))
         return
     # rich is only imported where a table is drawn: servers start faster without it
     from rich.console import Console
+
+    table = table_of(rows, columns, title)
+    Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the rows of a listing with its columns, for JSON."""
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> Table:
+    """Makes the table of a listing."""
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
@@ -65,7 +80,7 @@ def print_rows(
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*("" if row.get(c) is None else str(row[c]) for c in columns))
-    Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)
+    return table
 
 
 def print_json(value: Any) -> None:

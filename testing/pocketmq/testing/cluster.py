@@ -32,6 +32,7 @@ from pocketmq.testing.clients import ClientSettings
 from pocketmq.testing.cluster_clock import AsyncClusterClock, ClusterClock, check_blockable
 from pocketmq.testing.cluster_thread import ClusterThread
 from pocketmq.testing.core import Core
+from pocketmq.testing.expectation import ANY, Expectation
 from pocketmq.testing.faults import Faults, FaultWarning
 from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.messages import Messages
@@ -167,6 +168,40 @@ class Cluster(_View):
             self._inspection.published(topic, count, timeout_s, missing_ok=missing_ok)
         )
 
+    def expect(
+        self,
+        topic: str,
+        body: bytes | str | None = None,
+        *,
+        json: Any = ANY,
+        key: str | None = None,
+        tag: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        count: int = 1,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Messages:
+        """Waits for messages that fit a description, and returns all that do, oldest first.
+
+        Args:
+            topic: the topic's name.
+            body: the body, as bytes or as text.
+            json: what the body means as JSON.
+            key: one of the keys.
+            tag: the tag.
+            properties: properties that the message has, among others.
+            count: so many at least; 0: none, once nothing moves any more.
+            timeout_s: real time to wait.
+
+        Raises:
+            AssertionError: too few messages fit in time; the text shows the nearest with what
+                differs.
+            UsageError: nothing is described, or there is no such topic.
+        """
+        __tracebackhide__ = True
+        check_blockable("expect")
+        wanted = Expectation(body, json, key, tag, properties or {})
+        return self.thread.run(self._inspection.expect(topic, wanted, count, timeout_s))
+
     def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """Waits until a group has handled all messages, except those that wait for their time.
 
@@ -256,6 +291,23 @@ class AsyncCluster(_View):
         return await self.thread.wait(
             self._inspection.published(topic, count, timeout_s, missing_ok=missing_ok)
         )
+
+    async def expect(
+        self,
+        topic: str,
+        body: bytes | str | None = None,
+        *,
+        json: Any = ANY,
+        key: str | None = None,
+        tag: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        count: int = 1,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Messages:
+        """As `Cluster.expect`."""
+        __tracebackhide__ = True
+        wanted = Expectation(body, json, key, tag, properties or {})
+        return await self.thread.wait(self._inspection.expect(topic, wanted, count, timeout_s))
 
     async def drain(self, group: str, timeout_s: float = TIMEOUT_S) -> None:
         """As `Cluster.drain`."""

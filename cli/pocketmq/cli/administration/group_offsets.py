@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from pocketmq.cli.administration.groups import GroupArgument, app
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
+from pocketmq.cli.watching import WatchOption, show_listing
 from pocketmq.runtime.process import run
 from pocketmq.runtime.text import counted
 
@@ -28,11 +30,12 @@ SUM_COLUMNS = ("topic", "queues", "lag", "inflight", "lastConsumed")
 def offsets(
     group: GroupArgument,
     topic: TopicOption = None,
+    watch: WatchOption = 0,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Show where a group stands in each queue."""
-    print_rows([_lag_row(row) for row in _stats(namesrv, group, topic)], LAG_COLUMNS, output)
+    show_listing(partial(_queue_rows, namesrv, group, topic), LAG_COLUMNS, output, watch)
 
 
 @app.command()
@@ -40,31 +43,34 @@ def lag(
     group: GroupArgument,
     topic: TopicOption = None,
     queues: Annotated[bool, typer.Option("--queues", help="Each queue by itself.")] = False,
+    watch: WatchOption = 0,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Show how far a group is behind: what it has not consumed, and what of it was pulled."""
-    stats = _stats(namesrv, group, topic)
-    if queues:
-        print_rows([_lag_row(row) for row in stats], LAG_COLUMNS, output)
-    else:
-        print_rows(_lag_sums(stats), SUM_COLUMNS, output)
+    read, columns = (_queue_rows, LAG_COLUMNS) if queues else (_topic_rows, SUM_COLUMNS)
+    rows = show_listing(partial(read, namesrv, group, topic), columns, output, watch)
     if output is Format.TABLE:
         note(
-            f"{counted(sum(row.lag for row in stats), 'message')} behind, "
-            f"{sum(row.inflight for row in stats)} of them under way"
+            f"{counted(sum(row['lag'] for row in rows), 'message')} behind, "
+            f"{sum(row['inflight'] for row in rows)} of them under way"
         )
 
 
-def _stats(namesrv: str, group: str, topic: str | None) -> list[QueueLag]:
+async def _queue_rows(namesrv: str, group: str, topic: str | None) -> list[dict[str, Any]]:
+    return [_lag_row(row) for row in await _stats(namesrv, group, topic)]
+
+
+async def _topic_rows(namesrv: str, group: str, topic: str | None) -> list[dict[str, Any]]:
+    return _lag_sums(await _stats(namesrv, group, topic))
+
+
+async def _stats(namesrv: str, group: str, topic: str | None) -> list[QueueLag]:
     from pocketmq.client import Admin
 
-    async def main() -> list[QueueLag]:
-        async with Admin(namesrv) as admin:
-            await admin.group_configs(group)
-            return await admin.consume_stats(group, topic)
-
-    return run(main())
+    async with Admin(namesrv) as admin:
+        await admin.group_configs(group)
+        return await admin.consume_stats(group, topic)
 
 
 def _lag_row(row: QueueLag) -> dict[str, Any]:

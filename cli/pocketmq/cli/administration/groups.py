@@ -9,6 +9,7 @@ import typer
 from pocketmq.cli.administration.topics import BrokerOption, ClusterOption
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, FormatOption, note, print_json, print_rows
+from pocketmq.cli.watching import WatchOption, show_listing
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def delete(
 def list_groups(
     all_groups: Annotated[bool, typer.Option("--all", help="The brokers' own, too.")] = False,
     cluster: ClusterOption = None,
+    watch: WatchOption = 0,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -159,7 +161,7 @@ def list_groups(
             return [await _summary(admin, name, cluster) for name in shown]
 
     columns = ("group", "members", "model", "topics", "lag", "conflict")
-    print_rows(run(main()), columns, output)
+    show_listing(main, columns, output, watch)
 
 
 async def _summary(admin: Admin, group: str, cluster: str | None) -> dict[str, Any]:

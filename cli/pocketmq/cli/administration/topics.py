@@ -9,6 +9,7 @@ import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument
 from pocketmq.cli.output import Format, FormatOption, date, note, print_rows
+from pocketmq.cli.watching import WatchOption, show_listing
 from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE, perm_text
 from pocketmq.protocol.names.names import is_system_topic
@@ -159,6 +160,7 @@ def delete(
 def list_topics(
     all_topics: Annotated[bool, typer.Option("--all", help="The brokers' own, too.")] = False,
     cluster: ClusterOption = None,
+    watch: WatchOption = 0,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -190,7 +192,7 @@ def list_topics(
                 )
         return rows
 
-    print_rows(run(main()), ("topic", "brokers", "readQueues", "writeQueues", "perm"), output)
+    show_listing(main, ("topic", "brokers", "readQueues", "writeQueues", "perm"), output, watch)
 
 
 @app.command()
@@ -272,6 +274,7 @@ def _unread(row: QueueState) -> str:
 @app.command()
 def stats(
     topic: TopicArgument,
+    watch: WatchOption = 0,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -292,10 +295,8 @@ def stats(
                 for row in await admin.topic_stats(topic)
             ]
 
-    rows = run(main())
-    print_rows(
-        rows, ("broker", "queue", "minOffset", "maxOffset", "messages", "lastStored"), output
-    )
+    columns = ("broker", "queue", "minOffset", "maxOffset", "messages", "lastStored")
+    rows = show_listing(main, columns, output, watch)
     if output is Format.TABLE:
         note(
             f"{counted(sum(row['messages'] for row in rows), 'message')} in "

@@ -14,7 +14,7 @@ from pocketmq.cli.options import (
     time_ms,
 )
 from pocketmq.cli.output import Format, note, print_json, print_rows
-from pocketmq.cli.servers.signals import interruptible
+from pocketmq.cli.signals import interruptible
 
 if TYPE_CHECKING:
     from pocketmq.spark.jobs.reports import IngestReport, RangeReport

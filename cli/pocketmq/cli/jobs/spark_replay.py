@@ -10,7 +10,7 @@ import typer
 
 from pocketmq.cli.options import name_value_pairs, time_ms
 from pocketmq.cli.output import Format, note, print_json, print_rows
-from pocketmq.cli.servers.signals import interruptible
+from pocketmq.cli.signals import interruptible
 from pocketmq.protocol.errors import UsageError
 
 PANEL = "Of a topic or directory (Spark)"

@@ -18,7 +18,7 @@ from pocketmq.cli.pipes.sending_options import (
     QueueOption,
 )
 from pocketmq.cli.pipes.standard_streams import InputPipe
-from pocketmq.cli.servers.signals import stop_event
+from pocketmq.cli.signals import stop_event
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message_json import MessageDocument, body_fields, document_of_line

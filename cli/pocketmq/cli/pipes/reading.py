@@ -11,7 +11,7 @@ from pocketmq.cli.administration.reset_points import queues_named
 from pocketmq.cli.output import note
 from pocketmq.cli.pipes.message_format import MessageFormat
 from pocketmq.cli.pipes.standard_streams import OutputPipe
-from pocketmq.cli.servers.signals import stop_event
+from pocketmq.cli.signals import stop_event
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.tasks import Tasks

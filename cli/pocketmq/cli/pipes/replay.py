@@ -33,7 +33,7 @@ from pocketmq.cli.pipes.sending_options import (
     KeepQueueOption,
     QueueOption,
 )
-from pocketmq.cli.servers.signals import stop_event
+from pocketmq.cli.signals import stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run

@@ -11,7 +11,7 @@ import typer
 
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import note, set_up_logging
-from pocketmq.cli.servers.signals import enter_unless_stopped, stop_event
+from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.requests.nameserver import TopicListRequest
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest

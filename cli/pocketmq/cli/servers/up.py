@@ -15,8 +15,8 @@ from pocketmq.cli.output import Format, set_up_logging
 from pocketmq.cli.servers.cluster import ClusterAddresses, ClusterOptions, cluster
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
-from pocketmq.cli.servers.signals import enter_unless_stopped, stop_event
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
+from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.process import run_server, spare_what_stays
 

@@ -27,6 +27,7 @@ from pocketmq.protocol.names.names import (
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.runtime.text import counted
 from pocketmq.testing.core import Core
+from pocketmq.testing.expectation import Expectation
 from pocketmq.testing.inspection.progress import Progress
 from pocketmq.testing.messages import Messages, listing
 
@@ -139,6 +140,36 @@ class Inspection:
                 f"{len(found)}, after {timeout_s:g} s:{listing(found)}{self._surroundings()}"
             )
         return self.stored(topic)
+
+    async def expect(
+        self, topic: str, wanted: Expectation, count: int, timeout_s: float
+    ) -> Messages:
+        """Waits until a topic holds a number of messages that fit; for none, until nothing moves.
+
+        Raises:
+            AssertionError: there are fewer in time, or any although none is expected.
+            UsageError: nothing is expected, or there is no such topic.
+        """
+        wanted.check()
+        if not count:
+            await self._core.settling.wait()
+            found = wanted.of(self.stored(topic, missing_ok=False))
+            if found:
+                raise AssertionError(
+                    f"topic {topic} should hold no message with {wanted}, and holds "
+                    f"{len(found)}:{listing(found)}"
+                )
+            return found
+        if not await self.comes_true(
+            lambda: len(wanted.of(self.stored(topic))) >= count, timeout_s
+        ):
+            messages = self.stored(topic, missing_ok=False)
+            raise AssertionError(
+                f"topic {topic} should hold {counted(count, 'message')} with {wanted}, and "
+                f"{len(wanted.of(messages))} of its {len(messages)} fit after {timeout_s:g} s; the "
+                f"nearest:{wanted.nearest(messages)}{self._surroundings()}"
+            )
+        return wanted.of(self.stored(topic))
 
     async def drain(self, group: str, timeout_s: float) -> None:
         """Waits until a group has handled all that its topics hold, retries included.
