@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -195,7 +196,9 @@ def test_mistakes_are_told_before_the_job_starts(spark: Any, spark_namesrv: str)
     assert "topic Nowhere does not exist" in failure(
         rows, spark_namesrv, "Nowhere", createTopicQueues="0"
     )
-    assert "did you mean 'batchBytes'" in failure(rows, spark_namesrv, "T", batchByte="1")
+    said = failure(rows, spark_namesrv, "T", batchByte="1")
+    assert "did you mean 'batchBytes'" in said
+    assert "Traceback" not in said
     assert "no column 'value'" in failure(
         rows.withColumnRenamed("value", "key"), spark_namesrv, "T"
     )
@@ -212,7 +215,9 @@ def test_mistakes_are_told_before_the_job_starts(spark: Any, spark_namesrv: str)
 
 def test_a_failed_task_fails_the_job_with_its_reason(spark: Any, spark_namesrv: str) -> None:
     nulls = spark.range(3).selectExpr("if(id = 1, null, 'x') value")
-    assert "its value is null" in failure(nulls, spark_namesrv, "Failed")
+    said = failure(nulls, spark_namesrv, "Failed")
+    assert "its value is null" in said
+    assert "Traceback" not in said
     large = spark.range(1).selectExpr("repeat('x', 4194305) value")
     assert "the limit is 4194304" in failure(large, spark_namesrv, "Failed")
     # The broker's own refusal: here the row passes the writer's limit.
@@ -306,8 +311,10 @@ def test_jobs_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path)
         ingest(options(source=str(tmp_path / "none.csv")), spark)
     with pytest.raises(OptionError, match="neither a file nor a table"):
         ingest(options(source="nothing"), spark)
-    with pytest.raises(JobError, match="does not exist"):
+    with pytest.raises(JobError, match="does not exist") as missing:
         ingest(options(create_topic_queues=0), spark)
+    shown = "".join(traceback.format_exception(missing.value))
+    assert "SQLSTATE" not in shown, "Spark's own error stands above the good line"
     with pytest.raises(JobError, match=r"(?i)malformed"):
         ingest(options(), spark)
 

@@ -406,12 +406,14 @@ def test_a_row_that_cannot_be_read_is_named(spark: Any, spark_namesrv: str, tmp_
         return caught.value.reason
 
     broken = failed("broken.jsonl", '{"a": 1}\n{"a": 2}\n{"a":\n{"a": 4}\n')
-    assert re.match(r"line 3 of \S*/broken\.jsonl cannot be read as JSON: '\{\"a\":';", broken)
+    assert re.match(
+        r"line 3 of \S*/broken\.jsonl cannot be read as JSON \(malformed\): '\{\"a\":';", broken
+    )
     twice = failed("twice.jsonl", '{"a": {"x": 1}}\n\n{"a": {"x": 1, "x": 2}}\n')
     assert twice.startswith("line 3 of ")
     assert '\'{"a": {"x": 1, "x": 2}}\'; mend it' in twice
     wide = failed("wide.csv", "id,note\n1,a\n\n2,b,c\n3,d\n")
-    assert re.match(r"line 4 of \S*/wide\.csv cannot be read as CSV: '2,b,c';", wide)
+    assert re.match(r"line 4 of \S*/wide\.csv cannot be read as CSV \(malformed\): '2,b,c';", wide)
 
 
 # -- on the command line, with real data --------------------------------------------------------

@@ -26,6 +26,7 @@ from pocketmq.spark.options import (
     stream_write_options,
     write_options,
 )
+from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.rows.marks import WriterIdentity, new_writer_id
 from pocketmq.spark.streaming.options import check_batch_read, columns_options, stream_options
 from pocketmq.spark.topics import queues_to_write
@@ -64,6 +65,7 @@ class MessageSource(DataSource):
         """Returns the name that stands in ``format(...)``."""
         return FORMAT
 
+    @plain_errors()
     def schema(self) -> str:
         """Returns the columns of a read, as Spark writes a schema.
 
@@ -75,6 +77,7 @@ class MessageSource(DataSource):
             f"{name} {kind}" for name, kind in COLUMNS if with_properties or name != "properties"
         )
 
+    @plain_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Makes the reader of a batch.
 
@@ -90,6 +93,7 @@ class MessageSource(DataSource):
 
         return MessageReader(options, columns)
 
+    # With its traceback: Spark up to 4.3 raises another error then, and shows this one above it.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Makes the reader of a stream.
 
@@ -109,6 +113,7 @@ class MessageSource(DataSource):
 
         return MessageStreamReader(options, columns)
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Makes the writer of a batch; wrong options and columns are found before the job starts.
 
@@ -126,6 +131,7 @@ class MessageSource(DataSource):
         queues, writer = run(_queues_and_writer(options))
         return MessageWriter(options, schema, queues, writer)
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Makes the writer of a stream.
 

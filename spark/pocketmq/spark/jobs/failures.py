@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pocketmq.spark.errors import JobError
 from pocketmq.spark.interrupts import interruption_behind
+from pocketmq.spark.plain_errors import SHOW_VARIABLE
 
-_OWN_ERROR = re.compile(r"^\s*(?:\S*: )?(pocketmq(?:\.\w+)+): (.+)$", re.MULTILINE)
+_OWN_ERROR = re.compile(r"^(?:.*?: |\s*)(pocketmq(?:\.\w+)+): (.+)$", re.MULTILINE)
 _MARKS = re.compile(r"^\s*\[[A-Z0-9_.]+\] | SQLSTATE: \w+\s*$")
 REASON_LENGTH_MAX = 2000
 CAUSES_MAX = 20
@@ -66,4 +68,5 @@ def job(what: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as e:
         if interruption := interruption_behind(e):
             raise interruption from None
-        raise JobError(what, reason_of(e)) from e
+        shown = e if os.environ.get(SHOW_VARIABLE) else None  # the context keeps it all the same
+        raise JobError(what, reason_of(e)) from shown

@@ -11,6 +11,7 @@ from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.process import run
 from pocketmq.spark.filtering import Expression
 from pocketmq.spark.options import ReadOptions
+from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Range
 from pocketmq.spark.reading.planning import planned_ranges
@@ -47,6 +48,7 @@ class MessageReader(DataSourceReader):
         self._options = options
         self._columns = None if columns is None else tuple(columns)
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """Plans the tasks of the read, once, before the job starts.
 
@@ -86,6 +88,10 @@ class MessageReader(DataSourceReader):
         """
         if not isinstance(partition, RangePartition):
             return  # there is nothing to read: Spark then makes one task of nothing
+        with plain_errors():
+            yield from self._batches(partition)
+
+    def _batches(self, partition: RangePartition) -> Iterator[Any]:
         wanted, options = partition.wanted, self._options
         expression = self._expression
         for part in pulled_parts(options, wanted, expression):

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.loop_thread import LoopThread
+from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.reading.reader import MessageReader, RangePartition
 from pocketmq.spark.streaming.driver import StreamDriver
 from pocketmq.spark.streaming.offsets import Position
@@ -72,6 +73,7 @@ class UnlimitedStreamReader(DataSourceStreamReader):
             self._connected = _Connected(self._options)
         return self._connected
 
+    @plain_errors()
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._connection.run(coroutine)
 

@@ -23,6 +23,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import RequirementError
 from pocketmq.spark.marked.commits import committing_broker
 from pocketmq.spark.options import WriteOptions
+from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.rows.marks import WriterIdentity
 from pocketmq.spark.writing.writer import WrittenRows, check_rows, commit_rows, report, write_rows
 
@@ -68,6 +69,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         self._options, self._queues = options, tuple(queues)
         self._commit_brokers = tuple(commit_brokers)
 
+    @plain_errors()
     def write(self, iterator: Iterator[Any]) -> WrittenBatch:
         """Writes the rows of one partition of a batch.
 
@@ -84,6 +86,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         rows = write_rows(self._options, self._queues, writer, max(batch_id, 0), iterator)
         return WrittenBatch(rows, writer, batch_id)
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits the rows of a marked batch, and writes the report if one is wanted.
 

@@ -17,6 +17,7 @@ from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError
 from pocketmq.spark.marked.commits import OffsetRanges, merged, publish
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
+from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.rows.columns import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
 from pocketmq.spark.rows.marks import TaskMarks, WriterIdentity
 from pocketmq.spark.rows.routing import concatenated
@@ -71,6 +72,7 @@ class MessageWriter(DataSourceArrowWriter):
         check_rows(options, schema, queues)
         self._options, self._queues, self._writer = options, tuple(queues), writer
 
+    @plain_errors()
     def write(self, iterator: Iterator[Any]) -> WrittenRows:
         """Writes the rows of one partition.
 
@@ -80,6 +82,7 @@ class MessageWriter(DataSourceArrowWriter):
         """
         return write_rows(self._options, self._queues, self._writer, 0, iterator)
 
+    @plain_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the rows of a marked write, and writes the report if one is wanted.
 

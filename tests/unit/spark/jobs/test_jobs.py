@@ -29,6 +29,13 @@ def test_the_reason_is_the_last_error_of_this_project() -> None:
     assert reason_of(RuntimeError(TASK_FAILED)) == expected
 
 
+def test_it_may_stand_in_the_line_of_spark() -> None:
+    said = (
+        "[ERROR] Failed to plan: pocketmq.spark.errors.OptionError: no: that: is wrong\n STATE: 1"
+    )
+    assert reason_of(RuntimeError(said)) == "no: that: is wrong"
+
+
 def test_without_one_it_is_what_spark_says() -> None:
     assert reason_of(RuntimeError("[PATH_NOT_FOUND] There is no file.\n\tat a.b")) == (
         "There is no file."

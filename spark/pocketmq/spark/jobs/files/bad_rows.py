@@ -34,7 +34,7 @@ def named_row(
         file_format: of the files.
         settings: of the reader that failed.
     """
-    cause = failure.__cause__
+    cause = failure.__context__
     said = () if cause is None else (str(cause), *java_messages(cause))
     if file_format not in ("csv", "json") or not any(
         m in text for m in BAD_ROW_MARKS for text in said
@@ -63,8 +63,8 @@ def _bad_row(
     place = bad[_PATH] if line is None else f"line {line} of {bad[_PATH]}"
     shown = text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}…"
     return (
-        f"{place} cannot be read as {file_format.upper()}: {shown!r}; mend it, or make nulls of "
-        f"such rows with the reader's option mode=PERMISSIVE (--read mode=PERMISSIVE)"
+        f"{place} cannot be read as {file_format.upper()} (malformed): {shown!r}; mend it, or make "
+        f"nulls of such rows with the reader's option mode=PERMISSIVE (--read mode=PERMISSIVE)"
     )
 
 
