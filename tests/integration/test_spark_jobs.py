@@ -27,6 +27,7 @@ from pocketmq.spark import (
     archive,
     export,
     ingest,
+    register,
 )
 from pocketmq.spark.jobs.files import file_portions
 from pocketmq.spark.jobs.files.directory import Directory
@@ -414,6 +415,21 @@ def test_a_row_that_cannot_be_read_is_named(spark: Any, spark_namesrv: str, tmp_
     assert '\'{"a": {"x": 1, "x": 2}}\'; mend it' in twice
     wide = failed("wide.csv", "id,note\n1,a\n\n2,b,c\n3,d\n")
     assert re.match(r"line 4 of \S*/wide\.csv cannot be read as CSV \(malformed\): '2,b,c';", wide)
+
+
+def test_an_export_starts_no_process_to_plan_it(
+    spark: Any, spark_namesrv: str, tmp_path: Path
+) -> None:
+    write(spark.range(30).selectExpr("cast(id as string) value"), spark_namesrv, "Unplanned")
+    # A session that does not know the format can start none.
+    other = spark.newSession()
+    try:
+        options = ExportOptions("Unplanned", str(tmp_path / "out"), namesrv=spark_namesrv)
+        assert export(options, other).rows == 30
+        sources = other._jsparkSession.sessionState().dataSourceManager()
+        assert not sources.dataSourceExists("pocketmq")
+    finally:
+        register(spark)
 
 
 # -- on the command line, with real data --------------------------------------------------------

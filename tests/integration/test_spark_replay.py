@@ -18,6 +18,7 @@ from pocketmq.spark import (
     OptionError,
     ReplayOptions,
     export,
+    register,
     replay,
 )
 from pocketmq.spark.jobs.replaying.sending import ReplaySending
@@ -160,6 +161,29 @@ def test_files_of_an_export_go_to_another_topic_in_order(
     assert replay(back, spark).routes == (("Kept", "Kept", 300),)
 
 
+def test_a_replay_onto_itself_is_refused_before_spark_runs(
+    spark: Any, spark_namesrv: str, tmp_path: Path
+) -> None:
+    with Producer("own", spark_namesrv) as producer:
+        producer.send(Message("Own", b"x"))
+        producer.send(Message("Moved", b"x", properties={"DLQ_ORIGIN_TOPIC": "Own"}))
+    # A session that does not know the format yet is given it when the job begins.
+    other = spark.newSession()
+    sources = other._jsparkSession.sessionState().dataSourceManager()
+    try:
+        for source, topic in (("Own", None), ("Own", "Own"), ("Moved,Own", None)):
+            given = ReplayOptions(
+                source, topic=topic, namesrv=spark_namesrv, checkpoint=str(tmp_path / "c")
+            )
+            with pytest.raises(JobError, match=r"1 messages .* to Own \(the first is Own@broker-"):
+                replay(given, other)
+            assert not sources.dataSourceExists("pocketmq")
+        moved = ReplayOptions("Moved", namesrv=spark_namesrv, checkpoint=str(tmp_path / "d"))
+        assert replay(moved, spark).routes == (("Moved", "Own", 1),)
+    finally:
+        register(spark)
+
+
 def test_replays_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     write(spark.range(3).selectExpr("cast(id as string) value"), spark_namesrv, "Plain")
 
@@ -173,6 +197,8 @@ def test_replays_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Pa
         attempt(str(tmp_path / "none"))
     with pytest.raises(JobError, match="3 messages would go where they are, to Plain"):
         attempt()
+    with pytest.raises(JobError, match="3 messages would go where they are, to Plain"):
+        attempt(where="true")
     with pytest.raises(MissingTopicError, match="topic NoTarget does not exist"):
         attempt(topic="NoTarget", checkpoint=str(tmp_path / "d"))
     with pytest.raises(JobError, match=r"the filter 'tgas = 1' failed: .*tgas"):
@@ -184,7 +210,7 @@ def test_replays_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Pa
     with pytest.raises(JobError, match="none of that time"):
         attempt(topic="T", until_ms=1, checkpoint=str(tmp_path / "f"))
     with pytest.raises(OptionError, match="was begun with topic None, now it is 'Other'"):
-        attempt(topic="Other")
+        attempt(topic="Other", where="true")
     lost = "%DLQ%lost"
     with Producer("dead", spark_namesrv) as producer:
         producer.send(Message(lost, b"x"))

@@ -72,25 +72,34 @@ def local_session(
     """
     check_pyspark()
     _quieten_python()
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from pocketmq.spark import register
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        register(active)
-        return active
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        spark = _started(app_name, cores, driver_memory, settings or {})
+    register(spark)
+    return spark
+
+
+def _started(
+    app_name: str, cores: int | None, driver_memory: str, settings: dict[str, str]
+) -> SparkSession:
+    """Starts a local session, which does not know the format yet."""
+    _quieten_python()
     check_java()
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
     # Workers have to find the same packages as this process, whatever the PATH says.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setMaster(f"local[{cores or '*'}]").setAppName(app_name)
-    conf.setAll([*{**_defaults(driver_memory), **(settings or {})}.items()])
+    conf.setAll([*{**_defaults(driver_memory), **settings}.items()])
     start_context(conf)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
     return spark
 
 
@@ -137,11 +146,22 @@ def _log4j_file() -> Path:
 
 @contextmanager
 def job_session(
-    app_name: str, cores: int | None, spark: SparkSession | None = None
+    app_name: str,
+    cores: int | None,
+    spark: SparkSession | None = None,
+    *,
+    registers: bool = True,
 ) -> Iterator[SparkSession]:
     """Yields the session of a job: the given one, that of spark-submit, the active or a local one.
 
     A local session that is made for the job is stopped after it.
+
+    Args:
+        app_name: of a new session.
+        cores: of a local session; all without it.
+        spark: the session, if there is one.
+        registers: whether the job needs the format. To register it for the first time, Spark
+            starts a Python process that looks for further formats.
 
     Raises:
         RequirementError: PySpark, PyArrow or Java is missing or too old.
@@ -150,20 +170,28 @@ def job_session(
     check_pyspark()
     from pyspark.sql import SparkSession
 
-    from pocketmq.spark import register
-
     with interrupts.kept_as_raised():
         if spark is None and SUBMITTED_VARIABLE in os.environ:
             spark = SparkSession.builder.appName(app_name).getOrCreate()
             interrupts.take_back()
         spark = spark or SparkSession.getActiveSession()
         if spark is not None:
-            register(spark)
+            _prepare(spark, registers=registers)
             yield spark
             return
-        spark = local_session(app_name, cores=cores)
+        spark = _started(app_name, cores, DRIVER_MEMORY, {})
         interrupts.take_back()
         try:
+            _prepare(spark, registers=registers)
             yield spark
         finally:
             spark.stop()
+
+
+def _prepare(spark: SparkSession, *, registers: bool) -> None:
+    from pocketmq.spark import register
+
+    if registers:
+        register(spark)
+    else:
+        make_active(spark)

@@ -72,10 +72,7 @@ class MessageSource(DataSource):
         Raises:
             OptionError: an option is unknown or does not fit.
         """
-        with_properties = columns_options(self.options).include_properties
-        return ", ".join(
-            f"{name} {kind}" for name, kind in COLUMNS if with_properties or name != "properties"
-        )
+        return schema_of(columns_options(self.options))
 
     @plain_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -163,6 +160,14 @@ class PushingSource(MessageSource):
         from pocketmq.spark.reading.reader import PushingReader
 
         return PushingReader(options, columns)
+
+
+def schema_of(options: ReadOptions) -> str:
+    """Returns the columns of a read, as Spark writes a schema."""
+    with_properties = options.include_properties
+    return ", ".join(
+        f"{name} {kind}" for name, kind in COLUMNS if with_properties or name != "properties"
+    )
 
 
 def _chosen_columns(schema: StructType) -> list[Column]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.runtime.process import run
 from pocketmq.spark.jobs.options import refuse_own
-from pocketmq.spark.options import FORMAT
-from pocketmq.spark.queue_tables import queue_table
-from pocketmq.spark.reading.offsets import EARLIEST, Range
+from pocketmq.spark.options import FORMAT, ReadOptions, read_options
+from pocketmq.spark.reading.offsets import Range
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pocketmq.spark.reading.reader import RangePartition
 
 _OWN_OPTIONS = {
     *("startingoffsets", "endingoffsets", "startingtimestamp", "endingtimestamp"),
@@ -36,45 +37,53 @@ def read_settings(topic: str, namesrv: str | None, further: Mapping[str, str]) -
 
 
 def messages_of(
-    spark: SparkSession,
-    settings: Mapping[str, str],
-    ranges: Sequence[Range],
-    queues: Iterable[MessageQueue],
+    spark: SparkSession, settings: Mapping[str, str], ranges: Sequence[Range]
 ) -> DataFrame:
     """Reads the messages of ranges, those of a queue in one task and in their order.
+
+    The tasks call the data source's own reader. To read by `load`, Spark would start two more
+    Python processes, each with all its imports, to be told what is known here.
 
     Args:
         spark: the session.
         settings: options of the data source without topics and offsets.
         ranges: one of a queue at the most.
-        queues: all of the topics.
+
+    Raises:
+        OperatingError: repeats are to be dropped, and the commits cannot be read.
     """
-    found = load(spark, {**settings, **offset_options(ranges, queues)})
-    # A queue that is new since the ranges were settled would be read as a whole.
-    return found.where(queue_column().isin(sorted(str(r.queue) for r in ranges)))
+    from pocketmq.spark.reading.reader import MessageReader
+    from pocketmq.spark.source import schema_of
+
+    topics = ",".join(sorted({r.queue.topic for r in ranges}))
+    options = read_options({**settings, "subscribe": topics})
+    tasks = run(partitions(options, ranges))
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        reader = MessageReader(options)
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield from reader.read(tasks[number])
+
+    count = len(tasks)
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema_of(options))
+
+
+async def partitions(options: ReadOptions, ranges: Sequence[Range]) -> list[RangePartition]:
+    """Divides ranges into tasks.
+
+    Raises:
+        OperatingError: repeats are to be dropped, and the commits cannot be read.
+    """
+    from pocketmq.spark.reading.reader import partitions_of
+
+    async with ClientInstance(options.namesrv_addr) as instance:
+        return await partitions_of(instance, options, ranges)
 
 
 def load(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
     """Reads messages with the data source."""
     return spark.read.format(FORMAT).options(**settings).load()
-
-
-def offset_options(ranges: Sequence[Range], queues: Iterable[MessageQueue]) -> dict[str, str]:
-    """Makes the options of a read that gives some ranges, and of other queues nothing.
-
-    Args:
-        ranges: one of a queue at the most.
-        queues: all of the topics.
-    """
-    topics = {r.queue.topic for r in ranges}
-    bounds = {q: (EARLIEST, EARLIEST) for q in queues if q.topic in topics}
-    bounds |= {r.queue: (r.start, r.end) for r in ranges}
-    starts, ends = (queue_table((q, pair[i]) for q, pair in bounds.items()) for i in (0, 1))
-    return {
-        "subscribe": ",".join(sorted(topics)),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
-    }
 
 
 def queue_column() -> Column:

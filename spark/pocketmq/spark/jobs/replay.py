@@ -28,9 +28,15 @@ from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.files.ledger import FOLDER, Ledger, LedgerFile, OpenSlice
 from pocketmq.spark.jobs.options import JobOptions, check_slices_and_times, refuse_own
 from pocketmq.spark.jobs.progress import shown
-from pocketmq.spark.jobs.replaying.rows import check_edits, rows_to_send
+from pocketmq.spark.jobs.replaying.rows import TARGET, check_edits, rows_to_send
 from pocketmq.spark.jobs.replaying.sending import ReplaySending
-from pocketmq.spark.jobs.replaying.sources import open_source
+from pocketmq.spark.jobs.replaying.sources import (
+    TopicMessages,
+    TopicSource,
+    is_directory,
+    open_files,
+    topic_messages,
+)
 from pocketmq.spark.jobs.reports import ReplayReport, Route
 from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.options import write_options
@@ -146,16 +152,49 @@ def replay(options: ReplayOptions, spark: SparkSession | None = None) -> ReplayR
         JobError: the job failed, or nothing tells where a message is to go; it holds the reason.
     """
     options.check()
-    with job_session("pocketmq replay", options.cores, spark) as session:
-        source = open_source(
-            session,
+    found = None
+    if not is_directory(options.source):
+        found = topic_messages(
             options.source,
             options.namesrv,
             options.reader_options,
             options.since_ms,
             options.until_ms,
         )
+        _check_leads_elsewhere(options, found)
+    elif options.reader_options:
+        names = ", ".join(sorted(options.reader_options))
+        raise OptionError(
+            f"{names}: options of a topic's read, but {options.source} is a directory"
+        )
+    registers = not options.dry_run
+    with job_session("pocketmq replay", options.cores, spark, registers=registers) as session:
+        source = (
+            open_files(session, options.source, options.since_ms, options.until_ms)
+            if found is None
+            else TopicSource(session, found)
+        )
         return _Replay(session, options, source).run()
+
+
+def _check_leads_elsewhere(options: ReplayOptions, found: TopicMessages) -> None:
+    """Refuses a replay onto itself before Spark starts, where that is sure.
+
+    Raises:
+        JobError: messages would be sent to the topic where they are.
+    """
+    is_other_cluster = options.to_namesrv not in (None, found.read.namesrv_addr)
+    is_chosen = options.where is not None or found.read.filter or found.read.drop_repeats
+    if is_other_cluster or is_chosen or TARGET in options.columns:
+        return
+    if (stays := found.first_that_stays(options.topic)) is not None:
+        topic = stays.queue.topic
+        rows = sum(r.size for r in found.ranges if r.queue.topic == topic)
+        raise JobError(
+            f"replay of {options.source}",
+            f"up to {rows:,} messages would go where they are, to {topic} (the first is "
+            f"{stays.queue}:{stays.start}): name another topic (--topic)",
+        )
 
 
 class _Replay:

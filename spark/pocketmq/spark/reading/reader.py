@@ -33,6 +33,23 @@ class RangePartition(InputPartition):
         self.wanted, self.repeats = wanted, repeats
 
 
+async def partitions_of(
+    instance: ClientInstance, options: ReadOptions, wanted: Sequence[Range]
+) -> list[RangePartition]:
+    """Divides the ranges of a read into tasks.
+
+    Raises:
+        OperatingError: repeats are to be dropped, and the commits cannot be read.
+    """
+    filters = None
+    if options.drop_repeats:  # read last: what is committed by then lies in the ranges
+        filters = await repeat_filters(instance, options, {r.queue.topic for r in wanted})
+    pieces = offsets.split(wanted, options.min_partitions, options.max_records_per_partition)
+    return [
+        RangePartition(r, None if filters is None else filters.of_queue(r.queue)) for r in pieces
+    ]
+
+
 class MessageReader(DataSourceReader):
     """Reads ranges of queues as one batch: made on the driver, copied to each task.
 
@@ -59,18 +76,9 @@ class MessageReader(DataSourceReader):
         return run(self._partitions())
 
     async def _partitions(self) -> list[InputPartition]:
-        options = self._options
-        async with ClientInstance(options.namesrv_addr) as instance:
+        async with ClientInstance(self._options.namesrv_addr) as instance:
             wanted = await self._ranges(instance)
-            filters = None
-            if options.drop_repeats:  # read last: what is committed by then lies in the ranges
-                names = {r.queue.topic for r in wanted}
-                filters = await repeat_filters(instance, options, names)
-        pieces = offsets.split(wanted, options.min_partitions, options.max_records_per_partition)
-        return [
-            RangePartition(r, None if filters is None else filters.of_queue(r.queue))
-            for r in pieces
-        ]
+            return [*await partitions_of(instance, self._options, wanted)]
 
     async def _ranges(self, instance: ClientInstance) -> list[Range]:
         return await planned_ranges(instance, self._options)

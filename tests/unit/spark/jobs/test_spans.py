@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.spark.jobs.messages import offset_options
+from pocketmq.spark.jobs.messages import partitions
 from pocketmq.spark.jobs.spans import Spans, slices
+from pocketmq.spark.options import read_options
 from pocketmq.spark.reading.offsets import Range
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 1)
@@ -41,12 +43,11 @@ def test_slices_take_everything_once_and_in_order(pairs: list[list[int]], rows_m
         assert taken == [o for r in ranges if r.queue == queue for o in range(*r[1:])]
 
 
-def test_queues_without_a_range_give_nothing() -> None:
-    options = offset_options([Range(A, 3, 9)], [A, B])
-    assert options["subscribe"] == "T"
-    start, end = (json.loads(options[name]) for name in ("startingOffsets", "endingOffsets"))
-    assert start == {"T": {"broker-a": {"0": 3}, "broker-b": {"1": -2}}}
-    assert end == {"T": {"broker-a": {"0": 9}, "broker-b": {"1": -2}}}
+async def test_queues_without_a_range_give_nothing() -> None:
+    pytest.importorskip("pyspark")
+    options = read_options({"namesrvAddr": "127.0.0.1:9", "subscribe": "T"})
+    found = await partitions(options, [Range(A, 3, 9)])
+    assert [p.wanted for p in found] == [Range(A, 3, 9)]
 
 
 def test_the_end_of_a_queue() -> None:

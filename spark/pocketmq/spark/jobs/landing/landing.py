@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError, nearest
@@ -90,7 +89,7 @@ def land(
             return await ask(instance, read.topics)
 
     bounds = run(asked())
-    with job_session(f"pocketmq {name}", options.cores, spark) as session:
+    with job_session(f"pocketmq {name}", options.cores, spark, registers=False) as session:
         landing = LandingRun(session, name, options, read)
         return landing.run(bounds, select, is_error_without_messages=is_error_without_messages)
 
@@ -151,7 +150,7 @@ class LandingRun:
         rows = 0
         ledger.book_lost(found_lost)
         if not self._options.dry_run:
-            rows = self._write(ledger, ranges, bounds.ends)
+            rows = self._write(ledger, ranges)
         lost = list(Spans.of(ledger.unreported))
         if lost and not self._options.dry_run:
             ledger.unreported = {}
@@ -211,7 +210,7 @@ class LandingRun:
             **{f"option {k}": v for k, v in sorted(options.reader_options.items())},
         }
 
-    def _write(self, ledger: Ledger, ranges: Iterable[Range], ends: QueueEnds) -> int:
+    def _write(self, ledger: Ledger, ranges: Iterable[Range]) -> int:
         """Writes ranges; returns how many messages there were."""
         if self._options.overwrite:
             self._directory.delete()
@@ -227,12 +226,10 @@ class LandingRun:
             rows_total=total,
         ):
             for part in parts:
-                self._write_slice(ledger, part, ends)
+                self._write_slice(ledger, part)
         return ledger.rows - before
 
-    def _write_slice(
-        self, ledger: Ledger, ranges: Sequence[Range], queues: Iterable[MessageQueue]
-    ) -> None:
+    def _write_slice(self, ledger: Ledger, ranges: Sequence[Range]) -> None:
         part = OpenSlice(number=ledger.slices + 1, ranges={})
         ledger.open_slice = part
         for losses_left in reversed(range(LOSSES_MAX)):
@@ -243,7 +240,7 @@ class LandingRun:
                 part.rows = 0
                 break
             try:
-                part.rows = self._write_files(ranges, queues, self._directory.uri(_folder(part)))
+                part.rows = self._write_files(ranges, self._directory.uri(_folder(part)))
                 break
             except JobError as e:
                 lost = self._lost(ranges, e) if losses_left else []
@@ -269,9 +266,7 @@ class LandingRun:
         except OperatingError:
             raise failure from None  # no broker answers: that is why the read failed
 
-    def _write_files(
-        self, ranges: Sequence[Range], queues: Iterable[MessageQueue], folder: str
-    ) -> int:
+    def _write_files(self, ranges: Sequence[Range], folder: str) -> int:
         from pyspark.sql import Observation
         from pyspark.sql import functions as sf
 
@@ -279,7 +274,7 @@ class LandingRun:
         options = self._options
         reading = {**options.reader_options, "namesrvAddr": self._read.namesrv_addr}
         with job(f"writing {self._topics} to {self._directory}"):
-            messages = messages_of(self._spark, reading, ranges, queues)
+            messages = messages_of(self._spark, reading, ranges)
             counted = messages.observe(seen, sf.count(sf.lit(1)).alias("rows"))
             dated = _fitting(counted, options).withColumn(
                 DAY, day_column("storeTimestamp", options.timezone)

@@ -149,6 +149,12 @@ def origin() -> Column:
     return sf.coalesce(*named, own(sf.col("topic")))
 
 
+def origin_of(topic: str, properties: Mapping[str, str]) -> str | None:
+    """Returns the topic to which one message was sent at first; see `origin`."""
+    named = (*(properties.get(name) for name in ORIGINS), topic)
+    return next((n for n in named if n and not n.startswith((RETRY_PREFIX, DLQ_PREFIX))), None)
+
+
 def _properties(replay_id: str) -> Column:
     """The properties of a message but keys, tags and sharding key, and the marks of the replay."""
     from pyspark.sql import functions as sf

@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
@@ -17,9 +19,11 @@ from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.landing import selection
 from pocketmq.spark.jobs.landing.selection import QueueEnds, TopicBounds
 from pocketmq.spark.jobs.messages import messages_of, read_settings
-from pocketmq.spark.jobs.replaying.rows import check_columns
-from pocketmq.spark.options import read_options
+from pocketmq.spark.jobs.replaying.rows import check_columns, origin_of
+from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.reading.pulling import pulled_parts
+from pocketmq.spark.rows.decoding import decode_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,24 +57,16 @@ class TopicSource(ReplaySource):
 
     Args:
         spark: the session.
-        settings: options of a read, without offsets.
-        ranges: what there is to be replayed.
-        ends: the least and the next offset of each queue.
+        found: what the topic holds.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        settings: dict[str, str],
-        ranges: Sequence[Range],
-        ends: QueueEnds,
-    ) -> None:
-        super().__init__(ranges)
-        self._spark, self._settings, self._ends = spark, settings, ends
+    def __init__(self, spark: SparkSession, found: TopicMessages) -> None:
+        super().__init__(found.ranges)
+        self._spark, self._settings, self._ends = spark, found.settings, found.ends
 
     def messages(self, ranges: Sequence[Range]) -> DataFrame:
         """Reads the messages of ranges, those of a queue in one task and in their order."""
-        return messages_of(self._spark, self._settings, ranges, self._ends)
+        return messages_of(self._spark, self._settings, ranges)
 
     def is_in_the_target_cluster(self, to_namesrv: str | None) -> bool:
         """Whether messages are in the cluster that they are sent to."""
@@ -111,29 +107,67 @@ class FileSource(ReplaySource):
         )
 
 
-def open_source(
-    spark: SparkSession,
+class TopicMessages(NamedTuple):
+    """What topics hold that is to be replayed.
+
+    Attributes:
+        read: options of a read, without offsets.
+        settings: the same by their names, without topics.
+        ranges: what there is to be replayed.
+        ends: the least and the next offset of each queue.
+    """
+
+    read: ReadOptions
+    settings: dict[str, str]
+    ranges: Sequence[Range]
+    ends: QueueEnds
+
+    def first_that_stays(self, topic: str | None) -> Range | None:
+        """Finds messages that would be sent to the topic where they are.
+
+        It looks at one message of each topic: whoever has to wait for Spark to be told so waits
+        in vain.
+
+        Args:
+            topic: where all messages go; None for the topic that each came from.
+
+        Returns:
+            The range that begins with such a message; None if there is none.
+        """
+        first_of = {r.queue.topic: r for r in reversed(self.ranges)}
+        if topic is not None:
+            return first_of.get(topic)
+        plain = [r for name, r in first_of.items() if origin_of(name, {}) is not None]
+        return next((r for r in plain if self._origin(r) == r.queue.topic), None)
+
+    def _origin(self, wanted: Range) -> str | None:
+        one = wanted._replace(end=wanted.start + 1)
+        options = msgspec.structs.replace(self.read, fail_on_data_loss=False)
+        for part in pulled_parts(options, one):
+            rows = decode_records(
+                part, one.queue.broker_name, with_properties=True, offset_end=one.end
+            )
+            for properties in rows["properties"].to_pylist():
+                return origin_of(one.queue.topic, dict(properties))
+        return None
+
+
+def topic_messages(
     source: str,
     namesrv: str | None,
     reader_options: Mapping[str, str],
     since_ms: int | None,
     until_ms: int | None,
-) -> ReplaySource:
-    """Opens a topic or the files of an export, and finds out what there is to be replayed.
+) -> TopicMessages:
+    """Finds out what a topic holds that is to be replayed, without Spark.
 
     Raises:
-        OptionError: the directory is none of an export, or an option does not fit.
+        OptionError: an option does not fit.
         MissingTopicError: the topic does not exist.
-        JobError: there are no messages, or the files cannot be read.
+        JobError: there are no messages.
     """
-    if is_directory(source):
-        if reader_options:
-            names = ", ".join(sorted(reader_options))
-            raise OptionError(f"{names}: options of a topic's read, but {source} is a directory")
-        return _files(spark, source, since_ms, until_ms)
     settings = read_settings(source, namesrv, reader_options)
     read = read_options(settings)
-    settings = {**reader_options, "namesrvAddr": read.namesrv_addr}
 
     async def asked() -> TopicBounds:
         async with ClientInstance(read.namesrv_addr) as instance:
@@ -143,7 +177,8 @@ def open_source(
     ranges = selection.selected_ranges(bounds, "earliest", "latest")
     if not ranges:
         raise _nothing(source)
-    return TopicSource(spark, settings, ranges, bounds.ends)
+    settings = {**reader_options, "namesrvAddr": read.namesrv_addr}
+    return TopicMessages(read, settings, ranges, bounds.ends)
 
 
 def _nothing(source: str) -> JobError:
@@ -155,9 +190,15 @@ def is_directory(source: str) -> bool:
     return "/" in source or "://" in source or Path(source).exists()
 
 
-def _files(
+def open_files(
     spark: SparkSession, source: str, since_ms: int | None, until_ms: int | None
 ) -> FileSource:
+    """Opens the files of an export, and finds out what there is to be replayed.
+
+    Raises:
+        OptionError: the directory is none of an export.
+        JobError: there are no messages, or the files cannot be read.
+    """
     from pyspark.sql import functions as sf
 
     if not Directory(spark, source).exists():
