@@ -92,7 +92,8 @@ class IngestReport(Report):
         if self.is_dry:
             return f"{counted(self.rows, 'row')} would be loaded into topic {self.topic}"
         if self.files_done and not self.files_loaded:
-            return f"nothing new: {counted(self.files_done, 'file')} loaded before"
+            verb = "was" if self.files_done == 1 else "were"
+            return f"nothing new: {counted(self.files_done, 'file')} {verb} loaded before"
         text = "nothing was loaded: the source has no rows"
         if self.rows:
             text = _rate(self) + f", {self.spread}"
@@ -257,8 +258,9 @@ def _losses(lost: Sequence[Range]) -> str:
     if not lost:
         return ""
     ranges = ", ".join(f"{r.queue} {r.start} to {r.end}" for r in lost)
-    count = counted(sum(r.size for r in lost), "message")
-    return f"; {count} gone before they could be read: {ranges}"
+    count = sum(r.size for r in lost)
+    gone = "was gone before it" if count == 1 else "were gone before they"
+    return f"; {counted(count, 'message')} {gone} could be read: {ranges}"
 
 
 def _line(r: Range) -> dict[str, Any]:
