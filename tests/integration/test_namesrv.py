@@ -528,6 +528,30 @@ async def test_the_kv_configuration_outlives_a_restart(clock: VirtualClock, tmp_
         assert (await peer.route()).order_topic_conf == "broker-a:4"
 
 
+async def test_changes_of_the_kv_configuration_keep_their_order(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    path, namespace, last = tmp_path / "kvConfig.json", "NS", 20
+    settings = config(kv_config_path=str(path))
+    of_rocketmq = {namespace: {f"k{n}": "" for n in range(1001)}}
+    path.write_text(json.dumps({"configTable": of_rocketmq}))
+    async with NameServer(settings, clock) as server, connected(server) as peer:
+        puts = [
+            peer.ask(PutKVConfigRequest(namespace=namespace, key=f"k{n % 11}", value=f"{n}"))
+            for n in range(last + 1)
+        ]
+        get = peer.ask(GetKVConfigRequest(namespace=namespace, key=f"k{last % 11}"))
+        listing = peer.ask(GetKVListRequest(namespace=namespace))
+        *_, value, table = await asyncio.gather(*puts, get, listing)
+        assert value.read(GetKVConfigResponse).value == f"{last}"
+        assert len(KVTable.decode(table.body).table) == 1001
+        with pytest.raises(ResponseError, match="a text is longer than 65536 characters"):
+            await peer.ask(PutKVConfigRequest(namespace=namespace, key="k", value="v" * 65_537))
+    async with NameServer(settings, clock) as server, connected(server) as peer:
+        again = await peer.ask(GetKVListRequest(namespace=namespace))
+        assert again.body == table.body
+
+
 async def test_a_damaged_kv_file_stops_the_start(clock: VirtualClock, tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     path.write_text("{")

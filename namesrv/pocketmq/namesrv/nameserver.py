@@ -59,6 +59,7 @@ class NameServer:
         """
         self._kv.load()
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._kv.close)
             stack.push_async_callback(self._server.close)
             await self._listen()
             tasks = Tasks()

@@ -84,15 +84,15 @@ def test_what_is_kept_is_bounded(answering: Answering, monkeypatch: pytest.Monke
             assert len(answering.answers._classes) == 1
 
 
-def test_the_order_topic_configuration_is_added_on_demand(answering: Answering) -> None:
+async def test_the_order_topic_configuration_is_added_on_demand(answering: Answering) -> None:
     answering.table.register(registration(), NOW_MS)
-    answering.kv.put(ORDER_TOPIC_NAMESPACE, "TopicA", "broker-a:4")
+    await answering.kv.put(ORDER_TOPIC_NAMESPACE, "TopicA", "broker-a:4")
     route = answering.route()
     assert route is not None
     assert route.order_topic_conf is None
     answering.config.order_message_enable = True
     for conf in ("broker-a:4", "broker-a:8"):
-        answering.kv.put(ORDER_TOPIC_NAMESPACE, "TopicA", conf)
+        await answering.kv.put(ORDER_TOPIC_NAMESPACE, "TopicA", conf)
         route = answering.route()
         assert route is not None
         assert route.order_topic_conf == conf

@@ -152,6 +152,22 @@ class TestRequestsOfThePeer:
         (answer,) = await peer.got(1)
         assert (answer.opaque, answer.body) == (8, b"at last")
 
+    async def test_an_answer_that_fits_no_frame_says_so(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def large(request: Command, connection: Connection) -> Command:
+            return Command(0, body=bytes(frames.FRAME_SIZE_MAX))
+
+        async def large_later(request: Command, connection: Connection) -> Command:
+            return large(request, connection)
+
+        peer = await stage.dial(await stage.serve({ECHO: large, LATER: large_later}))
+        peer.send(Command(ECHO, 1), Command(LATER, 2))
+        for answer in await peer.got(2):
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "the answer does not fit into a frame" in (answer.remark or "")
+        assert "Traceback" not in caplog.text
+
     async def test_one_way_requests_are_never_answered(self, stage: Stage) -> None:
         seen: list[int] = []
 

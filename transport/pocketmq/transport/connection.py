@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import ContentError, OperatingError, ResponseError
+from pocketmq.protocol.errors import ContentError, MessageSizeError, OperatingError, ResponseError
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from pocketmq.runtime.clock import Clock, within
@@ -236,7 +236,16 @@ class Connection(FrameStream):
         response.codec = request.codec
         if self.greeting_due:
             response.extra = {**(response.extra or {}), **GREETING}
-        data = frames.encode(response)
+        try:
+            data = frames.encode(response)
+        except MessageSizeError as e:
+            log.warning("the answer to a request %d is too large: %s", request.code, e)
+            remark = f"the answer does not fit into a frame: {e}; ask for less"
+            refusal = Command(ResponseCode.SYSTEM_ERROR, remark=remark, extra=response.extra)
+            refusal.opaque, refusal.flag, refusal.codec = (
+                response.opaque, response.flag, response.codec
+            )  # fmt: skip
+            data = frames.encode(refusal)
         if not self._dials:  # the dialling side greets until it has seen an answer
             self.greeting_due = False
         self.write(data)

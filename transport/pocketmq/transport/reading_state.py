@@ -78,6 +78,7 @@ class Hold(Enum):
         BULK_APPEND: its last request is checked bit by bit.
         WORK_SHARE: its last request waits for a turn of the loop in which less is done.
         TURN_SHARE: its last request waits for its turns.
+        KV_CONFIG: its last request changes a name server's KV configuration, or lists much of it.
     """
 
     PUT_OFF = auto()
@@ -87,6 +88,7 @@ class Hold(Enum):
     BULK_APPEND = auto()
     WORK_SHARE = auto()
     TURN_SHARE = auto()
+    KV_CONFIG = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()

@@ -9,7 +9,7 @@ from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
 from pocketmq.namesrv.route_table import BrokerKey, BrokerRegistration, RouteTable
 from pocketmq.protocol.bodies.registrations import read_registration
-from pocketmq.protocol.bodies.topics import DataVersion, KVTable, RegisterBrokerBody
+from pocketmq.protocol.bodies.topics import DataVersion, RegisterBrokerBody
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.names.advertise import Advertised, caller_address, parse_advertised
@@ -24,7 +24,7 @@ from pocketmq.protocol.requests.nameserver import (
 from pocketmq.protocol.wire import loose_json
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import Connection, Handler, Reply
 
 log = logging.getLogger("pocketmq.namesrv")
 
@@ -49,7 +49,7 @@ class BrokerHandlers:
             BrokerHeartbeatRequest.code: self.heartbeat,
         }
 
-    def register(self, request: Command, connection: Connection) -> Command:
+    def register(self, request: Command, connection: Connection) -> Reply:
         """103: enters a broker's addresses and topics; tells a slave its master's address."""
         header = request.read(RegisterBrokerRequest)
         _check_registration(header, request.body)
@@ -80,7 +80,14 @@ class BrokerHandlers:
                 BrokerKey(header.cluster_name, master.master),
                 caller_address(connection.remote_host),
             )
-        return Command(ResponseCode.SUCCESS, header=answer, body=self._order_topics())
+        order_topics = self._order_topics()
+        if order_topics is None:
+            return self._registered(answer)
+        return Command(ResponseCode.SUCCESS, header=answer, body=order_topics)
+
+    async def _registered(self, answer: RegisterBrokerResponse) -> Command:
+        order_topics = await self._kv.listing(ORDER_TOPIC_NAMESPACE)
+        return Command(ResponseCode.SUCCESS, header=answer, body=order_topics)
 
     def _registration(
         self, header: RegisterBrokerRequest, body: RegisterBrokerBody, connection: Connection
@@ -104,11 +111,13 @@ class BrokerHandlers:
             is_partial=bool(header.partial),
         )
 
-    def _order_topics(self) -> bytes:
-        if not self._config.return_order_topic_config_to_broker:
+    def _order_topics(self) -> bytes | None:
+        """What a broker is told of ordered topics; None if that is still to be encoded."""
+        namespace = ORDER_TOPIC_NAMESPACE
+        is_wanted = self._config.return_order_topic_config_to_broker
+        if not is_wanted or self._kv.namespace(namespace) is None:
             return b""
-        table = self._kv.namespace(ORDER_TOPIC_NAMESPACE)
-        return b"" if table is None else KVTable(table=dict(table)).encode()
+        return self._kv.listing_now(namespace)
 
     def unregister(self, request: Command, connection: Connection) -> Command:
         """104: removes a broker that stops."""

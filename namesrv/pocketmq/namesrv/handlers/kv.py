@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Coroutine
 
 from pocketmq.namesrv.kv_config import KVConfig, KVConfigError
-from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.requests.nameserver import (
@@ -16,7 +16,8 @@ from pocketmq.protocol.requests.nameserver import (
     PutKVConfigRequest,
 )
 from pocketmq.protocol.wire.command import Command
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import Connection, Handler, Reply
+from pocketmq.transport.reading_state import Hold
 
 log = logging.getLogger("pocketmq.namesrv")
 
@@ -36,15 +37,11 @@ class KVHandlers:
             GetKVListRequest.code: self.list_namespace,
         }
 
-    def put(self, request: Command, connection: Connection) -> Command:
+    def put(self, request: Command, connection: Connection) -> Reply:
         """100: sets a key."""
         header = request.read(PutKVConfigRequest)
-        try:
-            self._kv.put(header.namespace, header.key, header.value)
-        except KVConfigError as e:
-            raise _refused(e) from e
-        log.info("%s set %s/%s", connection.remote_address, header.namespace, header.key)
-        return Command(ResponseCode.SUCCESS)
+        change = self._kv.put(header.namespace, header.key, header.value)
+        return _changed(change, connection, f"set {header.namespace}/{header.key}")
 
     def get(self, request: Command, connection: Connection) -> Command:
         """101: answers with the value of a key."""
@@ -57,26 +54,48 @@ class KVHandlers:
             )
         return Command(ResponseCode.SUCCESS, header=GetKVConfigResponse(value=value))
 
-    def delete(self, request: Command, connection: Connection) -> Command:
+    def delete(self, request: Command, connection: Connection) -> Reply:
         """102: removes a key."""
         header = request.read(DeleteKVConfigRequest)
-        try:
-            self._kv.delete(header.namespace, header.key)
-        except KVConfigError as e:
-            raise _refused(e) from e
-        log.info("%s deleted %s/%s", connection.remote_address, header.namespace, header.key)
-        return Command(ResponseCode.SUCCESS)
+        change = self._kv.delete(header.namespace, header.key)
+        return _changed(change, connection, f"deleted {header.namespace}/{header.key}")
 
-    def list_namespace(self, request: Command, connection: Connection) -> Command:
+    def list_namespace(self, request: Command, connection: Connection) -> Reply:
         """219: answers with all keys of a namespace."""
         namespace = request.read(GetKVListRequest).namespace
-        table = self._kv.namespace(namespace)
-        if table is None:
+        if self._kv.namespace(namespace) is None:
             raise ResponseError(
                 ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}"
             )
-        return Command(ResponseCode.SUCCESS, body=KVTable(table=dict(table)).encode())
+        body = self._kv.listing_now(namespace)
+        if body is None:
+            connection.hold_reading(Hold.KV_CONFIG)
+            return self._listed(namespace, connection)
+        return Command(ResponseCode.SUCCESS, body=body)
+
+    async def _listed(self, namespace: str, connection: Connection) -> Command:
+        try:
+            return Command(ResponseCode.SUCCESS, body=await self._kv.listing(namespace))
+        finally:
+            connection.release_reading(Hold.KV_CONFIG)
 
 
-def _refused(error: KVConfigError) -> ResponseError:
-    return ResponseError(ResponseCode.SYSTEM_ERROR, str(error))
+def _changed(
+    change: Coroutine[None, None, None], connection: Connection, done: str
+) -> Awaitable[Command]:
+    """Answers when a change is made; until then nothing more is taken of its connection."""
+    connection.hold_reading(Hold.KV_CONFIG)
+    return _answer(change, connection, done)
+
+
+async def _answer(
+    change: Coroutine[None, None, None], connection: Connection, done: str
+) -> Command:
+    try:
+        await change
+    except KVConfigError as e:
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, str(e)) from e
+    finally:
+        connection.release_reading(Hold.KV_CONFIG)
+    log.info("%s %s", connection.remote_address, done)
+    return Command(ResponseCode.SUCCESS)
