@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -175,3 +176,21 @@ async def test_a_long_heartbeat_is_taken_whole(stage: Stage) -> None:
     await client.ask(HeartbeatRequest(), data.encode())
     assert {group for group, _ in broker.parts.members.consumers} == set(names)
     assert {group for group, _ in broker.parts.members.producers} == {*names, GROUP}
+
+
+async def test_a_turn_of_the_loop_makes_one_topic_of_a_connection(stage: Stage) -> None:
+    broker = await stage.broker()
+    client, loop = stage.client(broker), asyncio.get_running_loop()
+    await client.send()
+    made: list[int] = []
+    in_turn: list[str] = []
+
+    def note() -> None:
+        in_turn.append("topic")
+        made.append(len(in_turn))
+        loop.call_soon(in_turn.clear)
+
+    broker.topics.changed.add(note)
+    answers = await asyncio.gather(*(client.send(topic=f"New-{n}") for n in range(20)))
+    assert [answer.queue_offset for answer in answers] == [0] * 20
+    assert made == [1] * 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -32,13 +32,22 @@ async def next_slice(clock: Clock) -> None:
     a turn does no more for all of them than for one.
     """
     clock.monotonic()  # a clock that jumps while nobody is busy takes this for work
+    await _turn()
+
+
+def call_in_slice(action: Callable[[], object]) -> None:
+    """Calls a function in a turn of the loop in which no other slice runs."""
+    _turn().add_done_callback(lambda _: action())
+
+
+def _turn() -> asyncio.Future[None]:
     loop = asyncio.get_running_loop()
     waiting = _waiting.setdefault(loop, deque())
     turn: asyncio.Future[None] = loop.create_future()
     waiting.append(turn)
     if len(waiting) == 1:
         loop.call_soon(_begin_slice, loop, waiting)
-    await turn
+    return turn
 
 
 def _begin_slice(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:

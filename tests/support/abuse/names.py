@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from support.abuse.arena import TOPIC, Arena, Attack, RawConnection
+from support.abuse.arena import TOPIC, Arena, Attack, RawConnection, batch_request
 from support.abuse.pulls import pull_request
 
 from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat, ProducerData, Subscription
 from pocketmq.protocol.bodies.locks import LockBatchBody
+from pocketmq.protocol.messages.batch import encode_batch
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.requests.clients import HeartbeatRequest
 from pocketmq.protocol.requests.consuming import LockBatchRequest, UnlockBatchRequest
@@ -78,6 +79,16 @@ async def new_groups(arena: Arena) -> None:
     await _strike(arena, attacker, burst)
 
 
+async def new_topics(arena: Arena) -> None:
+    """A burst of sends, each to a topic that was never heard of."""
+    attacker = await arena.connect()
+    burst = b"".join(
+        attacker.frame(batch_request(f"Attacked-{n}"), encode_batch([(0, b"x", b"")]))
+        for n in range(arena.size)
+    )
+    await _strike(arena, attacker, burst)
+
+
 async def status(arena: Arena) -> None:
     """Requests for the state of a topic with as many queues as a topic may have."""
     await arena.create_topic(STATUS_QUEUES)
@@ -103,6 +114,7 @@ ATTACKS = [
     Attack("a heartbeat with 300,000 producer groups", producer_groups, 300_000, None),
     Attack("a heartbeat of 15 MiB in the dialect of JSON", endless_body, BODY_SIZE, 1024 * 1024),
     Attack("30,000 pulls of new groups", new_groups, 30_000, 2_000),
+    Attack("10,000 sends to new topics", new_topics, 10_000, 300),
     Attack("the state of 65,536 queues", status, 1, 1),
     Attack("the state of 65,536 queues, ten times", status, 10, None),
 ]

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import pairwise
 
-from pocketmq.broker.slices import PIECES_PER_SLICE, encoded_in_slices, in_slices
+from pocketmq.broker.slices import PIECES_PER_SLICE, call_in_slice, encoded_in_slices, in_slices
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable
 from pocketmq.protocol.wire.loose_json import RUN_LENGTH
 from pocketmq.testing.clock import VirtualClock, settle
@@ -71,3 +72,16 @@ async def test_a_long_list_and_a_long_map_are_encoded_piece_by_piece() -> None:
         assert b"".join(pieces) == body.encode()
         assert len(pieces) > len(configs)
         assert max(map(len, pieces)) < 1000
+
+
+async def test_a_function_is_called_in_the_next_free_slice(clock: VirtualClock) -> None:
+    called: list[int] = []
+    for number in range(3):
+        call_in_slice(partial(called.append, number))
+    seen = []
+    while len(called) < 3:
+        seen.append(len(called))
+        await settle(1)
+    assert called == [0, 1, 2]
+    assert seen[0] == 0
+    assert max(after - before for before, after in pairwise([*seen, 3])) == 1

@@ -9,6 +9,7 @@ from pocketmq.broker.counters.history import History
 from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
 from pocketmq.broker.reading.pull_progress import PullProgress, QueuePulls
+from pocketmq.broker.slices import in_slices
 from pocketmq.broker.statistics.queue_windows import QueueWindows
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.queue_logs import QueueLogs
@@ -44,6 +45,10 @@ class View(NamedTuple):
     average: float
 
 
+TAKEN_PER_SLICE = 200
+"""Samples that one slice takes: a few milliseconds."""
+
+
 class QueueStatistics:
     """Computes how much came into each queue and went out of it.
 
@@ -74,20 +79,27 @@ class QueueStatistics:
 
     # -- sampling -----------------------------------------------------------------------------
 
-    def sample(self, now_s: float, window: Window) -> None:
-        """Samples, for one window, the queues of topics with traffic since the last sample."""
+    async def sample(self, now_s: float, window: Window) -> None:
+        """Samples, in slices, the queues of topics with traffic since the window's last sample."""
         self._put_times[window].take(now_s, self._put_time())
         puts = self._puts.topics
         moved = {t for t, traffic in puts.items() if self._moved(window, traffic.messages, t)}
-        for queue_log in self._logs.open_logs() if moved else ():
+        logs = self._logs.open_logs() if moved else ()
+        async for queue_log in in_slices(self._clock, logs, TAKEN_PER_SLICE):
             if queue_log.topic in moved:
                 self._put_windows.take(
                     now_s, window, _key(queue_log), _end(queue_log), _begin(queue_log)
                 )
-        for (group, topic), pulled in self._progress.pulled.items():
-            if self._moved(window, pulled.messages, group, topic):
-                for queue_id, queue in pulled.queues.items():
-                    self._pulls.take(now_s, window, (group, topic, queue_id), queue.amounts())
+        moved_pulls = [
+            (group, topic, queue_id, queue)
+            for (group, topic), pulled in self._progress.pulled.items()
+            if self._moved(window, pulled.messages, group, topic)
+            for queue_id, queue in pulled.queues.items()
+        ]
+        async for group, topic, queue_id, queue in in_slices(
+            self._clock, moved_pulls, TAKEN_PER_SLICE
+        ):
+            self._pulls.take(now_s, window, (group, topic, queue_id), queue.amounts())
         if window is DAY:
             self._forget()
 

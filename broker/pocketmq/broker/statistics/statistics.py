@@ -19,8 +19,14 @@ from pocketmq.broker.counters.traffic import (
     Window,
 )
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.slices import in_slices
 from pocketmq.broker.statistics.day_totals import DayTotals
-from pocketmq.broker.statistics.queue_statistics import QUEUE_STATS_NAMES, QueueStatistics, View
+from pocketmq.broker.statistics.queue_statistics import (
+    QUEUE_STATS_NAMES,
+    TAKEN_PER_SLICE,
+    QueueStatistics,
+    View,
+)
 from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.protocol.names.names import is_system_topic
 from pocketmq.runtime.clock import Clock
@@ -109,17 +115,17 @@ class Statistics:
         now_s, totals = self._clock.monotonic(), self.totals()
         return [self._history.growth(now_s, totals, span_s) for span_s in RATE_SPANS_S]
 
-    def sample(self) -> None:
-        """Takes the samples that are due; called every SAMPLE_PERIOD_S."""
+    async def sample(self) -> None:
+        """Takes the samples that are due, in slices; called every SAMPLE_PERIOD_S."""
         now_s, totals = self._clock.monotonic(), self.totals()
         self._history.take(now_s, totals)
         self.days.look(self._clock.now_ms(), totals.put, totals.transferred)
         self._rounds += 1
         for window in (MINUTE, HOUR, DAY):
             if self._rounds % window.step_s == 0:
-                for traffic in self._all():
+                async for traffic in in_slices(self._clock, list(self._all()), TAKEN_PER_SLICE):
                     traffic.sample(now_s, window)
-                self._queues.sample(now_s, window)
+                await self._queues.sample(now_s, window)
         if self._rounds % MINUTE.span_s == 0:
             self._puts.times.begin_minute()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
@@ -12,6 +13,7 @@ from pocketmq.broker.refusals import (
     topic_unknown_on_send,
     unavailable,
 )
+from pocketmq.broker.slices import call_in_slice
 from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -25,6 +27,7 @@ from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageRequest
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection
+from pocketmq.transport.reading_state import Hold
 
 
 class SendTargets:
@@ -104,4 +107,7 @@ class SendTargets:
             raise unavailable(str(e)) from e
         if topic is None:
             raise topic_unknown_on_send(name, self._settings.now.cluster)
+        # A topic costs as much as a hundred messages, so a turn has but few new ones.
+        connection.hold_reading(Hold.TURN_SHARE)
+        call_in_slice(partial(connection.release_reading, Hold.TURN_SHARE))
         return topic
