@@ -343,11 +343,21 @@ def test_a_store_is_dumped_and_repaired(tmp_path: Path) -> None:
     tried = json.loads(pocketmq("store", "repair", directory, "--dry-run", "-o", "json").stdout)
     assert tried["folder"] is None
     done = json.loads(ok("store", "repair", directory, "-o", "json"))
-    assert len(done["steps"]) == len(tried["steps"]) == 1
-    assert "from offset 2 on" in done["steps"][0]
-    assert next(Path(done["folder"]).rglob("*.log")).read_bytes() == bytes(content)
-    assert "all sound" in pocketmq("store", "check", directory).stderr
-    assert ok(*dump, "-o", "json").count("\n") == 1
+    assert len(done["steps"]) == len(tried["steps"]) == 2
+    assert "leave a gap at offset 1, of which the " in done["steps"][0]
+    kept = next(path for path in Path(done["folder"]).rglob("*.log.from-*")).read_bytes()
+    assert len(kept) == rows[1]["size"]
+    assert kept in bytes(content)
+    checked = pocketmq("store", "check", directory).stderr
+    assert "all sound" in checked
+    assert "1 message lost to damage, from offset 1 to 1; consumers go on behind" in checked
+    again = [json.loads(line) for line in ok(*dump, "-o", "json").splitlines()]
+    assert [(row["offset"], row["body"], row.get("isLost")) for row in again] == [
+        (0, "one", None), (1, "", True), (2, "three ü", None),
+    ]  # fmt: skip
+    with pocketmq_cluster(tmp_path) as running:
+        words = ("consume", "CliDump", "--from-beginning", "--count", "2", "--timeout", "20")
+        assert ok(*words, "--namesrv", running.namesrv) == "one\nthree ü\n"
 
 
 def test_a_body_comes_from_a_file_or_standard_input(cluster: Cluster, tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from support.store.stores import SMALL, TOPIC, bodies, open_store, put
+from support.store.stores import SMALL, TOPIC, open_store, put
 
 from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.mending.repair import RepairReport, repair_directory
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.records import decode_records
 from pocketmq.runtime.clock import Clock
 
 BODIES = [bytes((65 + index,)) * 400 for index in range(5)]
@@ -60,9 +62,25 @@ async def left(directory: Path, clock: Clock, queue_id: int = 0) -> list[bytes]:
     """What a queue holds when a broker opens the directory, which also takes another message."""
     store = open_store(directory, clock, SMALL)
     assert len(store.damaged) == 0
-    found = bodies(store, queue_id=queue_id)
+    found = [m.body for m in served(store, queue_id)]
     put(store, b"next", queue_id=queue_id)
-    assert bodies(store, queue_id=queue_id) == [*found, b"next"]
+    assert [m.body for m in served(store, queue_id)] == [*found, b"next"]
     await store.close()
     assert check_directory(directory).problems == []
+    return found
+
+
+def served(store: MessageStore, queue_id: int = 0) -> list[ReceivedMessage]:
+    """What consumers of a queue get: records that stand for lost ones are passed over."""
+    queue_log = store.find_log(TOPIC, queue_id)
+    found: list[ReceivedMessage] = []
+    if queue_log is None:
+        return found
+    offset = queue_log.min_offset
+    while offset < queue_log.max_offset:
+        part = queue_log.read(offset, 100, 1 << 20)
+        if offset < queue_log.unverified_end:
+            part = store.verified(queue_log, offset, part)
+        found += decode_records(part.data, "a")
+        offset = part.next_offset
     return found

@@ -9,6 +9,7 @@ import msgspec
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.filters import EVERYTHING, Selection
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.segment import ENTRY_RECORD_SIZE, ENTRY_SIZE
@@ -102,9 +103,10 @@ class Reader:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high)
         progress, monotonic = self._progress, self._clock.monotonic
         begin_s = monotonic()
-        part = queue_log.read(offset, query.count_max, query.size_max, *query.selection)
         if offset < queue_log.unverified_end:
-            part = self._store.verified(queue_log, offset, part)
+            part = self._read_unverified(queue_log, query)
+        else:
+            part = queue_log.read(offset, query.count_max, query.size_max, *query.selection)
         if query.selection is not EVERYTHING:
             looked_at = part.next_offset - offset
             self._share.took(query.selection.take_work(looked_at, part.records))
@@ -126,6 +128,16 @@ class Reader:
             )
         sizes = _sizes_of(queue_log, offset, part) if query.with_sizes else b""
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
+
+    def _read_unverified(self, queue_log: QueueLog, query: ReadQuery) -> Slice:
+        """Reads what an earlier run wrote, which the disk may have damaged since."""
+        offset = query.offset
+        try:
+            part = queue_log.read(offset, query.count_max, query.size_max, *query.selection)
+        except FormatError:
+            self._store.index_mending.check(queue_log, offset)
+            raise
+        return self._store.verified(queue_log, offset, part)
 
 
 def _sizes_of(queue_log: QueueLog, offset: int, part: Slice) -> bytes:

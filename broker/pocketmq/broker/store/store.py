@@ -12,6 +12,7 @@ from pocketmq.broker.store.data_directory import DataDirectory
 from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk.errors import DirectoryError, WriteFailedError
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.index_mending import IndexMending
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.metadata.damaged import DamagedQueues
 from pocketmq.broker.store.metadata.metadata_gaps import MetadataGaps
@@ -45,6 +46,7 @@ class MessageStore:
     Attributes:
         logs: the queue logs.
         committer: writes what was appended.
+        index_mending: makes entries of an index again that do not fit the log.
         flusher: brings logs to the disk, and knows who waits for that.
         checkpoints: says up to where logs are on the disk.
         counters: count what is stored, and bulk reads.
@@ -79,7 +81,8 @@ class MessageStore:
         opened, clock = self._directory, self.clock
         self.counters = StoreCounters(clock)
         self.damaged = DamagedQueues(self.directory, self.metadata)
-        self.verified = Verifier(self.damaged).verified
+        self.index_mending = IndexMending(opened.files)
+        self.verified = Verifier(self.damaged, self.index_mending).verified
         self.metadata_gaps = MetadataGaps(self.metadata)
         self._new_logs = NewLogs(self.metadata)
         self._deletions = Deletions(
@@ -195,6 +198,7 @@ class MessageStore:
         """Commits, brings everything to the disk and marks the stop as clean."""
         try:
             await self.drain()
+            await self.index_mending.close()
             await self._deletions.stop()
             if await self.checkpoints.take_all():
                 self._directory.mark_clean(is_clean=True)

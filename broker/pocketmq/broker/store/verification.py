@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from pocketmq.broker.store.disk.errors import DamagedQueueError, FormatError
+from pocketmq.broker.store.disk.errors import DamagedQueueError, FormatError, IndexMendingError
+from pocketmq.broker.store.index_mending import IndexMending
+from pocketmq.broker.store.log.lost_records import is_lost
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.readable_log import Slice
 from pocketmq.broker.store.log.segment import log_number_of
@@ -23,14 +25,17 @@ class Verifier:
 
     Args:
         damaged: records queues with a damaged record.
+        index_mending: finds out whether only the index is damaged.
     """
 
-    def __init__(self, damaged: DamagedQueues) -> None:
-        self._damaged = damaged
+    def __init__(self, damaged: DamagedQueues, index_mending: IndexMending) -> None:
+        self._damaged, self._index_mending = damaged, index_mending
         self._ranges: dict[int, tuple[int, int]] = {}
 
     def verified(self, queue_log: QueueLog, offset: int, part: Slice) -> Slice:
-        """Returns the records of a read up to the first one that is damaged.
+        """Returns the records of a read up to the first one that is damaged or lost.
+
+        With lost ones first it goes on behind them, as a filter does behind what does not match.
 
         Args:
             queue_log: whose `unverified_end` is behind the offset.
@@ -39,6 +44,7 @@ class Verifier:
 
         Raises:
             DamagedQueueError: the first record is damaged.
+            IndexMendingError: its index entry is, and is made again.
         """
         low, high = self._ranges.get(queue_log.number, (offset, offset))
         if low <= offset and part.next_offset <= high:
@@ -51,10 +57,17 @@ class Verifier:
             found = _OFFSETS.unpack_from(data, position + QUEUE_OFFSET_AT) if size else (-1, 0)
             is_next = found[0] == last + 1 if is_run else last < found[0] < part.next_offset
             if not is_next or log_number_of(found[1]) != queue_log.number:
-                error = self._note(queue_log, last + 1)
-                if not count:
-                    raise error
+                try:
+                    self._index_mending.check(queue_log, last + 1)
+                    raise self._note(queue_log, last + 1)
+                except (DamagedQueueError, IndexMendingError):
+                    if not count:
+                        raise
                 return Slice(data[:position], count, last + 1)
+            if is_lost(data, position):
+                if count:
+                    return Slice(data[:position], count, last + 1)
+                return Slice(b"", 0, found[0] + 1)
             position, last = position + size, found[0]
         if is_run:
             joined = low <= part.next_offset and offset <= high

@@ -106,6 +106,7 @@ def _row(
     item: StoredRecord | Entry, first_ms: int | None, last_ms: int | None, body_size: int
 ) -> dict[str, Any] | None:
     """Makes the row of a record or an entry; None if its time is outside of the wanted range."""
+    from pocketmq.broker.store.log.lost_records import LOST
     from pocketmq.broker.store.mending.dump import Entry
 
     if isinstance(item, Entry):
@@ -131,6 +132,14 @@ def _row(
         (message,) = decode_records(item.data, inflate=False)
     except ContentError as e:
         return {**row, "unreadable": str(e)}
+    if message.sys_flag & LOST:
+        return {
+            "topic": message.topic,
+            "queue": message.queue_id,
+            **row,
+            "isLost": True,
+            "body": "",
+        }
     return {
         "topic": message.topic,
         "queue": message.queue_id,

@@ -7,6 +7,7 @@ OperatingError
     ├── FormatError            a file is not of this store, or is damaged
     │   ├── VersionError       a file is of a version that this broker does not know
     │   └── DamagedQueueError  one queue cannot be served, the others can
+    ├── IndexMendingError      an index is made again: reads succeed in a moment
     ├── OwnerError             the data directory is another broker's
     └── WriteFailedError       the disk failed: the write was undone
         └── DiskFullError      no room: the write was refused or undone
@@ -99,6 +100,20 @@ class DamagedQueueError(FormatError):
         return (
             f"queue {self.queue_id} of {self.topic} is not served: {self.path}: {self.reason}; "
             f"{self.remedy}"
+        )
+
+
+class IndexMendingError(StoreError):
+    """Entries of an index that do not fit the log are made again: a later read will succeed."""
+
+    def __init__(self, topic: str, queue_id: int) -> None:
+        super().__init__(topic, queue_id)
+        self.topic, self.queue_id = topic, queue_id
+
+    def __str__(self) -> str:
+        return (
+            f"the index of queue {self.queue_id} of {self.topic} does not fit the log, and is "
+            f"compared with the log now: try again in a moment"
         )
 
 

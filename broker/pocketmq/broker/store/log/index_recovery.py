@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.leftovers import REMADE_SUFFIX
@@ -14,6 +16,9 @@ from pocketmq.broker.store.log.segment import (
     Segment,
     physical_offset,
 )
+
+OnLost = Callable[[int], object]
+"""Told of the offset of each record that stands for a lost one."""
 
 
 def index_size(segment: Segment, end: Checkpoint) -> int:
@@ -36,7 +41,7 @@ def is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
 
 
 def extend_index(
-    files: Files, segment: Segment, start: Checkpoint, limit: int | None
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None, on_lost: OnLost
 ) -> Checkpoint:
     """Makes a segment's index again behind a sound point; returns the end of the sound records.
 
@@ -46,8 +51,9 @@ def extend_index(
         files, segment: of which the index is.
         start: up to where the index is sound.
         limit: the position of the first record that is not taken; None for all records.
+        on_lost: told of records that stand for lost ones.
     """
-    entries, end = _entries(files, segment, start, limit)
+    entries, end = _entries(files, segment, start, limit, on_lost)
     if start.offset == segment.base_offset:
         files.create(segment.index_path, segment.header(INDEX_MAGIC))
     else:
@@ -58,7 +64,11 @@ def extend_index(
 
 
 def remake_index(
-    files: Files, segment: Segment, limit: int | None = None, timestamp: int = 0
+    files: Files,
+    segment: Segment,
+    limit: int | None = None,
+    timestamp: int = 0,
+    on_lost: OnLost = lambda _: None,
 ) -> Checkpoint:
     """Makes a whole index again that a checkpoint covers; returns the end of the sound records.
 
@@ -70,9 +80,10 @@ def remake_index(
         files, segment: of which the index is.
         limit: the position of the first record that is not taken; None for all records.
         timestamp: the last store time if there is no sound record.
+        on_lost: told of records that stand for lost ones.
     """
     start = Checkpoint(segment.base_position, segment.base_offset, timestamp)
-    entries, end = _entries(files, segment, start, limit)
+    entries, end = _entries(files, segment, start, limit, on_lost)
     remade = segment.stem.with_suffix(REMADE_SUFFIX)
     files.create(remade, segment.header(INDEX_MAGIC) + entries)
     files.sync(remade)
@@ -82,7 +93,7 @@ def remake_index(
 
 
 def _entries(
-    files: Files, segment: Segment, start: Checkpoint, limit: int | None
+    files: Files, segment: Segment, start: Checkpoint, limit: int | None, on_lost: OnLost
 ) -> tuple[bytes, Checkpoint]:
     """The index entries of a segment's sound records from a point on, and the records' end."""
     entries = bytearray()
@@ -90,8 +101,22 @@ def _entries(
     for record in scan(files, segment, start.position, start.offset):
         if record.position == limit:
             break
+        if record.is_lost:
+            on_lost(record.offset)
         entries += ENTRY.pack(
             physical_offset(segment.log_number, record.position), record.size, record.tags_code
         )
         end = Checkpoint(record.position + record.size, record.offset + 1, record.timestamp)
     return bytes(entries), end
+
+
+def entries_of(files: Files, segment: Segment, end_offset: int) -> bytes | None:
+    """Returns what a segment's index must hold up to an offset; None if the log is damaged."""
+    entries = bytearray()
+    for record in scan(files, segment, segment.base_position, segment.base_offset):
+        if record.offset >= end_offset:
+            break
+        physical = physical_offset(segment.log_number, record.position)
+        entries += ENTRY.pack(physical, record.size, record.tags_code)
+    is_whole = len(entries) == (end_offset - segment.base_offset) * ENTRY_SIZE
+    return bytes(entries) if is_whole else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.lost_records import is_lost
 from pocketmq.broker.store.log.segment import ENTRY, ENTRY_SIZE, HEADER_SIZE, Segment
 from pocketmq.protocol.messages.records import (
     STORE_TIMESTAMP_AT_V4,
@@ -283,7 +284,8 @@ class ReadableLog:
         if not 0 < size <= self.end_position - position:
             return b""
         data = self._files.read(segment.log_path, at, size)
-        return data if check_record(data, 0, len(data)) == size else b""
+        is_there = check_record(data, 0, len(data)) == size and not is_lost(data, 0)
+        return data if is_there else b""
 
     def timestamp_at(self, offset: int) -> int:
         """Reads the store time, in milliseconds, of the record at an offset."""

@@ -82,7 +82,7 @@ def open_queue_log(
             end.offset,
         )
     queue_log = QueueLog(files, directory, topic, queue_id, number, segment_size, segments, *end)
-    queue_log.unverified_end = min(recovery.checkpoint.offset, end.offset)
+    queue_log.unverified_end = min(max(recovery.checkpoint.offset, recovery.lost_end), end.offset)
     return Recovered(queue_log, cut_size)
 
 
@@ -100,6 +100,7 @@ class LogRecovery:
         segments: those that stay, in order.
         end: of the log.
         cut_size: bytes that were cut off the log's end.
+        lost_end: the offset behind the last record found that stands for a lost one.
     """
 
     def __init__(
@@ -109,7 +110,10 @@ class LogRecovery:
         self._has_checkpoint = checkpoint is not None
         self.checkpoint = self.end = checkpoint or Checkpoint()
         self.segments: list[Segment] = []
-        self.cut_size = 0
+        self.cut_size = self.lost_end = 0
+
+    def _note_lost(self, offset: int) -> None:
+        self.lost_end = offset + 1
 
     def run(self) -> None:
         """Finds the segments, checks the records behind the checkpoint, and cuts the log.
@@ -245,9 +249,9 @@ class LogRecovery:
         if follower is not None and size > follower.base_position and self._has_records(follower):
             limit = follower.base_position
         if is_sound or start.position <= segment.base_position:
-            end = extend_index(files, segment, start, limit)
+            end = extend_index(files, segment, start, limit, self._note_lost)
         else:
-            end = remake_index(files, segment, limit, start.timestamp)
+            end = remake_index(files, segment, limit, start.timestamp, self._note_lost)
         if end.position < start.position:
             raise _damaged(segment, end)
         cut_size = size - end.position
@@ -286,7 +290,7 @@ class LogRecovery:
                 files.truncate(segment.index_path, index_size(segment, end))
             return
         log.warning("%s is missing or damaged: it is made again", segment.index_path)
-        found = remake_index(files, segment)
+        found = remake_index(files, segment, on_lost=self._note_lost)
         if found[:2] != end[:2]:
             raise _damaged(segment, found)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.log.lost_records import is_lost
 from pocketmq.broker.store.log.segment import HEADER_SIZE, Segment, physical_offset
 from pocketmq.broker.store.log.tags import (
     WAITING_TOPICS,
@@ -32,13 +33,14 @@ RECORD_SIZE_MAX = 17 * 1024 * 1024
 
 
 class ScannedRecord(NamedTuple):
-    """A sound record that a scan found."""
+    """A sound record that a scan found; `is_lost`: it stands for one that is not there any more."""
 
     position: int
     size: int
     offset: int
     tags_code: int
     timestamp: int
+    is_lost: bool
 
 
 def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator[ScannedRecord]:
@@ -67,6 +69,7 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
             offset,
             record_tags_code(window, at),
             read_store_timestamp(window, at),
+            is_lost(window, at),
         )
         position += size
         offset += 1

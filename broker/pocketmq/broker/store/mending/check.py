@@ -10,6 +10,7 @@ from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
 from pocketmq.broker.store.mending.survey import OnProgress, SegmentSurvey, survey_queue
 from pocketmq.broker.store.metadata.metadata import CLEAN_STATE
+from pocketmq.runtime.text import counted
 
 OPEN_FILES_MAX = 16
 
@@ -98,6 +99,7 @@ def check_directory(directory: Path, on_progress: OnProgress = lambda _: None) -
             size += sum(r.end_position - r.position for s in surveys for r in s.runs)
             findings += _check_queue(surveys, repair)
             notes += _notes_of_keys(surveys)
+            notes += _notes_of_gaps(surveys)
             extents[key] = _extent(surveys)
     finally:
         files.close()
@@ -193,6 +195,16 @@ def _notes_of_keys(surveys: list[SegmentSurvey]) -> list[str]:
         f"log when a search finds it like that"
         for survey in surveys
         if survey.keys_error
+    ]
+
+
+def _notes_of_gaps(surveys: list[SegmentSurvey]) -> list[str]:
+    """Lists the gaps that earlier repairs left: consumers pass them over."""
+    return [
+        f"{survey.log_path}: {counted(len(survey.lost), 'message')} lost to damage, from offset "
+        f"{survey.lost[0]} to {survey.lost[-1]}; consumers go on behind the gap"
+        for survey in surveys
+        if survey.lost
     ]
 
 

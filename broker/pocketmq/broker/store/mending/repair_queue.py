@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.index_recovery import remake_index
+from pocketmq.broker.store.log.lost_records import lost_records
 from pocketmq.broker.store.log.segment import (
     HEADER_SIZE,
     INDEX_MAGIC,
@@ -18,8 +20,13 @@ from pocketmq.broker.store.log.segment import (
     Segment,
     segment_stem,
 )
+from pocketmq.broker.store.log.tags import WAITING_TOPICS
 from pocketmq.broker.store.mending.aside import Aside, copy_bytes
 from pocketmq.broker.store.mending.survey import SegmentSurvey, SoundRange
+from pocketmq.protocol.names.names import OP_HALF_TOPIC
+
+_WITHOUT_GAPS = frozenset({*(name.decode() for name in WAITING_TOPICS), OP_HALF_TOPIC})
+"""The broker's own topics, of whose records each means something to the broker."""
 
 
 class Step(NamedTuple):
@@ -62,9 +69,11 @@ class _Piece(NamedTuple):
 class QueueRepair:
     """Plans the repair of one queue.
 
-    A log must be without gaps, so of records with damage between them one stretch stays in
-    service: the one that the last checkpoint reached into, else the newest, so that offsets go on
-    and are not given out twice. All else is moved aside, where it can be looked at.
+    Damaged records get others in their place that stand for lost ones: consumers pass them over,
+    as the gap in the offsets that they are. Where nobody can tell how many were lost, as with a
+    missing file, one stretch of the records around stays in service: the one that the last
+    checkpoint reached into, else the newest, so that offsets go on and are not given out twice. All
+    else is moved aside, where it can be looked at.
 
     Args:
         files: the disk.
@@ -85,6 +94,7 @@ class QueueRepair:
         self._files, self._aside, self._directory = files, aside, directory
         self._number, self._checkpoint = number, checkpoint
         self._steps: list[Step] = []
+        self._fills: dict[Path, list[tuple[str, Callable[[], object]]]] = {}
 
     def plan(self, surveys: list[SegmentSurvey]) -> QueueRepairPlan:
         """Returns the steps, going by what a survey found in the files."""
@@ -102,6 +112,7 @@ class QueueRepair:
             else:
                 usable.append(survey)
         self._move_strays()
+        self._fill_holes(usable)
         kept = self._choose([_pieces(survey) for survey in usable])
         staying = {id(piece.survey) for piece in kept}
         for survey in usable:
@@ -120,6 +131,67 @@ class QueueRepair:
         if self._number in numbers or not numbers:
             return self._number
         return numbers.most_common(1)[0][0]
+
+    def _fill_holes(self, surveys: list[SegmentSurvey]) -> None:
+        """Plans records in the place of damaged ones wherever it is known how many there were."""
+        if self._directory.parent.name in _WITHOUT_GAPS:
+            return
+        for survey, follower in zip_longest(surveys, surveys[1:]):
+            segment = survey.segment
+            assert segment is not None
+            end = None
+            if follower is not None and follower.segment is not None:
+                end = follower.segment.base_position, follower.segment.base_offset
+            elif follower is None and self._checkpoint is not None:
+                end = self._checkpoint[:2]
+            self._fill_segment(survey, segment, end)
+
+    def _fill_segment(
+        self, survey: SegmentSurvey, segment: Segment, end: tuple[int, int] | None
+    ) -> None:
+        """Fills the holes of a segment that ends at a (position, offset), if that is known."""
+        here = SoundRange(
+            segment.base_position, segment.base_offset, segment.base_position, segment.base_offset,
+            segment.created_ms,
+        )  # fmt: skip
+        runs = [here]
+        for run in survey.runs:
+            runs[-1] = self._joined(segment, runs[-1], run[:2], run.timestamp) or runs[-1]
+            if runs[-1][2:4] == run[:2]:
+                runs[-1] = runs[-1]._replace(
+                    end_position=run.end_position, end_offset=run.end_offset,
+                    timestamp=run.timestamp,
+                )  # fmt: skip
+            else:
+                runs.append(run)
+        has_rest = segment.base_position + survey.size > runs[-1].end_position
+        if end is not None and has_rest:
+            timestamp = runs[-1].timestamp
+            runs[-1] = self._joined(segment, runs[-1], end, timestamp) or runs[-1]
+        if runs[0].end_offset == runs[0].offset:
+            del runs[0]
+        if segment.log_path in self._fills:
+            survey.size = max(survey.size, runs[-1].end_position - segment.base_position)
+        survey.runs = runs
+
+    def _joined(
+        self, segment: Segment, before: SoundRange, end: tuple[int, int], timestamp: int
+    ) -> SoundRange | None:
+        """Plans what takes the place of the records between sound ones and a point behind them."""
+        start = before[2:4]
+        if end[0] <= start[0]:
+            return None
+        topic, queue_id = self._directory.parent.name, int(self._directory.name)
+        stored_ms = before.timestamp or timestamp
+        records = lost_records(topic.encode(), queue_id, segment.log_number, start, end, stored_ms)
+        if records is None:
+            return None
+        last = end[1] - 1
+        lost = f"offset {last}" if last == start[1] else f"offsets {start[1]} to {last}"
+        text = f"leave a gap at {lost}, of which the {end[0] - start[0]} bytes are kept aside"
+        fill = partial(self._fill, segment, start[0], records)
+        self._fills.setdefault(segment.log_path, []).append((text, fill))
+        return before._replace(end_position=end[0], end_offset=end[1])
 
     def _choose(self, pieces: list[list[_Piece]]) -> list[_Piece]:
         """Chooses the stretch of records that stays in service."""
@@ -148,6 +220,9 @@ class QueueRepair:
         if survey.header_error:
             text = f"write its header anew: {survey.header_error}"
             self._do(segment.log_path, text, partial(self._write_header, segment))
+            is_changed = True
+        for text, fill in self._fills.get(segment.log_path, ()):
+            self._do(segment.log_path, text, fill)
             is_changed = True
         rest = segment.base_position + survey.size - run.end_position
         if rest:
@@ -218,6 +293,15 @@ class QueueRepair:
         self._files.create(kept, header)
         self._files.write(segment.log_path, 0, segment.header(LOG_MAGIC))
         self._files.sync(segment.log_path)
+
+    def _fill(self, segment: Segment, position: int, records: bytes) -> None:
+        at = position - segment.base_position + HEADER_SIZE
+        path = segment.log_path
+        end = min(at + len(records), self._files.size(path))
+        kept = self._aside.target_of(path, f".from-{position}")
+        copy_bytes(self._files, path, at, end, kept, b"")
+        self._files.write(path, at, records)
+        self._files.sync(path)
 
     def _cut(self, segment: Segment, run: SoundRange) -> None:
         size = run.end_position - segment.base_position + HEADER_SIZE

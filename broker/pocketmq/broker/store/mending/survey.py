@@ -76,6 +76,7 @@ class SegmentSurvey:
         remedy: what helps where no repair does.
         size: bytes of records in the file, sound or not.
         runs: the sound records, in order.
+        lost: offsets of records that an earlier repair had to put in the place of lost ones.
         index_error, keys_error: what is wrong with those files.
     """
 
@@ -85,6 +86,7 @@ class SegmentSurvey:
     remedy: str = ""
     size: int = 0
     runs: list[SoundRange] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
     index_error: str = ""
     keys_error: str = ""
 
@@ -165,6 +167,8 @@ def _read_records(
     told, end_offset = segment.base_position, segment.base_offset
     for count, record in enumerate(sound_records(files, segment), 1):
         index.compare(record)
+        if record.is_lost:
+            survey.lost.append(record.offset)
         start, end_offset = record[0:3:2], record.offset + 1
         end = record.position + record.size
         if survey.runs and survey.runs[-1][2:4] == start:

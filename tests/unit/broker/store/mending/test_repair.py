@@ -9,6 +9,7 @@ from support.store.stores import damage, queue_directory, segment_files
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.mending.aside import REPORT_NAME, Aside
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.mending.repair import repair_directory
 from pocketmq.testing.clock import VirtualClock
 
@@ -37,9 +38,9 @@ async def test_a_repair_that_was_interrupted_is_run_again(
 ) -> None:
     """Wherever it stops, the next one ends with a sound directory, and nothing is gone."""
     move = Aside.move
-    for moves in range(6):
+    for moves in range(4):
         directory = await filled(tmp_path / str(moves), clock)
-        damage(segment_files(directory)[1], HEADER_SIZE + 100)
+        segment_files(directory)[1].unlink()
         done = 0
 
         def counted(self: Aside, files: Files, path: Path, limit: int = moves) -> Path | None:
@@ -55,9 +56,34 @@ async def test_a_repair_that_was_interrupted_is_run_again(
                 repair_directory(directory, directory / "first", dry_run=False)
         repaired(directory)
         found = await left(directory, clock)
-        assert found in (BODIES[3:], BODIES[4:])
+        assert found == BODIES[4:]
         kept = b"".join(contents(directory).values())
-        assert all(body in kept for body in BODIES[:2] + BODIES[3:])
+        assert all(body in kept for body in BODIES[:2] + BODIES[4:])
+
+
+async def test_a_gap_that_was_not_finished_is_made_by_the_next_repair(
+    tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = Files.sync
+    for syncs in range(3):
+        directory = await filled(tmp_path / str(syncs), clock)
+        damage(segment_files(directory)[1], HEADER_SIZE + 100)
+        left_syncs = syncs
+
+        def counted(self: Files, path: Path) -> None:
+            nonlocal left_syncs
+            if not left_syncs:
+                raise OSError("the power is gone")
+            left_syncs -= 1
+            sync(self, path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "sync", counted)
+            with pytest.raises(OSError, match="the power is gone"):
+                repair_directory(directory, directory / "first", dry_run=False)
+        repair_directory(directory, directory / "second", dry_run=False)
+        assert check_directory(directory).problems == []
+        assert await left(directory, clock) == BODIES[:2] + BODIES[3:]
 
 
 async def test_what_an_interrupted_repair_was_writing_is_not_taken_for_a_log(

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.store.repairs import BODIES, contents, enter_topic, filled, left, repaired
+from support.store.repairs import BODIES, contents, enter_topic, filled, left, repaired, served
 from support.store.stores import (
     RECORD_OVERHEAD,
+    SMALL,
     TOPIC,
     abandon,
     copy_of,
@@ -21,8 +22,10 @@ from support.store.stores import (
     segment_files,
 )
 
-from pocketmq.broker.store.log.segment import ENTRY_SIZE, HEADER_SIZE
+from pocketmq.broker.store.log.segment import ENTRY, ENTRY_SIZE, HEADER_SIZE
+from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.mending.repair import repair_directory
+from pocketmq.protocol.names.names import SCHEDULE_TOPIC
 from pocketmq.testing.clock import VirtualClock
 
 SIZE = RECORD_OVERHEAD + 400
@@ -45,6 +48,11 @@ def damage_header(directory: Path) -> None:
     damage(logs(directory)[1], 30)
 
 
+def damage_two(directory: Path) -> None:
+    for position in (100, SIZE + 100):
+        damage(logs(directory)[0], HEADER_SIZE + position)
+
+
 def rename(directory: Path) -> None:
     path = logs(directory)[2]
     path.rename(path.with_name("00000000000000000777.log"))
@@ -64,16 +72,26 @@ CASES: dict[str, tuple[Damage, list[bytes], str]] = {
         lambda d: append_to(logs(d)[2], b"!" * 100), BODIES, "cut off 100 bytes",
     ),
     "a torn last record": (
-        lambda d: cut_file(logs(d)[2], HEADER_SIZE + SIZE - 1), BODIES[:4], "cut off",
+        lambda d: cut_file(logs(d)[2], HEADER_SIZE + SIZE - 1), BODIES[:4], "a gap at offset 4,",
     ),
     "a damaged last record": (
-        lambda d: damage(logs(d)[2], HEADER_SIZE + 100), BODIES[:4], "cut off",
+        lambda d: damage(logs(d)[2], HEADER_SIZE + 100), BODIES[:4], "a gap at offset 4,",
     ),
     "a damaged record in the middle": (
-        lambda d: damage(logs(d)[1], HEADER_SIZE + 100), BODIES[3:], "from offset 3 on",
+        lambda d: damage(logs(d)[1], HEADER_SIZE + 100),
+        [*BODIES[:2], *BODIES[3:]], "a gap at offset 2,",
     ),
     "a damaged record at a segment's end": (
-        lambda d: damage(logs(d)[0], HEADER_SIZE + SIZE + 100), BODIES[2:], "cannot be joined",
+        lambda d: damage(logs(d)[0], HEADER_SIZE + SIZE + 100), [BODIES[0], *BODIES[2:]],
+        "a gap at offset 1,",
+    ),
+    "the first record of all": (
+        lambda d: damage(logs(d)[0], HEADER_SIZE + 100), BODIES[1:], "a gap at offset 0,",
+    ),
+    "two damaged records": (damage_two, BODIES[2:], "a gap at offsets 0 to 1,"),
+    "a damaged length": (
+        lambda d: damage(logs(d)[1], HEADER_SIZE + 1), [*BODIES[:2], *BODIES[3:]],
+        "a gap at offset 2,",
     ),
     "a missing middle segment": (
         lambda d: logs(d)[1].unlink(), BODIES[4:], "cannot be joined",
@@ -131,8 +149,43 @@ async def test_behind_the_checkpoint_of_a_crash_the_older_records_stay(
     abandon(store)
     damage(logs(directory)[1], HEADER_SIZE + 100)
     report = repaired(directory)
+    assert "a gap at offset 2," in "\n".join(report.steps)
+    assert await left(directory, clock) == [*BODIES[:2], *BODIES[3:]]
+    notes = check_directory(directory).notes
+    assert any("1 message lost to damage, from offset 2 to 2" in note for note in notes)
+
+
+async def test_a_gap_is_passed_over_and_its_place_is_no_message(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    directory = await filled(tmp_path / "data", clock)
+    damage(logs(directory)[1], HEADER_SIZE + 100)
+    repaired(directory)
+    store = open_store(directory, clock, SMALL)
+    found = served(store)
+    assert [(m.queue_offset, m.body) for m in found] == [
+        (offset, body) for offset, body in enumerate(BODIES) if offset != 2
+    ]
+    again = [m.queue_offset for m in served(store)]  # also once all has been checked
+    assert again == [m.queue_offset for m in found]
+    queue_log = store.find_log(TOPIC, 0)
+    assert queue_log is not None
+    (physical, *_) = ENTRY.unpack(queue_log.entries(2, 1))
+    assert store.read_physical(physical) == b""
+    assert store.read_physical(found[0].physical_offset) != b""
+    await store.close()
+
+
+async def test_a_topic_of_the_brokers_own_gets_no_gap(tmp_path: Path, clock: VirtualClock) -> None:
+    """Each record there means something to the broker, which nothing can stand for."""
+    directory = tmp_path / "data"
+    store = open_store(directory, clock)
+    put(store, *BODIES, topic=SCHEDULE_TOPIC)
+    await store.close()
+    damage(sorted(queue_directory(directory, SCHEDULE_TOPIC).glob("*.log"))[1], HEADER_SIZE + 150)
+    report = repair_directory(directory, directory / "set-aside", dry_run=True)
+    assert "a gap" not in "\n".join(report.steps)
     assert "cannot be joined" in "\n".join(report.steps)
-    assert await left(directory, clock) == BODIES[:2]
 
 
 async def test_a_newer_version_is_left_as_it_is(tmp_path: Path, clock: VirtualClock) -> None:
