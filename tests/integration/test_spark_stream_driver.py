@@ -15,7 +15,13 @@ from pocketmq.client import Message
 from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.spark.errors import ClosedQueueError, DataLossError, MissingTopicError, OptionError
+from pocketmq.spark.errors import (
+    ClosedQueueError,
+    DataLossError,
+    MissingTopicError,
+    NewTopicError,
+    OptionError,
+)
 from pocketmq.spark.marked.commits import OffsetRanges, commit_brokers, publish, writer_of
 from pocketmq.spark.options import COMMIT_TOPIC
 from pocketmq.spark.reading.offsets import Range
@@ -208,8 +214,10 @@ async def test_a_topic_that_was_deleted_and_made_again() -> None:
                 await stream.next_position(start, is_limited=True)
             await cluster.create_topic("T", 1)
             await send(cluster, 2)
-            wanted = "T@broker-a:0: offsets 5 to 5 .* holds 0 to 2"
-            with pytest.raises(DataLossError, match=wanted):
+            wanted = (
+                "T@broker-a:0: offsets 5 to 5 .* holds 0 to 2: the topic was deleted and made again"
+            )
+            with pytest.raises(NewTopicError, match=wanted):
                 await stream.next_position(start, is_limited=True)
         async with driver(cluster, failOnDataLoss="false") as stream:
             end = await stream.next_position(start, is_limited=True)
@@ -231,7 +239,9 @@ async def test_retention_that_passed_the_checkpoint() -> None:
                 while least <= 1:
                     await admin.clean_broker(cluster.brokers["broker-a"])
                     least = (await admin.topic_stats("T"))[0].min_offset
-            wanted = f"T@broker-a:0: offsets 1 to 202 .* holds {least} to 202"
+            wanted = (
+                f"T@broker-a:0: offsets 1 to 202 .* holds {least} to 202: .*deleted .by retention"
+            )
             with pytest.raises(DataLossError, match=wanted):
                 await stream.next_position(start, is_limited=True)
         async with driver(cluster, failOnDataLoss="false") as stream:

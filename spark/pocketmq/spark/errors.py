@@ -83,7 +83,7 @@ class DataLossError(OperatingError):
         self.min_offset, self.max_offset = min_offset, max_offset
 
     def __str__(self) -> str:
-        reason = "messages were deleted (retention, or the topic was made anew)"
+        reason = "messages were deleted (by retention, or as damaged ones by a repair)"
         if self.wanted_start >= self.min_offset:
             reason = f"the queue ends at {self.max_offset}, nothing is stored behind that"
         return (
