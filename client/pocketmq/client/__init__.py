@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from pocketmq.protocol.messages.trace import ConsumeReturnType, MessageType
 
 
+import_module("pocketmq.runtime")  # keeps Python from printing warnings nobody asked for
+
 __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use
     "Admin",
