@@ -31,7 +31,7 @@ SCAN_SIZE_MAX = 8 * 1024 * 1024
 SCAN_WORK_MAX = 100_000
 """Work of one filtered read, in units of about 0.1 µs, but always one record."""
 
-ENTRY_WORK = 4
+ENTRY_WORK = 7
 """The work of looking at an index entry."""
 
 RUN_WORK = 25
