@@ -57,12 +57,12 @@ class HeldPull(Protocol):
 
 
 class _End:
-    """The pulls whose time is over at the same tick, and their timer until then."""
+    """The pulls whose time is over at the same tick, as they came, and their timer until then."""
 
     __slots__ = ("pulls", "timer")
 
     def __init__(self) -> None:
-        self.pulls: set[HeldPull] = set()
+        self.pulls: dict[HeldPull, None] = {}
         self.timer: Timer | None = None
 
 
@@ -104,7 +104,7 @@ class LongPolling:
             end = self._ends[tick] = _End()
             wait_s = tick * TICK_MS / 1000 - now_s
             end.timer = self._clock.call_later(wait_s, self._end, tick)
-        end.pulls.add(pull)
+        end.pulls[pull] = None
         return True
 
     def arrived(self, queue_log: QueueLog) -> None:
@@ -211,7 +211,7 @@ class LongPolling:
         if not self._is_held(pull):
             return False
         end = self._ends[pull.end_tick]
-        end.pulls.discard(pull)
+        del end.pulls[pull]
         if not end.pulls:
             del self._ends[pull.end_tick]
             if end.timer is not None:
