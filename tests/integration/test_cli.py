@@ -90,7 +90,7 @@ def test_what_exists_with_other_settings_is_not_created(cluster: Cluster) -> Non
     ok("topic", "create", "CliTwice", "--queues", "4", *names)
     done = pocketmq("topic", "create", "CliTwice", "--queues", "1", *names)
     assert done.returncode == 1
-    assert "with 4 read and 4 write queues, permission RW-, not with 1 read" in done.stderr
+    assert "with 4 read queues and 4 write queues, permission RW-, not with 1 read" in done.stderr
     assert "--if-not-exists leaves it as it is" in done.stderr
     ok("topic", "create", "CliTwice", "--queues", "1", "--if-not-exists", *names)
     listed = json.loads(ok("topic", "list", "-o", "json", *names))

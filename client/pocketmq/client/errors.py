@@ -36,6 +36,7 @@ from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     from pocketmq.client.results import SendResult
+from pocketmq.runtime.text import counted
 
 
 class ClosedError(UsageError):
@@ -79,7 +80,8 @@ class TopicExistsError(OperatingError):
 
 def _settings(config: TopicConfig) -> str:
     parts = [
-        f"{config.read_queue_nums} read and {config.write_queue_nums} write queues",
+        f"{counted(config.read_queue_nums, 'read queue')} and "
+        f"{counted(config.write_queue_nums, 'write queue')}",
         f"permission {perm_text(config.perm)}",
         *(["order"] if config.order else []),
         *(f"{name}={value}" for name, value in sorted(config.attributes.items())),

@@ -83,7 +83,7 @@ def selection_of(expression_type: str | None, text: str, *, sql_enabled: bool) -
     except UsageError as e:
         raise response_error(ResponseCode.SYSTEM_ERROR, str(e)) from e
     if isinstance(chosen, Expression):
-        work = ReadWork()
+        work = ReadWork(text)
         return Selection(None, _matching(chosen, work), work)
     return EVERYTHING if chosen is None else Selection(chosen)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, TypeVar
 
+from pocketmq.broker.reading.filters import Selection
+from pocketmq.broker.reading.held_filters import HeldFilters
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.work_share import WAKE_WORK, WorkShare
 from pocketmq.runtime.clock import Clock, Timer
@@ -29,6 +31,7 @@ class HeldPull(Protocol):
         connection: of the client.
         topic_name, queue_id: the queue it waits for.
         offset: queue offset from which on it wants a message.
+        selection: which messages it wants.
     """
 
     @property
@@ -43,6 +46,7 @@ class HeldPull(Protocol):
     @property
     def offset(self) -> int: ...  # noqa: D102
 
+    selection: Selection
     end_tick: int
     """The tick at which its time is over; set while it is held."""
 
@@ -83,6 +87,7 @@ class LongPolling:
         self._of_connection: dict[Connection, dict[HeldPull, None]] = {}
         self._ends: dict[int, _End] = {}
         self._count = 0
+        self._filters = HeldFilters()
 
     def __len__(self) -> int:
         return self._count
@@ -91,6 +96,10 @@ class LongPolling:
         """Keeps a pull until a message arrives or its time is over; False if there is no room."""
         if self._count >= self._held_max:
             return False
+        selection = self._filters.take(pull.selection)
+        if selection is None:
+            return False
+        pull.selection = selection
         self._count += 1
         self._held.setdefault((pull.topic_name, pull.queue_id), {})[pull] = None
         self._of_connection.setdefault(pull.connection, {})[pull] = None
@@ -216,6 +225,7 @@ class LongPolling:
             del self._ends[pull.end_tick]
             if end.timer is not None:
                 end.timer.cancel()
+        self._filters.give_back(pull.selection)
         _discard(self._held, (pull.topic_name, pull.queue_id), pull)
         _discard(self._of_connection, pull.connection, pull)
         self._count -= 1

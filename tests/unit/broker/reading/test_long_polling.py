@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support.store.stores import record_of
 
+from pocketmq.broker.reading.filters import EVERYTHING, selection_of
+from pocketmq.broker.reading.held_filters import HELD_FILTERS_LENGTH_MAX
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -30,6 +32,7 @@ class Waiting:
         self.connection, self.topic_name, self.queue_id = connection, topic, queue_id
         self.offset, self.answers, self.end_tick = offset, answers, 0
         self.happened: list[str] = []
+        self.selection = EVERYTHING
 
     def wake(self) -> bool:
         self.happened.append("woken")
@@ -295,3 +298,25 @@ async def test_all_pulls_are_answered_at_once_when_the_broker_stops(clock: Virtu
     waiting = hold_many(polling, clock)
     polling.release_all()
     assert all(pull.happened == ["expired"] for pull in waiting)
+
+
+async def test_filters_of_held_pulls_are_bounded_and_shared(clock: VirtualClock) -> None:
+    """What is compiled of 16 KB takes 3 MB: thousands of different ones would take it all."""
+    polling, connection = LongPolling(clock, 1_000_000), Connection(clock, {})
+
+    def filtered(number: int) -> Waiting:
+        pull = Waiting(connection)
+        text = f"a = {number}" + " " * 15_000
+        pull.selection = selection_of("SQL92", text, sql_enabled=True)
+        return pull
+
+    held = [filtered(n) for n in range(HELD_FILTERS_LENGTH_MAX // 15_000 + 1)]
+    results = [polling.hold(pull, 10_000) for pull in held]
+    assert results == [True] * (len(held) - 1) + [False]
+    again = filtered(0)
+    assert polling.hold(again, 10_000)
+    assert again.selection is held[0].selection
+    assert polling.hold(Waiting(connection), 10_000)  # one without a filter
+    polling.forget(connection)
+    assert len(polling) == 0
+    assert polling.hold(held[-1], 10_000)

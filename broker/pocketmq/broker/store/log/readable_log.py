@@ -41,14 +41,18 @@ RUN_WORK = 25
 class ReadWork:
     """What a condition on the content of records has done in one read.
 
+    Args:
+        text: of the condition.
+
     Attributes:
+        text: the same.
         done: in the unit of `SCAN_WORK_MAX`.
     """
 
-    __slots__ = ("done",)
+    __slots__ = ("done", "text")
 
-    def __init__(self) -> None:
-        self.done = 0
+    def __init__(self, text: str = "") -> None:
+        self.text, self.done = text, 0
 
 
 class Slice(NamedTuple):
