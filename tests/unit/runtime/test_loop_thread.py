@@ -45,14 +45,18 @@ def test_the_thread_cannot_wait_for_itself() -> None:
     thread.stop()
 
 
-def test_all_share_one_thread_which_ends_with_the_last_user() -> None:
+def test_all_share_one_thread_which_ends_with_the_last_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LoopThread, "_shared", None)  # other tests may have clients that are open
     first = LoopThread.shared()
     assert LoopThread.shared() is first
     assert first.run(thread_name()) == "pocketmq-client"
+    (thread,) = {t for t in threading.enumerate() if t is first._thread}
     first.leave()
     assert first.run(thread_name()) == "pocketmq-client"
     first.leave()
-    assert "pocketmq-client" not in {t.name for t in threading.enumerate()}
+    assert not thread.is_alive()
     again = LoopThread.shared()
     assert again is not first
     again.leave()
