@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from pocketmq.protocol.requests.sending import (
     SendMessageResponse,
 )
 from pocketmq.protocol.requests.topics import RuntimeInfoRequest, TopicConfigRequest
+from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import Codec, Command
 from pocketmq.testing.clock import START_MS, VirtualClock, settle
 
@@ -60,6 +63,49 @@ async def test_a_message_is_stored_as_sent_with_what_the_broker_knows(client: Cl
     assert message.born_host.startswith("127.0.0.1:")
     assert answer.msg_id == message.offset_msg_id
     assert parse_offset_msg_id(answer.msg_id).store_host == client.broker.address
+
+
+LARGE_SIZES = [frames.LARGE_FRAME_SIZE, 40_000, 300_000, 1_500_000]
+"""Bodies that come within a read, in one behind the other, and in places of their own."""
+
+
+async def test_large_messages_are_stored_as_sent_among_small_ones(client: Client) -> None:
+    bodies = [random.Random(size).randbytes(size) for size in LARGE_SIZES] * 2 + [b"small"] * 8
+    random.Random(1).shuffle(bodies)
+    given = props.encode({"TAGS": "A", "UNIQ_KEY": "U1"})
+    answers = await asyncio.gather(*(client.send(body, properties=given) for body in bodies))
+    assert [a.queue_offset for a in answers] == list(range(len(bodies)))
+    found = await client.everything()
+    assert [m.body for m in found] == bodies
+    assert [m.body_crc for m in found] == [zlib.crc32(body) & 0x7FFFFFFF for body in bodies]
+    tagged_only = await client.everything(subscription="A")
+    assert [m.body for m in tagged_only] == bodies
+
+
+@pytest.mark.parametrize("size", LARGE_SIZES)
+@pytest.mark.parametrize("kind", ["long names", "delayed", "half", "batch"])
+async def test_large_messages_of_every_kind(
+    client: Client, clock: VirtualClock, kind: str, size: int
+) -> None:
+    body = random.Random(size).randbytes(size)
+    topic = TOPIC
+    if kind == "long names":
+        header = SendMessageRequest(
+            producer_group="p", topic=TOPIC, queue_id=0, born_timestamp=1, properties=""
+        )
+        await client.ask(header, body)
+    elif kind == "delayed":
+        await client.send(body, properties=props.encode({"DELAY": "1"}))
+        await clock.advance(2)
+    elif kind == "half":
+        half = props.encode({"TRAN_MSG": "true", "PGROUP": "producers"})
+        await client.send(body, properties=half, sys_flag=TRANSACTION_PREPARED)
+        topic = names.HALF_TOPIC
+    else:
+        await client.ask(send_request(batch=True), encode_batch([BatchEntry(0, body, b"")] * 2))
+    (message, *others) = await client.everything(topic=topic)
+    assert message.body == body
+    assert len(others) == (kind == "batch")
 
 
 async def test_a_message_without_a_key_gets_one(client: Client) -> None:

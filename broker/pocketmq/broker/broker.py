@@ -11,7 +11,7 @@ from types import TracebackType
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
-from pocketmq.broker.handlers.table import handler_table
+from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, load_data
 from pocketmq.broker.registration.advertised_host import advertised_host
@@ -155,6 +155,7 @@ class Broker:
             budget=pressure.budget,
             slow_readers=pressure.slow_readers,
             connections=self._connections,
+            view_codes=VIEW_CODES,
         )
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ class FaultyFiles(Files):
         if self.fillings > 0:
             raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
         super().write(path, position, data)
+
+    def write_parts(
+        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+    ) -> None:
+        """Writes as `Files.write_parts`; fails with ENOSPC while the disk is full."""
+        self.write(path, position, b"".join(parts))
 
     def check_room(self, sql: str) -> None:
         """Refuses a statement that needs room while the disk is full.

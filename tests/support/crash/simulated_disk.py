@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +175,11 @@ class SimulatedDisk(Files):
                 self._written(path, position, part)
             raise OSError(fault.error, os.strerror(fault.error), str(path))
         self._written(path, position, bytes(data))
+
+    def write_parts(
+        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+    ) -> None:
+        self.write(path, position, b"".join(parts))
 
     def _written(self, path: Path, position: int, data: bytes) -> None:
         super().write(path, position, data)

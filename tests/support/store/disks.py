@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pocketmq.broker.store.disk.files import Files
@@ -69,6 +69,11 @@ class FailingFiles(Files):
             super().write(path, position, data[: int(len(data) * self.part)])
             raise OSError(self.error, os.strerror(self.error), str(path))
         super().write(path, position, data)
+
+    def write_parts(
+        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+    ) -> None:
+        self.write(path, position, b"".join(parts))
 
     def truncate(self, path: Path, size: int) -> None:
         if self._is_due():

@@ -81,6 +81,24 @@ async def test_room_is_given_in_order_and_never_to_more_than_there_is(clock: Vir
     assert (budget.size, clock.pending_timers) == (0, 0)
 
 
+async def test_the_first_frames_have_room_for_all_of_them_from_the_beginning(
+    clock: VirtualClock,
+) -> None:
+    budget = FrameBudget(clock, size_max=100)
+    first, second, third = (Peer(budget) for _ in range(3))
+    assert budget.begin(first, 15, 10)
+    assert not budget.begin(second, 15, 10), "more than a quarter would be kept"
+    assert budget.begin(third, 5, 1)
+    assert budget.size == 15 + 5 + 5
+    budget.arrived(first, 2)
+    assert budget.size == 25
+    budget.give_back(first)
+    budget.give_back(second)
+    assert budget.size == 5
+    budget.give_back(third)
+    assert (budget.size, [p.holds for p in (first, second, third)]) == (0, [0, 0, 0])
+
+
 async def test_a_frame_larger_than_all_room_comes_alone(clock: VirtualClock) -> None:
     budget = FrameBudget(clock, size_max=100)
     huge, small = Peer(budget), Peer(budget)

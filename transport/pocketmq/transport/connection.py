@@ -223,7 +223,10 @@ class Connection(FrameStream):
             before_request(command)
         if self.greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
-        self.write(frames.encode(command))
+        if len(command.body) < frames.LARGE_FRAME_SIZE:
+            self.write(frames.encode(command))
+        else:
+            self.write_with_body(frames.encode_head(command), command.body)
 
     # -- requests of the peer -----------------------------------------------------------------
 
@@ -236,8 +239,9 @@ class Connection(FrameStream):
         response.codec = request.codec
         if self.greeting_due:
             response.extra = {**(response.extra or {}), **GREETING}
+        body = b"" if len(response.body) < frames.LARGE_FRAME_SIZE else response.body
         try:
-            data = frames.encode(response)
+            data = frames.encode_head(response) if body else frames.encode(response)
         except MessageSizeError as e:
             log.warning("the answer to a request %d is too large: %s", request.code, e)
             remark = f"the answer does not fit into a frame: {e}; ask for less"
@@ -245,10 +249,13 @@ class Connection(FrameStream):
             refusal.opaque, refusal.flag, refusal.codec = (
                 response.opaque, response.flag, response.codec
             )  # fmt: skip
-            data = frames.encode(refusal)
+            data, body = frames.encode(refusal), b""
         if not self._dials:  # the dialling side greets until it has seen an answer
             self.greeting_due = False
-        self.write(data)
+        if body:
+            self.write_with_body(data, body)
+        else:
+            self.write(data)
 
     def refuse(self, request: Command, code: int, remark: str) -> None:
         """Answers a request with an error."""

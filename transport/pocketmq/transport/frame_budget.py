@@ -66,6 +66,7 @@ class _Frame:
 class FrameBudget:
     """Gives room to large frames for what has arrived of them, and in the end for all of them.
 
+    While a quarter of the room or less is taken, a frame's whole room is kept from its beginning.
     Until half of the room is taken everybody is read from. Then a peer is only read from if there
     is room for all that its frame still lacks, which is kept for it, so that every such peer can
     finish; the others wait in the order in which they came. While somebody waits, a peer that is
@@ -89,6 +90,7 @@ class FrameBudget:
         rate_min: float = FRAME_RATE_MIN,
     ) -> None:
         self._clock, self._size_max = clock, size_max
+        self._kept_size_max = size_max // 4
         self._patience_s, self._rate_min = patience_s, rate_min
         self.size = 0
         self._arrived_size = self._granted_count = 0
@@ -101,8 +103,10 @@ class FrameBudget:
         """How many connections wait for room."""
         return len(self._waiting)
 
-    def begin(self, reader: ReadingConnection, size: int, missing: int) -> None:
+    def begin(self, reader: ReadingConnection, size: int, missing: int) -> bool:
         """Notes a frame that has begun; holds its connection unless there is room.
+
+        Returns whether room for all of the frame is kept already.
 
         Args:
             reader: whose peer sends it.
@@ -111,7 +115,11 @@ class FrameBudget:
         assert reader not in self._frames, f"{reader.peer_name} has a frame already"
         frame = self._frames[reader] = _Frame(size, missing, self._clock.monotonic())
         self._count(size - missing)
-        self._admit(reader, frame)
+        if self.size + missing <= self._kept_size_max and not self._waiting:
+            self._keep(frame)
+        else:
+            self._admit(reader, frame)
+        return frame.is_granted
 
     def arrived(self, reader: ReadingConnection, missing: int) -> None:
         """Notes that so much of a frame is missing now; holds its connection unless there is room.
@@ -168,10 +176,13 @@ class FrameBudget:
             return True
         if self._granted_count and self.size + frame.missing > self._size_max:
             return False
+        self._keep(frame)
+        return True
+
+    def _keep(self, frame: _Frame) -> None:
         frame.is_granted = True
         self._granted_count += 1
         self.size += frame.missing
-        return True
 
     def _look(self) -> None:
         """Cuts off who sends too slowly."""

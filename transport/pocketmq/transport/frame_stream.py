@@ -20,6 +20,7 @@ from pocketmq.transport.frame_budget import SMALL_FRAME_SIZE, FrameBudget
 from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.peer_log import PeerLog
+from pocketmq.transport.place_receiver import PlaceReceiver
 from pocketmq.transport.reading_state import NO_HOLDS, Hold, ReadingEvent, ReadingState, after
 from pocketmq.transport.slow_readers import SlowReaders
 
@@ -61,6 +62,7 @@ class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
         budget: gives room to large frames of the peers.
         slow_readers: notified of peers that do not keep up.
         share: says how many frames may be taken in an iteration of the loop.
+        view_codes: requests whose handlers take a `memoryview` as their body.
         peer_log: takes warnings about peers; None for a log without bounds.
     """
 
@@ -70,6 +72,7 @@ class FrameStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     budget: FrameBudget | None = None
     slow_readers: SlowReaders | None = None
     share: FrameShare | None = None
+    view_codes: frozenset[int] = frozenset()
     peer_log: PeerLog | None = None
 
 
@@ -130,7 +133,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._state = _READING
         self._holds = NO_HOLDS
         self._is_in_read = False  # then frames that are written leave at the end of the read
-        self._parser = frames.FrameParser(options.limits.frame_size_max)
+        self._parser = frames.FrameParser(options.limits.frame_size_max, options.view_codes)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
         self._out_size = 0
@@ -174,6 +177,26 @@ class FrameStream(asyncio.Protocol, ABC):
         """Feeds bytes of the peer to the parser, and takes the frames that are complete."""
         self._last_activity = self._monotonic()
         self._parser.feed(data)
+        if self._state is _READING:
+            self._take_frames()
+        elif Hold.PUT_OFF not in self._holds:
+            self.hold_reading(Hold.PUT_OFF)
+
+    @property
+    def place_left(self) -> memoryview:
+        """Where the next bytes of the large frame belong that is received in its place."""
+        return self._parser.place_left
+
+    def received_in_place(self, size: int) -> None:
+        """Takes the large frame whose bytes stand in their place when it is complete."""
+        self._last_activity = self._monotonic()
+        self._parser.placed(size)
+        missing = self._parser.missing_size
+        if missing:
+            assert self._budget is not None
+            self._budget.arrived(self, missing)
+            return
+        self._transport.set_protocol(self)
         if self._state is _READING:
             self._take_frames()
         elif Hold.PUT_OFF not in self._holds:
@@ -260,7 +283,9 @@ class FrameStream(asyncio.Protocol, ABC):
         if parser.missing_size > SMALL_FRAME_SIZE:
             self._reserved = parser.begun_count
             missing = parser.missing_size
-            budget.begin(self, parser.buffered_size + missing, missing)
+            is_kept = budget.begin(self, parser.buffered_size + missing, missing)
+            if is_kept and parser.make_place():
+                self._transport.set_protocol(PlaceReceiver(self))
 
     def hold_reading(self, reason: Hold) -> None:
         """Takes nothing more of the peer until `release_reading` is called with the same reason."""
@@ -344,6 +369,11 @@ class FrameStream(asyncio.Protocol, ABC):
             self._flush()  # now: the transport tells whether the peer keeps up
         elif len(out) == 1 and not self._is_in_read:
             self._loop.call_soon(self._flush)
+
+    def write_with_body(self, head: bytes, body: bytes) -> None:
+        """Queues a frame in two parts, so that a large body is not copied."""
+        self.write(head)
+        self.write(body)
 
     def _flush(self) -> None:
         out, size, transport = self._out, self._out_size, self._transport

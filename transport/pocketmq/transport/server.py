@@ -39,6 +39,7 @@ class Server:
         slow_readers: how much may wait for peers that do not read.
         share: how many frames are taken in one iteration of the loop.
         connections: the set in which the server keeps its open connections.
+        view_codes: requests whose handlers take a `memoryview` as their body.
 
     Attributes:
         connections: those that are open.
@@ -59,6 +60,7 @@ class Server:
         slow_readers: SlowReaders | None = None,
         share: FrameShare | None = None,
         connections: set[Connection] | None = None,
+        view_codes: frozenset[int] = frozenset(),
     ) -> None:
         self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
         self._on_close, self._connections_max = on_close, connections_max
@@ -73,6 +75,7 @@ class Server:
             budget=budget or FrameBudget(clock.machine),
             slow_readers=self._slow_readers,
             share=share or FrameShare(),
+            view_codes=view_codes,
             peer_log=self._peer_log,
         )
         self._pause_size = self._limits.write_pause_size

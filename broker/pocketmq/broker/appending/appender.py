@@ -18,8 +18,11 @@ from pocketmq.broker.store.log.tags import WAITING_TOPICS, encoded_tags_code
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.messages.records import encode_record
+from pocketmq.protocol.messages.records import record_parts
 from pocketmq.protocol.requests.sending import SendMessageRequest
+
+LARGE_BODY_SIZE = 32 * 1024
+"""From this size on a body is not copied into its record, but written beside its other parts."""
 
 
 class Appender:
@@ -67,7 +70,7 @@ class Appender:
         """
         try:
             # By position: names would cost a tenth of what encoding takes.
-            record = encode_record(
+            parts = record_parts(
                 queue_log.topic.encode(), queue_log.queue_id, request.flag, queue_log.next_offset,
                 physical_offset, sys_flag, request.born_timestamp, born_host,
                 store_ms or self._store_time(queue_log), store_host, request.reconsume_times or 0,
@@ -75,7 +78,11 @@ class Appender:
             )  # fmt: skip
         except struct.error as e:
             raise does_not_fit(e) from e
-        queue_log.append(record, tags_code, Waiter(on_stored, durability))
+        waiter = Waiter(on_stored, durability)
+        if len(body) < LARGE_BODY_SIZE:
+            queue_log.append(b"".join(parts), tags_code, waiter)
+        else:
+            queue_log.append_parts(parts, tags_code, waiter)
         self._schedule_commit(queue_log)
 
     def append_message(

@@ -43,11 +43,17 @@ from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.broker.turn_share import TurnShare
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 
 Guard = Callable[[int, Handler], Handler]
 """Stands before the handlers: takes a request code and its handler, returns the guarded handler."""
+
+VIEW_CODES = frozenset(
+    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.BULK_APPEND}
+)
+"""Requests whose handlers take a `memoryview` as the body: what is large is written as it came."""
 
 
 class Family(Protocol):

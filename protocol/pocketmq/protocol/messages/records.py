@@ -60,7 +60,7 @@ RECORD_SIZE_MIN = _V4.size + 1 + 2
 """A record with IPv4 hosts, no topic, no body and no properties."""
 
 
-def encode_record(
+def record_parts(
     topic: bytes,
     queue_id: int,
     flag: int,
@@ -75,8 +75,10 @@ def encode_record(
     prepared_transaction_offset: int,
     body: bytes,
     properties: bytes,
-) -> bytes:
-    """Encodes one message as it is stored; takes its arguments by position where sends pass.
+) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
+    """Encodes one message as it is stored, in parts; the second one is the body, not copied.
+
+    Sends pass the arguments by position.
 
     Hosts are encoded addresses and decide the two IPv6 flags, whatever `sys_flag` says of them: a
     sender's flags must not make the record unreadable.
@@ -115,7 +117,33 @@ def encode_record(
                 _TAIL.pack(reconsume_times, prepared_transaction_offset, body_size),
             )
         )  # fmt: skip
-    return b"".join((head, body, topic_length, topic, _SHORT.pack(len(properties)), properties))
+    return head, body, topic_length, topic, _SHORT.pack(len(properties)), properties
+
+
+def encode_record(
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: bytes,
+    properties: bytes,
+) -> bytes:
+    """Encodes one message as it is stored; see `record_parts`."""
+    return b"".join(
+        record_parts(
+            topic, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
+            born_host, store_timestamp, store_host, reconsume_times, prepared_transaction_offset,
+            body, properties,
+        )
+    )  # fmt: skip
 
 
 def check_record(data: bytes | memoryview, position: int, end: int) -> int:

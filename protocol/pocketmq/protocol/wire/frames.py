@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import struct
-from typing import NoReturn
+from collections.abc import Container
+from typing import NoReturn, cast
 
 from pocketmq.protocol.errors import FrameError, MessageSizeError
 from pocketmq.protocol.wire.codecs import DECODERS, ENCODERS
@@ -18,8 +19,8 @@ FRAME_SIZE_MAX = 16 * 1024 * 1024
 SMALL_CHUNK_SIZE = 1024
 """Chunks below this size are joined at once: a list of tiny chunks takes 30 times their size."""
 
-LARGE_FRAME_SIZE = 256 * 1024
-"""The body of a frame of at least this size is copied only once."""
+LARGE_FRAME_SIZE = 16 * 1024
+"""The body of a frame of at least this size is copied once at the most."""
 
 PREFIX_SIZE = 4
 
@@ -34,20 +35,33 @@ def encode(command: Command) -> bytes:
     Raises:
         UsageError: it does not fit in a frame or in its header codec; every peer would hang up.
     """
+    return encode_head(command) + command.body
+
+
+def encode_head(command: Command) -> bytes:
+    """Encodes all of a frame but the body, which belongs behind it.
+
+    Raises:
+        UsageError: as `encode`.
+    """
     header = ENCODERS[command.codec](command)
     header_size = len(header)
-    body = command.body
-    size = 4 + header_size + len(body)
+    size = 4 + header_size + len(command.body)
     if size > FRAME_SIZE_MAX - PREFIX_SIZE:
         raise MessageSizeError("frame", PREFIX_SIZE + size, FRAME_SIZE_MAX)
-    return _LENGTHS.pack(size, command.codec << 24 | header_size) + header + body
+    return _LENGTHS.pack(size, command.codec << 24 | header_size) + header
 
 
 class FrameParser:
     """Cuts a byte stream into commands; holds at most one frame and one chunk.
 
+    The rest of a large frame may be received straight into its place: `make_place` makes it,
+    whoever reads from the peer writes into `place_left` and says so by `placed`.
+
     Args:
         frame_size_max: bytes of the largest frame, length prefix included, that is accepted.
+        view_codes: codes of requests whose handlers take any object with bytes as `Command.body`;
+            the body of a large one of these is not copied when all of it is there.
 
     Attributes:
         begun_count: frames that did not come in one chunk.
@@ -58,18 +72,24 @@ class FrameParser:
         "_buffer",
         "_chunks",
         "_missing",
+        "_place",
         "_position",
+        "_view_codes",
         "begun_count",
         "frame_size_max",
         "is_drained",
     )
 
-    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
+    def __init__(
+        self, frame_size_max: int = FRAME_SIZE_MAX, view_codes: Container[int] = ()
+    ) -> None:
         self.frame_size_max = frame_size_max
+        self._view_codes = view_codes
         self._buffer = b""
         self._position = 0
-        self._chunks: list[bytes | bytearray] = []
+        self._chunks: list[bytes | bytearray | memoryview] = []
         self._missing = 0
+        self._place: memoryview | None = None  # then it is the first of the chunks
         self.begun_count = 0
         self.is_drained = True
 
@@ -81,13 +101,20 @@ class FrameParser:
     @property
     def buffered_size(self) -> int:
         """Bytes received and not yet returned as commands."""
-        return len(self._buffer) - self._position + sum(map(len, self._chunks))
+        size = len(self._buffer) - self._position + sum(map(len, self._chunks))
+        return size if self._place is None else size - self.missing_size
 
     def feed(self, data: bytes) -> None:
         """Appends the next chunk of the stream, of any size."""
         self.is_drained = False
         if self._position == len(self._buffer) and not self._chunks:
             self._buffer, self._position = data, 0
+        elif self._place is not None and self._missing > 0:
+            fitting = min(len(data), self._missing)
+            self.place_left[:fitting] = data[:fitting]
+            self.placed(fitting)
+            if fitting < len(data):
+                self._chunks.append(data[fitting:])
         else:
             # Chunks are joined only when the frame they belong to is complete, so that a large
             # frame costs one copy.
@@ -100,6 +127,37 @@ class FrameParser:
             else:
                 chunks.append(bytearray(data))
 
+    def make_place(self) -> bool:
+        """Makes the place in which the body of the incomplete frame is gathered from now on.
+
+        Returns whether there is one: the frame is large, and its header and nothing but the
+        beginning of its body has come.
+        """
+        first, start = self._buffer, self._position
+        if self._missing < LARGE_FRAME_SIZE or self._chunks:
+            return False
+        size, mark = _LENGTHS.unpack_from(first, start)
+        header_size = mark & _HEADER_SIZE_MASK
+        begun = len(first) - start - 8 - header_size
+        if begun < 0:
+            return False
+        place = memoryview(bytearray(size - 4 - header_size))
+        place[:begun] = memoryview(first)[len(first) - begun :]
+        self._buffer, self._position = first[start : start + 8 + header_size], 0
+        self._place, self._chunks = place, [place]
+        return True
+
+    @property
+    def place_left(self) -> memoryview:
+        """The part of the frame's place that has no bytes yet."""
+        assert self._place is not None
+        return self._place[-self._missing :]
+
+    def placed(self, size: int) -> None:
+        """Notes that so many bytes were written to the beginning of `place_left`."""
+        self._missing -= size
+        self.is_drained = False
+
     def next_command(self) -> Command | None:
         """Returns the next complete command, or None until more bytes are fed.
 
@@ -109,7 +167,7 @@ class FrameParser:
         if self._chunks:
             if self._missing > 0:
                 return None
-            command = self._large_command()
+            command = self._large_command() if self._place is None else self._placed_command()
             if command is not None:
                 return command
             self._buffer = b"".join((self._buffer[self._position :], *self._chunks))
@@ -138,7 +196,26 @@ class FrameParser:
             self._buffer, self._position, self.is_drained = b"", 0, True
         else:
             self._position = end
+        if size >= LARGE_FRAME_SIZE and self._view_codes:
+            body = memoryview(buffer)[body_start:end]
+            return self._with_view(decode(buffer[start + 8 : body_start], b""), body)
         return decode(buffer[start + 8 : body_start], buffer[body_start:end])
+
+    def _with_view(self, command: Command, body: memoryview) -> Command:
+        """Gives a command its body: as it is if the command's handler takes that, else copied."""
+        is_taken = command.code in self._view_codes and not command.is_response
+        command.body = cast("bytes", body) if is_taken else bytes(body)
+        return command
+
+    def _placed_command(self) -> Command:
+        """Returns the command whose body is complete in its place."""
+        head, place, chunks = self._buffer, self._place, self._chunks
+        assert place is not None
+        self._buffer, self._position = b"".join(chunks[1:]), 0
+        self.is_drained = not self._buffer
+        self._chunks, self._place, self._missing = [], None, 0
+        mark = _LENGTHS.unpack_from(head, 0)[1]
+        return self._with_view(DECODERS[mark >> 24 & 0xFF](head[8:], b""), place)
 
     def _large_command(self) -> Command | None:
         """Returns the command of a complete large frame, whose body it joins by a single copy.

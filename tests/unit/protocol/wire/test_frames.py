@@ -64,6 +64,95 @@ def test_large_frames_are_whole_wherever_the_stream_is_cut(seed: int, looks: boo
     assert (parser.buffered_size, parser.missing_size) == (0, 0)
 
 
+def receive(parser: FrameParser, stream: bytes, chance: random.Random) -> list[Command]:
+    """Takes a stream as a connection does that receives large frames in their places."""
+    commands = []
+    at = 0
+    is_placing = False
+    while at < len(stream):
+        size = chance.choice([1, 60, 1000, 100_000, 262_144])
+        if is_placing:
+            place = parser.place_left
+            size = min(size, len(place), len(stream) - at)
+            place[:size] = stream[at : at + size]
+            parser.placed(size)
+        else:
+            parser.feed(stream[at : at + size])
+        at += size
+        while (command := parser.next_command()) is not None:
+            commands.append(command)
+            is_placing = False
+        if not is_placing and chance.random() < 0.9:
+            is_placing = parser.make_place()
+    return commands
+
+
+@pytest.mark.parametrize("fed_in_place", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_large_frames_are_whole_in_their_places(seed: int, fed_in_place: bool) -> None:
+    """Also when what belongs into a place comes through `feed`, with what lies behind it."""
+    chance = random.Random(seed)
+    large = frames.LARGE_FRAME_SIZE
+    bodies = [chance.randbytes(chance.choice([0, 9, large, 300_000])) for _ in range(8)]
+    stream = b"".join(frames.encode(Command(1, i, body=body)) for i, body in enumerate(bodies))
+    parser = FrameParser(view_codes={1} if chance.random() < 0.5 else ())
+    if fed_in_place:
+        commands = []
+        for at in range(0, len(stream), 70_000):
+            parser.feed(stream[at : at + 70_000])
+            while (command := parser.next_command()) is not None:
+                commands.append(command)
+            parser.make_place()
+    else:
+        commands = receive(parser, stream, chance)
+    assert [c.opaque for c in commands] == list(range(len(bodies)))
+    assert [bytes(c.body) for c in commands] == bodies
+    assert (parser.buffered_size, parser.missing_size) == (0, 0)
+
+
+def test_there_is_no_place_for_a_frame_that_is_small_or_has_no_header_yet() -> None:
+    frame = frames.encode(Command(1, body=bytes(frames.LARGE_FRAME_SIZE)))
+    small = frames.encode(Command(1, body=bytes(100)))
+    for begun in (b"", frame[:4], frame[:20], frame[:-100], small[:-1]):
+        parser = FrameParser()
+        parser.feed(begun)
+        assert parser.next_command() is None
+        assert not parser.make_place()
+        assert parser.buffered_size == len(begun)
+
+
+def test_a_frame_in_its_place_counts_what_has_come_of_it() -> None:
+    frame = frames.encode(Command(1, body=bytes(200_000)))
+    parser = FrameParser()
+    parser.feed(frame[:50_000])
+    assert parser.next_command() is None
+    assert parser.make_place()
+    assert (parser.buffered_size, parser.missing_size) == (50_000, len(frame) - 50_000)
+    parser.placed(40_000)
+    assert (parser.buffered_size, parser.missing_size) == (90_000, len(frame) - 90_000)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_only_requests_of_the_named_codes_get_views(is_cut: bool) -> None:
+    body = bytes(2 * frames.LARGE_FRAME_SIZE)
+    sent = [Command(1, body=body), Command(2, body=body), Command(1, flag=1, body=body)]
+    kinds = []
+    for command in sent:
+        parser = FrameParser(view_codes={1})
+        frame = frames.encode(command)
+        if is_cut:
+            parser.feed(frame[:1000])
+            assert parser.next_command() is None
+            assert parser.make_place()
+            frame = frame[1000:]
+        parser.feed(frame)
+        received = parser.next_command()
+        assert received is not None
+        assert bytes(received.body) == body
+        kinds.append(type(received.body))
+    assert kinds == [memoryview, bytes, bytes]
+
+
 def route_request(codec: Codec) -> Command:
     return Command(105, 7, language=0, codec=codec, header=RouteRequest(topic="TopicA"))
 

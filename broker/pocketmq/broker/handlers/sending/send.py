@@ -147,6 +147,7 @@ class SendHandlers:
     def _store_batch(
         self, command: Command, request: SendMessageRequest, connection: Connection
     ) -> Reply:
+        command.body = bytes(command.body)  # which copies nothing but a view
         if len(command.body) > COUNT_UNKNOWN_SIZE_MAX and self._long_batches.share.left <= 0:
             connection.hold_reading(Hold.WORK_SHARE)
             return self._store_batch_in_turn(command, request, connection)

@@ -9,12 +9,16 @@ import contextlib
 import os
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 from pocketmq.broker.store.disk.freeing import Freeing, remove_file
 
 OPEN_FILES_MAX = 1024
 """Handles kept open; the least recently used one is closed for the next."""
+
+PARTS_MAX = 1024
+"""Parts that the system takes in one call (IOV_MAX)."""
 
 BUSY_TIMEOUT_S = 2.0
 """How long another program, such as a backup, may keep a SQLite file locked."""
@@ -91,6 +95,23 @@ class Files:
         done = os.pwrite(handle, data, position)
         while done < len(data):
             done += os.pwrite(handle, memoryview(data)[done:], position + done)
+
+    def write_parts(
+        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+    ) -> None:
+        """Writes parts one behind the other at a position, without joining them before.
+
+        Raises:
+            OSError: as `write`.
+        """
+        handle = self._handle(path)
+        for first in range(0, len(parts), PARTS_MAX):
+            some = parts[first : first + PARTS_MAX]
+            size = sum(map(len, some))
+            done = os.pwritev(handle, some, position)
+            if done < size:
+                self.write(path, position + done, memoryview(b"".join(some))[done:])
+            position += size
 
     def read(self, path: Path, position: int, size: int) -> bytes:
         """Reads up to `size` bytes of a file from a position on; fewer at the end of the file."""

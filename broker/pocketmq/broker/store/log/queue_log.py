@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
@@ -30,6 +30,9 @@ log = logging.getLogger("pocketmq.store")
 
 INDEX_TAIL_SIZE_MAX = 64 * 1024
 """Index entries kept in memory before they are written; the log is always written first."""
+
+JOINED_SIZE_MAX = 4 * 1024
+"""Pieces of fewer bytes on average are joined by a copy before they are written."""
 
 _pack_entry = ENTRY.pack  # for CPython, which makes no fast calls on what was imported
 
@@ -154,6 +157,16 @@ class QueueLog(ReadableLog):
         if waiter is not None:
             self._waiting.append(waiter)
 
+    def append_parts(self, parts: Sequence[bytes], tags_code: int, waiter: Waiter) -> None:
+        """Gathers a record as `append` does, in parts that `commit` writes without joining them."""
+        size = sum(map(len, parts))
+        place = self.next_physical_offset
+        self._records.extend(parts)
+        self._entries.append(_pack_entry(place, size, tags_code))
+        self.next_position += size
+        self.next_offset += 1
+        self._waiting.append(waiter)
+
     def append_many(
         self, records: bytes | memoryview, entries: bytes, count: int, waiter: Waiter | None
     ) -> None:
@@ -172,15 +185,20 @@ class QueueLog(ReadableLog):
             OSError: nothing was kept; `roll_back` returns the waiters.
         """
         records = self._records
-        data = records[0] if len(records) == 1 else b"".join(records)
+        size = self.next_position - self.end_position
         if self._is_torn:
             self._cut_torn_end()
         written = 0 if self._active is None else self.end_position - self._active.base_position
-        if self._active is None or (written and written + len(data) > self._segment_size):
+        if self._active is None or (written and written + size > self._segment_size):
             self.begin_segment(now_ms)
             written = 0
         try:
-            self._files.write(self._log_path, written + HEADER_SIZE, data)
+            if len(records) == 1:
+                self._files.write(self._log_path, written + HEADER_SIZE, records[0])
+            elif size < len(records) * JOINED_SIZE_MAX:
+                self._files.write(self._log_path, written + HEADER_SIZE, b"".join(records))
+            else:
+                self._files.write_parts(self._log_path, written + HEADER_SIZE, records)
         except OSError:
             # A part of it may stand in the file: it must not be taken for records later on.
             self._is_torn = True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.store.disk.files import Files
+from pocketmq.broker.store.disk.files import PARTS_MAX, Files
 
 
 @pytest.fixture
@@ -89,6 +89,26 @@ def test_a_write_goes_on_where_the_system_stopped(
     monkeypatch.setattr(os, "pwrite", few)
     files.write(tmp_path / "f", 2, b"0123456789")
     assert (tmp_path / "f").read_bytes() == b"\0\0" + b"0123456789"
+
+
+@pytest.mark.parametrize("count", [1, 5, PARTS_MAX, 2 * PARTS_MAX + 3])
+def test_parts_are_written_one_behind_the_other(files: Files, tmp_path: Path, count: int) -> None:
+    parts = [b"%d," % number for number in range(count)]
+    files.create(tmp_path / "f", b"head")
+    files.write_parts(tmp_path / "f", 4, [memoryview(parts[0]), *parts[1:]])
+    assert (tmp_path / "f").read_bytes() == b"head" + b"".join(parts)
+
+
+def test_a_write_of_parts_goes_on_where_the_system_stopped(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(handle: int, parts: list[bytes], position: int) -> int:
+        return os.pwrite(handle, b"".join(parts)[:7], position)
+
+    files.create(tmp_path / "f", b"")
+    monkeypatch.setattr(os, "pwritev", few)
+    files.write_parts(tmp_path / "f", 2, [b"01234", b"56789", b"ab"])
+    assert (tmp_path / "f").read_bytes() == b"\0\0" + b"0123456789ab"
 
 
 class NotedFiles(Files):

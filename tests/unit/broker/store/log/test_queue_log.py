@@ -12,6 +12,7 @@ from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, QueueLog, Waiter
 from pocketmq.broker.store.log.recovery import open_queue_log
 from pocketmq.broker.store.log.segment import (
+    ENTRY,
     ENTRY_SIZE,
     INDEX_MAGIC,
     LOG_MAGIC,
@@ -88,6 +89,43 @@ def test_an_index_that_cannot_be_written_waits_in_memory(
     add(queue_log, b"2")
     assert queue_log.index_tail_size == 0
     assert read_bodies(queue_log) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("before", [[], [b"small"], [b"small"] * 400])
+def test_a_record_in_parts_is_like_a_joined_one(
+    queue_log: QueueLog, size: int, before: list[bytes]
+) -> None:
+    """Whether the parts are joined for the write or not."""
+    outcome = Outcome()
+    for body in before:
+        queue_log.append(record_of(queue_log, body), 0, None)
+    record = record_of(queue_log, bytes(size))
+    parts = [record[:90], record[90:-5], record[-5:]]
+    queue_log.append_parts(parts, 7, Waiter(outcome.tell, AS_CONFIGURED))
+    queue_log.append(record_of(queue_log, b"after"), 0, None)
+    assert [w.on_stored for w in queue_log.commit(BORN_MS)] == [outcome.tell]
+    found = messages(queue_log)
+    assert [m.body for m in found] == [*before, bytes(size), b"after"]
+    assert [m.queue_offset for m in found] == list(range(len(found)))
+    assert ENTRY.unpack(queue_log.entries(len(before), 1))[2] == 7
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_failed_write_of_parts_leaves_nothing_behind(
+    queue_log: QueueLog, files: FailingFiles, part: float
+) -> None:
+    add(queue_log, b"kept")
+    size = queue_log.segments[0].log_path.stat().st_size
+    files.fail_after(0, errno.EIO, part)
+    record = record_of(queue_log, bytes(100_000))
+    queue_log.append_parts([record[:9], record[9:]], 0, Waiter(Outcome().tell, AS_CONFIGURED))
+    with pytest.raises(OSError, match="Input/output error"):
+        queue_log.commit(BORN_MS)
+    assert len(queue_log.roll_back()) == 1
+    assert queue_log.segments[0].log_path.stat().st_size == size
+    add(queue_log, b"next")
+    assert read_bodies(queue_log) == [b"kept", b"next"]
 
 
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])

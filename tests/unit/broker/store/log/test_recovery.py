@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,11 @@ class NotedFiles(Files):
     def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
         super().write(path, position, data)
         self.done.append(("write", path, position, bytes(data)))
+
+    def write_parts(
+        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+    ) -> None:
+        self.write(path, position, b"".join(parts))
 
     def sync(self, path: Path) -> None:
         if self.is_failing:
