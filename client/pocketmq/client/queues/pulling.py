@@ -127,16 +127,13 @@ class Puller:
         self._suggest(queue, header.suggest_which_broker_id)
         messages: list[ReceivedMessage] = []
         if status is PullStatus.FOUND:
-            messages = _wanted(answer.body, queue.broker_name, subscription)
+            ends = {props.MIN_OFFSET: header.min_offset, props.MAX_OFFSET: header.max_offset}
+            messages = _wanted(answer.body, queue.broker_name, subscription, props.appended(ends))
             if self._namespace is not None:
                 for message in messages:
                     take_out(self._namespace, message)
             if self._hooks is not None:
                 messages = self._hooks.wanted(messages)
-            low, high = str(header.min_offset), str(header.max_offset)
-            for message in messages:
-                message.properties[props.MIN_OFFSET] = low
-                message.properties[props.MAX_OFFSET] = high
         return PullResult(
             status, messages, header.next_begin_offset, header.min_offset, header.max_offset
         )
@@ -172,9 +169,11 @@ def _log_damaged(message: ReceivedMessage, error: ContentError) -> None:
     )
 
 
-def _wanted(body: bytes, broker_name: str, subscription: Subscription) -> list[ReceivedMessage]:
+def _wanted(
+    body: bytes, broker_name: str, subscription: Subscription, added: bytes
+) -> list[ReceivedMessage]:
     """Returns the messages that match exactly: brokers compare hash codes of tags only."""
-    messages = decode_records(body, broker_name, on_damaged=_log_damaged)
+    messages = decode_records(body, broker_name, on_damaged=_log_damaged, added=added)
     if subscription.expression_type not in (None, TAG) or not subscription.tags_set:
         return list(messages)
     tags = frozenset(subscription.tags_set)

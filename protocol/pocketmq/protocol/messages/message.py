@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.hosts import decode_host
+from pocketmq.protocol.messages.ids import offset_msg_id
 
 DELAY_LEVEL_MAX = 18
 """The last level of the ladder that brokers have unless `messageDelayLevel` says otherwise."""
@@ -175,17 +177,18 @@ class ReceivedMessage(Message):
     """
 
     __slots__ = (
+        "_born_host",
+        "_offset_msg_id",
+        "_properties",
+        "_store_host",
         "body_crc",
-        "born_host",
         "born_timestamp",
         "broker_name",
-        "offset_msg_id",
         "physical_offset",
         "prepared_transaction_offset",
         "queue_id",
         "queue_offset",
         "reconsume_times",
-        "store_host",
         "store_size",
         "store_timestamp",
         "sys_flag",
@@ -198,16 +201,72 @@ class ReceivedMessage(Message):
     sys_flag: int
     born_timestamp: int
     store_timestamp: int
-    born_host: str
-    store_host: str
     reconsume_times: int
     prepared_transaction_offset: int
     body_crc: int
     store_size: int
-    offset_msg_id: str
+
+    # Bytes of the record, until somebody asks: few listeners look at all of a message.
+    _properties: dict[str, str] | bytes
+    _born_host: str | bytes
+    _store_host: str | bytes
+    _offset_msg_id: str | bytes  # as bytes: of the address in it
 
     def __init__(self) -> None:  # filled by `pocketmq.protocol.messages.records`
         pass
+
+    def __getstate__(self) -> object:
+        """A copy or a pickle holds what the message shows."""
+        kept = {name: getattr(self, name) for name in _SHOWN if hasattr(self, name)}
+        return getattr(self, "__dict__", None), kept
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the sender, its client and the broker say of the message, by name."""
+        found = self._properties
+        if isinstance(found, bytes):
+            found = self._properties = props.decode(found.decode(errors="replace"))
+        return found
+
+    @properties.setter
+    def properties(self, properties: dict[str, str]) -> None:
+        self._properties = properties
+
+    @property
+    def born_host(self) -> str:
+        """The sender's ``host:port``."""
+        found = self._born_host
+        if isinstance(found, bytes):
+            found = self._born_host = decode_host(found)
+        return found
+
+    @born_host.setter
+    def born_host(self, host: str) -> None:
+        self._born_host = host
+
+    @property
+    def store_host(self) -> str:
+        """The broker's ``host:port``."""
+        found = self._store_host
+        if isinstance(found, bytes):
+            found = self._store_host = decode_host(found)
+        return found
+
+    @store_host.setter
+    def store_host(self, host: str) -> None:
+        self._store_host = host
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The message's address in the store, for "view by id"."""
+        found = self._offset_msg_id
+        if isinstance(found, bytes):
+            found = self._offset_msg_id = offset_msg_id(found, self.physical_offset)
+        return found
+
+    @offset_msg_id.setter
+    def offset_msg_id(self, msg_id: str) -> None:
+        self._offset_msg_id = msg_id
 
     @property
     def msg_id(self) -> str:
@@ -224,3 +283,12 @@ class ReceivedMessage(Message):
             f"ReceivedMessage({self.topic}@{self.broker_name}:{self.queue_id}"
             f"+{self.queue_offset}, id={self.msg_id}, body=<{len(self.body)} bytes>)"
         )
+
+
+_SHOWN = (
+    *Message.__slots__,
+    *(name for name in ReceivedMessage.__slots__ if not name.startswith("_")),
+    "born_host",
+    "offset_msg_id",
+    "store_host",
+)

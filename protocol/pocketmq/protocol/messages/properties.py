@@ -95,6 +95,12 @@ def encode_checked(properties: Mapping[str, str]) -> bytes:
     return data
 
 
+def appended(properties: Mapping[str, object]) -> bytes:
+    """Encodes properties so that they can stand behind those of any stored record."""
+    # The last entry of a record need not be closed.
+    return "".join([f"{VALUE_END}{n}{NAME_END}{v}" for n, v in properties.items()]).encode()
+
+
 def _are_text(*values: object) -> bool:
     return all(isinstance(value, str) for value in values)
 

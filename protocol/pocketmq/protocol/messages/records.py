@@ -20,8 +20,7 @@ from pocketmq.protocol import flags
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.compression import decompress
-from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE, decode_host
-from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.messages.hosts import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.protocol.messages.message import ReceivedMessage
 
 MAGIC_V1 = 0xDAA320A7
@@ -227,6 +226,7 @@ def decode_records(
     *,
     inflate: bool = True,
     on_damaged: OnDamaged | None = None,
+    added: bytes = b"",
 ) -> Iterator[ReceivedMessage]:
     """Decodes the messages in the body of a pull.
 
@@ -239,6 +239,7 @@ def decode_records(
             (`MessageDecoder#decode`).
         on_damaged: called with a message whose body cannot be unpacked, which then comes as it is
             stored. One bad message must not keep a reader from all that lie behind it.
+        added: encoded properties that each message gets besides its own; see `props.appended`.
 
     Raises:
         ContentError: a record is cut off or has an unknown magic; without `on_damaged` also, a
@@ -246,7 +247,7 @@ def decode_records(
     """
     position, end = 0, len(data)
     while position < end:
-        message = _decode(data, position, end, broker_name)
+        message = _decode(data, position, end, broker_name, added)
         if inflate and message.sys_flag & flags.COMPRESSED:
             _inflate(message, on_damaged)
         yield message
@@ -263,50 +264,68 @@ def _inflate(message: ReceivedMessage, on_damaged: OnDamaged | None) -> None:
         on_damaged(message, e)
 
 
-def _decode(data: bytes, position: int, end: int, broker_name: str) -> ReceivedMessage:
-    m = ReceivedMessage()
+def _decode(
+    data: bytes, position: int, end: int, broker_name: str, added: bytes
+) -> ReceivedMessage:
+    m = _new(ReceivedMessage)
     try:
         (
             total, magic, m.body_crc, m.queue_id, m.flag, m.queue_offset, m.physical_offset,
-            sys_flag, m.born_timestamp,
-        ) = _HEAD.unpack_from(data, position)  # fmt: skip
+            sys_flag, m.born_timestamp, m._born_host, m.store_timestamp, store_host,
+            m.reconsume_times, m.prepared_transaction_offset, size,
+        ) = _V4.unpack_from(data, position)  # fmt: skip
         if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_SIZE_MIN <= total <= end - position:
             raise ContentError(
                 f"no stored message at byte {position}: magic {magic:#x}, size {total} of "
                 f"{end - position}"
             )
+        at = position + _V4.size
+        if sys_flag & _V6_FLAGS:
+            store_host, size, at = _read_v6(m, data, position, sys_flag)
         m.store_size, m.sys_flag = total, sys_flag
-        at = position + BORN_HOST_AT
-        size = IPV6_HOST_SIZE if sys_flag & flags.BORN_HOST_V6 else IPV4_HOST_SIZE
-        m.born_host = decode_host(data[at : at + size])
-        at += size
-        (m.store_timestamp,) = _STORED.unpack_from(data, at)
-        at += 8
-        size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
-        store_host = data[at : at + size]
-        m.store_host = decode_host(store_host)
-        at += size
-        m.reconsume_times, m.prepared_transaction_offset, size = _TAIL.unpack_from(data, at)
-        at += _TAIL.size
         if size < 0:
             raise ContentError(f"the stored message at byte {position} has a body of {size} bytes")
-        m.body = data[at : at + size]
-        at += size
+        body_end = at + size
+        m.body = data[at:body_end]
         if magic == MAGIC_V1:
-            size = data[at]
-            at += 1
+            size = data[body_end]
+            at = body_end + 1
         else:
-            (size,) = _SHORT.unpack_from(data, at)
-            at += 2
-        m.topic = data[at : at + size].decode()
-        at += size
-        (size,) = _SHORT.unpack_from(data, at)
-        at += 2
+            (size,) = _SHORT.unpack_from(data, body_end)
+            at = body_end + 2
+        topic_end = at + size
+        m.topic = data[at:topic_end].decode()
+        (size,) = _SHORT.unpack_from(data, topic_end)
+        at = topic_end + 2
         if at + size != position + total:
             raise ContentError(f"the stored message at byte {position} is not {total} bytes long")
-        m.properties = props.decode(data[at : at + size].decode(errors="replace"))
+        m._properties = data[at : at + size] + added
     except (struct.error, IndexError, ValueError) as e:
         raise ContentError(f"the stored message at byte {position} cannot be read: {e}") from e
-    m.offset_msg_id = offset_msg_id(store_host, m.physical_offset)
+    m._store_host = m._offset_msg_id = store_host
     m.broker_name = broker_name
     return m
+
+
+_new = ReceivedMessage.__new__
+
+
+def _read_v6(
+    m: ReceivedMessage, data: bytes, position: int, sys_flag: int
+) -> tuple[bytes, int, int]:
+    """Reads what follows the born time in a record of which a host is IPv6.
+
+    Returns:
+        The store host, the body's size, and where the body begins.
+    """
+    at = position + BORN_HOST_AT
+    size = IPV6_HOST_SIZE if sys_flag & flags.BORN_HOST_V6 else IPV4_HOST_SIZE
+    m._born_host = data[at : at + size]
+    at += size
+    (m.store_timestamp,) = _STORED.unpack_from(data, at)
+    at += _STORED.size
+    size = IPV6_HOST_SIZE if sys_flag & flags.STORE_HOST_V6 else IPV4_HOST_SIZE
+    store_host = data[at : at + size]
+    at += size
+    m.reconsume_times, m.prepared_transaction_offset, size = _TAIL.unpack_from(data, at)
+    return store_host, size, at + _TAIL.size
