@@ -98,13 +98,21 @@ class ListenerRaised(NamedTuple):
     error: BaseException
 
 
-class BatchAtWork:
-    """A batch that the listener has now, and since when (seconds of the clock)."""
+class Worker:
+    """One of those that take batches to the listener, one after the other.
+
+    Attributes:
+        queue: of the batch that the listener has now; None for none.
+        batch: that batch.
+        since_s: since when, in seconds of the clock.
+    """
 
     __slots__ = ("batch", "queue", "since_s")
 
-    def __init__(self, queue: ProcessQueue, batch: list[ReceivedMessage], since_s: float) -> None:
-        self.queue, self.batch, self.since_s = queue, batch, since_s
+    def __init__(self) -> None:
+        self.queue: ProcessQueue | None = None
+        self.batch: list[ReceivedMessage] = []
+        self.since_s = 0.0
 
 
 class Dispatcher:
@@ -138,17 +146,16 @@ class Dispatcher:
         consume_timeout_ms: float = 0,
     ) -> None:
         self._clock, self._on_failure = clock, on_failure
+        self._monotonic = clock.monotonic
         self.statistics = ConsumeStatistics(clock)
-        self._worker_count = 0
         self._consume_timeout_s = consume_timeout_ms / 1000
         self._concurrency, self._batch_max = concurrency, batch_max
         self._on_finished = on_finished
         self._retry = LocalRetry(clock, retry_delay_ms, self.offer)
         self._ready: deque[ProcessQueue] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._at_work: set[BatchAtWork] = set()
+        self._workers: set[Worker] = set()
         self._quiet = asyncio.Event()
-        self._quiet.set()
         self._is_stopping = False
         self._is_paused = False
         self._tasks = Tasks()
@@ -174,9 +181,10 @@ class Dispatcher:
             self._tasks.spawn(repeat(self._clock, period_s, self._check_overdue), "consume timeout")
 
     def _hire(self) -> None:
-        while self._worker_count < self._concurrency:
-            self._worker_count += 1
-            self._tasks.spawn(self._work(), f"listener {self._worker_count}")
+        while len(self._workers) < self._concurrency:
+            worker = Worker()
+            self._workers.add(worker)
+            self._tasks.spawn(self._work(worker), f"listener {len(self._workers)}")
 
     def resize(self, concurrency: int) -> None:
         """Changes how many batches are handled at once; batches at work go on.
@@ -188,9 +196,9 @@ class Dispatcher:
             self._threads.shutdown(wait=False)  # it lets what is at work end
             self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
         self._concurrency = concurrency
-        if self._worker_count and not self._is_stopping:
+        if self._workers and not self._is_stopping:
             self._hire()
-            for _ in range(self._worker_count - concurrency):
+            for _ in range(len(self._workers) - concurrency):
                 self._wake_one()
 
     def offer(self, queue: ProcessQueue) -> None:
@@ -228,16 +236,20 @@ class Dispatcher:
             coroutines that ignore their cancellation.
         """
         self.stop()
-        if not self._quiet.is_set():
+        if self._at_work:
             timer = clock.call_later(timeout_s, self._quiet.set)
             await self._quiet.wait()
             timer.cancel()
-        unstoppable = set() if self._threads is None else set(self._at_work)
+        unstoppable = [] if self._threads is None else self._at_work
         await self._tasks.close(clock, CANCEL_PATIENCE_S)
-        unstoppable |= self._at_work
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        return [work.queue for work in unstoppable]
+        return list({*unstoppable, *self._at_work})
+
+    @property
+    def _at_work(self) -> list[ProcessQueue]:
+        """The queues of the batches that the listener has now."""
+        return [worker.queue for worker in self._workers if worker.queue is not None]
 
     def _wake_one(self) -> None:
         while self._idle:
@@ -246,7 +258,7 @@ class Dispatcher:
                 idle.set_result(None)
                 return
 
-    async def _work(self) -> None:
+    async def _work(self, worker: Worker) -> None:
         ready = self._ready
         loop = asyncio.get_running_loop()
         handled = 0
@@ -255,10 +267,10 @@ class Dispatcher:
                 idle: asyncio.Future[None] = loop.create_future()
                 self._idle.append(idle)
                 await idle
-                if self._worker_count > self._concurrency:
+                if len(self._workers) > self._concurrency:
                     break
-            if self._worker_count > self._concurrency:
-                self._worker_count -= 1
+            if len(self._workers) > self._concurrency:
+                self._workers.discard(worker)
                 if ready:
                     self._wake_one()  # what this one was woken for is another's now
                 return
@@ -266,58 +278,57 @@ class Dispatcher:
             queue.is_ready = False
             if self._is_stopping or not queue.can_hand_out:
                 continue
-            batch = queue.take(self._batch_max)
-            self.offer(queue)
-            await self._handle(queue, batch)
+            await self._handle(worker, queue)
             handled += 1
             if handled % YIELD_AFTER == 0:
                 resumed: asyncio.Future[None] = loop.create_future()
                 loop.call_soon(_wake, resumed)
                 await resumed
 
-    async def _handle(self, queue: ProcessQueue, batch: list[ReceivedMessage]) -> None:
-        work = BatchAtWork(queue, batch, self._clock.monotonic())
-        queue.last_taken_s = work.since_s
-        self._at_work.add(work)
-        self._quiet.clear()
+    async def _handle(self, worker: Worker, queue: ProcessQueue) -> None:
+        batch = queue.take(self._batch_max)
+        self.offer(queue)
+        worker.queue, worker.batch = queue, batch
+        worker.since_s = queue.last_taken_s = begun_s = self._monotonic()
         try:
-            result = await self._ask_listener(batch)
-            spent_s = self._clock.monotonic() - work.since_s
-            is_plain_success = result is None or result is ConsumeResult.SUCCESS
-            is_success = is_plain_success or not comes_again(result)
-            self.statistics.handled(queue.queue.topic, len(batch), spent_s, is_success=is_success)
-            if is_plain_success:
+            try:
+                result: object = await self._listener(batch)
+            except BaseException as e:  # noqa: BLE001 (the border to the application)
+                result = self._raised(e)
+            spent_s = self._monotonic() - begun_s
+            if result is None or result is ConsumeResult.SUCCESS:
+                self.statistics.handled(queue.queue.topic, len(batch), spent_s, is_success=True)
                 self._handled(queue, batch)
             else:
+                result = _understood(result)
+                is_success = not comes_again(result)
+                self.statistics.handled(
+                    queue.queue.topic, len(batch), spent_s, is_success=is_success
+                )
                 await self._not_handled(queue, batch, result)
             self._on_finished(queue)
-            self.offer(queue)
+            if not queue.is_ready:
+                self.offer(queue)
         finally:
-            self._at_work.discard(work)
-            if not self._at_work:
+            worker.queue = None
+            if self._is_stopping and not self._at_work:
                 self._quiet.set()
 
     async def handle_directly(self, message: ReceivedMessage) -> object:
         """Returns the listener's answer to a message of no queue, or `ListenerRaised`."""
-        return await self._ask_listener([message])
-
-    async def _ask_listener(self, batch: list[ReceivedMessage]) -> object:
-        """Returns the listener's answer to a batch, or `ListenerRaised`."""
         try:
-            result: object = await self._listener(batch)
-        except asyncio.CancelledError as e:
-            if self._is_stopping:
-                raise
-            return ListenerRaised(
-                e
-            )  # the listener cancelled something of its own; this worker goes on
-        except (KeyboardInterrupt, SystemExit):
-            raise
+            return _understood(await self._listener([message]))
         except BaseException as e:  # noqa: BLE001 (the border to the application)
-            return ListenerRaised(e)
-        if result is not None and not isinstance(result, ListenerAnswer):
-            return ListenerRaised(_not_understood(result))
-        return result
+            return self._raised(e)
+
+    def _raised(self, error: BaseException) -> ListenerRaised:
+        """Makes an answer of what a listener raised; raises what is not the listener's own."""
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise error
+        if isinstance(error, asyncio.CancelledError) and self._is_stopping:
+            raise error
+        # Before the stop, a cancelled listener has cancelled something of its own.
+        return ListenerRaised(error)
 
     def _handled(self, queue: ProcessQueue, batch: Sequence[ReceivedMessage]) -> None:
         if self._logged:
@@ -358,9 +369,12 @@ class Dispatcher:
 
     async def _check_overdue(self) -> None:
         begun_before_s = self._clock.monotonic() - self._consume_timeout_s
-        for work in [w for w in self._at_work if w.since_s <= begun_before_s]:
-            queue, first = work.queue, work.batch[0]
-            if queue.dropped or not any(map(queue.holds, work.batch)):
+        for worker in list(self._workers):
+            queue, batch = worker.queue, worker.batch
+            if queue is None or worker.since_s > begun_before_s:
+                continue
+            first = batch[0]
+            if queue.dropped or not any(map(queue.holds, batch)):
                 continue
             log.warning(
                 "the listener has had message %s (%s, offset %d) for more than %g s: it comes "
@@ -371,7 +385,7 @@ class Dispatcher:
                 self._consume_timeout_s,
                 extra=log_fields(message=first),
             )
-            await self._give_away(queue, work.batch, OVERDUE_DELAY_LEVEL)
+            await self._give_away(queue, batch, OVERDUE_DELAY_LEVEL)
             self._on_finished(queue)
 
     async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
@@ -418,11 +432,16 @@ def _retry_of(result: object) -> RetryLater | None:
     return RETRY_ALL if comes_again(result) else None
 
 
-def _not_understood(answer: object) -> UsageError:
-    return UsageError(
-        f"the listener answered {answer!r:.100}, which is no answer: return None or "
-        f"ConsumeResult.SUCCESS when the messages were handled, ConsumeResult.RETRY or a "
-        f"RetryLater when they were not"
+def _understood(answer: object) -> object:
+    """Returns a listener's answer; `ListenerRaised` for what is none."""
+    if answer is None or isinstance(answer, ListenerAnswer | ListenerRaised):
+        return answer
+    return ListenerRaised(
+        UsageError(
+            f"the listener answered {answer!r:.100}, which is no answer: return None or "
+            f"ConsumeResult.SUCCESS when the messages were handled, ConsumeResult.RETRY or a "
+            f"RetryLater when they were not"
+        )
     )
 
 

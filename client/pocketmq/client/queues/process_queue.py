@@ -98,14 +98,12 @@ class ProcessQueue:
             messages: in offset order.
             next_offset: where to pull next, after messages that did not match as well.
         """
-        last = self._offsets[-1] if self._offsets else -1
-        for message in messages:
-            offset = message.queue_offset
-            if offset > last:
-                self._waiting.append(message)
-                self._offsets.append(offset)
-                self.size += message.store_size
-                last = offset
+        if self._offsets:
+            last = self._offsets[-1]
+            messages = [m for m in messages if m.queue_offset > last]
+        self._waiting.extend(messages)
+        self._offsets.extend([m.queue_offset for m in messages])
+        self.size += sum([m.store_size for m in messages])
         self.next_offset = next_offset
 
     def take(self, count_max: int) -> list[ReceivedMessage]:
@@ -131,11 +129,15 @@ class ProcessQueue:
         offsets, finished = self._offsets, self._finished
         for message in messages:
             offset = message.queue_offset
-            if offset not in finished and offsets and offset >= offsets[0]:
+            if not offsets or offset < offsets[0] or offset in finished:
+                continue
+            self.size -= message.store_size
+            if offset > offsets[0]:
                 finished.add(offset)
-                self.size -= message.store_size
-        while offsets and offsets[0] in finished:
-            finished.discard(offsets.popleft())
+                continue
+            offsets.popleft()
+            while finished and offsets and offsets[0] in finished:
+                finished.discard(offsets.popleft())
 
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether a message that came from this queue is not finished."""

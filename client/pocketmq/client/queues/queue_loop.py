@@ -185,7 +185,8 @@ class QueueLoop:
     def finished(self, messages: ProcessQueue) -> None:
         """Pulls further if a finished batch has made room."""
         if messages is self.messages:
-            self._look_for_room()
+            if self._room is not None:
+                self._look_for_room()
         else:
             self._offer(self.messages)  # in order, they had to wait for the older batch
 
