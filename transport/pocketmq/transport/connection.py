@@ -145,7 +145,8 @@ class Connection(FrameStream):
             ConnectionClosedError: the connection is closed or closing.
             UsageError: the request does not fit in a frame.
         """
-        self._check_open()
+        if self._transport.is_closing():
+            self._check_open()
         command.opaque = self._table.add(on_answer, timeout_ms)
         try:
             self._write_request(command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.wire.command import Command
@@ -20,12 +19,8 @@ OnAnswer = Callable[[Answer], object]
 OPAQUE_MAX = 0x7FFFFFFF
 
 
-class PendingCall(NamedTuple):
-    """One call that waits for its answer."""
-
-    on_answer: OnAnswer
-    deadline: float
-    timeout_ms: float
+PendingCall = tuple[OnAnswer, float, float]
+"""A call that waits for its answer: what is called with it, its deadline, and its timeout in ms."""
 
 
 class ResponseTable:
@@ -65,7 +60,7 @@ class ResponseTable:
             opaque = opaque + 1 & OPAQUE_MAX
         self._last_opaque = opaque
         deadline = self._clock.monotonic() + timeout_ms / 1000
-        self._pending[opaque] = PendingCall(on_answer, deadline, timeout_ms)
+        self._pending[opaque] = (on_answer, deadline, timeout_ms)
         if deadline < self._scan_at:
             self._arm(deadline)
         return opaque
@@ -75,7 +70,7 @@ class ResponseTable:
         call = self._pending.pop(response.opaque, None)
         if call is None:
             return False
-        self._finish(call, response)
+        self._finish(call[0], response)
         return True
 
     def forget(self, opaque: int) -> None:
@@ -87,12 +82,16 @@ class ResponseTable:
         """Ends every call whose deadline has passed and arms the timer for the next one."""
         self._timer, self._scan_at = None, float("inf")
         now = self._clock.monotonic()
-        expired = [(o, call) for o, call in self._pending.items() if call.deadline <= now]
-        for opaque, call in expired:
+        expired = [
+            (opaque, on_answer, timeout_ms)
+            for opaque, (on_answer, deadline, timeout_ms) in self._pending.items()
+            if deadline <= now
+        ]
+        for opaque, on_answer, timeout_ms in expired:
             if self._pending.pop(opaque, None) is not None:
-                self._finish(call, CallTimeoutError(self._address, call.timeout_ms))
+                self._finish(on_answer, CallTimeoutError(self._address, timeout_ms))
         if self._pending:
-            earliest = min(call.deadline for call in self._pending.values())
+            earliest = min(deadline for _, deadline, _ in self._pending.values())
             if earliest < self._scan_at:
                 self._arm(earliest)
 
@@ -102,13 +101,13 @@ class ResponseTable:
             self._timer.cancel()
             self._timer, self._scan_at = None, float("inf")
         pending, self._pending = self._pending, {}
-        for call in pending.values():
-            self._finish(call, error)
+        for on_answer, _, _ in pending.values():
+            self._finish(on_answer, error)
 
-    def _finish(self, call: PendingCall, answer: Answer) -> None:
+    def _finish(self, on_answer: OnAnswer, answer: Answer) -> None:
         self._permits.release()
         try:
-            call.on_answer(answer)
+            on_answer(answer)
         except Exception:  # one caller's callback must not keep the others from their answers
             log.exception("the callback of a call to %s failed", self._address)
 

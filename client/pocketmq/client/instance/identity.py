@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from random import Random
 
 from pocketmq.protocol.messages.hosts import encode_host
-from pocketmq.protocol.messages.ids import unique_key
+from pocketmq.protocol.messages.ids import unique_key_tail
 
 MONTH_DAYS_MAX = 31
 DAY_MS = 24 * 3600 * 1000
@@ -54,7 +54,8 @@ class UniqueKeys:
         self._now_ms = now_ms
         address = encode_host(local_address(), 0)[:4]
         pid = (os.getpid() & 0xFFFF).to_bytes(2, "big")
-        self._prefix = address + pid + random.getrandbits(32).to_bytes(4, "big")
+        prefix = address + pid + random.getrandbits(32).to_bytes(4, "big")
+        self._prefix = prefix.hex().upper()
         self._counter = random.getrandbits(16)
         self._month_start_ms = self._next_month_ms = 0
 
@@ -63,8 +64,8 @@ class UniqueKeys:
         now_ms = self._now_ms()
         if not self._month_start_ms <= now_ms < self._next_month_ms:
             self._enter_month(now_ms)
-        self._counter += 1
-        return unique_key(self._prefix, now_ms - self._month_start_ms, self._counter)
+        self._counter = counter = self._counter + 1
+        return self._prefix + unique_key_tail(now_ms - self._month_start_ms, counter)
 
     def _enter_month(self, now_ms: int) -> None:
         start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(

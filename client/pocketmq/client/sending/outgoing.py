@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -26,11 +27,12 @@ from pocketmq.protocol.requests.sending import (
 )
 from pocketmq.runtime.clock import Clock
 
-TOPICS_CHECKED_MAX = 1024
+TOPICS_MAX = 1024
+"""Topics whose names are known to be good, and for which a request is drafted."""
+
+_BYTES = (bytes, bytearray, memoryview)
 IPV6_EXTRA_SIZE = 24
 """How much larger a stored record is when both of its hosts are IPv6."""
-
-_checked_topic = lru_cache(maxsize=TOPICS_CHECKED_MAX)(check_topic)
 
 
 class Outgoing(msgspec.Struct, eq=False):
@@ -67,11 +69,6 @@ class Outgoing(msgspec.Struct, eq=False):
             self.header.properties = _encoded(self.source.properties)
 
 
-def _request_for(properties: dict[str, str]) -> type[SendMessageV2Request]:
-    is_reply = properties[props.MESSAGE_TYPE] == props.REPLY
-    return SendReplyRequest if is_reply else SendMessageV2Request
-
-
 def _encoded(properties: dict[str, str]) -> str:
     text = props.encode(properties)
     if len(text) > props.PROPERTIES_SIZE_MAX or not text.isascii():
@@ -101,6 +98,7 @@ class Packer:
         self._group, self._clock, self._unique_keys = group, clock, unique_keys
         self._settings, self._instance = settings, instance
         self._namespace = Namespace(instance.namespace)
+        self._draft = lru_cache(maxsize=TOPICS_MAX)(self._new_draft)
 
     def pack(self, message: Message) -> Outgoing:
         """Makes the request for one message; gives the message an id if it has none.
@@ -108,30 +106,37 @@ class Packer:
         Raises:
             IllegalNameError, MessageSizeError, UsageError: it cannot be sent.
         """
-        self._check(message)
-        properties, body, sys_flag = message.properties, message.body, 0
+        drafted = self._draft(message.topic)
+        self._check_body(message)
+        properties, body = message.properties, message.body
         msg_id = properties.get(props.UNIQ_KEY)
         if msg_id is None:
             msg_id = properties[props.UNIQ_KEY] = self._unique_keys.next()
+        header = drafted()
         if len(body) >= self._settings.compress_body_over_size:
             packed, flag = compress(body, self._settings.compress_level)
             if len(packed) < len(body):
-                body, sys_flag = packed, flag
-        make = SendMessageV2Request
-        if props.MESSAGE_TYPE in properties:
-            make = _request_for(properties)
-        header = make(
+                body, header.sys_flag = packed, flag
+        header.born_timestamp = self._clock.now_ms()
+        header.flag = message.flag
+        header.properties = _encoded(properties)
+        if properties.get(props.MESSAGE_TYPE) == props.REPLY:
+            header = SendReplyRequest(**msgspec.structs.asdict(header))
+        return Outgoing(header, body, msg_id, 1, message)
+
+    def _new_draft(self, topic: str) -> Callable[[], SendMessageV2Request]:
+        """Checks a topic's name; returns a function that makes what its requests begin with."""
+        check_topic(topic)
+        header: Any = SendMessageV2Request(
             producer_group=self._group,
-            topic=message.topic,
+            topic=topic,
             default_topic=self._instance.create_topic_key,
             default_topic_queue_nums=self._instance.default_topic_queue_nums,
             queue_id=0,
-            sys_flag=sys_flag,
-            born_timestamp=self._clock.now_ms(),
-            flag=message.flag,
-            properties=_encoded(properties),
+            born_timestamp=0,
         )
-        return Outgoing(header, body, msg_id, 1, message)
+        copy: Callable[[], SendMessageV2Request] = header.__copy__
+        return copy
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """Makes the requests for messages of one topic: as few as the size limit allows.
@@ -184,10 +189,9 @@ class Packer:
         ids = ",".join(m.properties[props.UNIQ_KEY] for m in messages)
         return Outgoing(header, encode_batch(entries), ids, len(entries), messages)
 
-    def _check(self, message: Message) -> None:
-        _checked_topic(message.topic)
+    def _check_body(self, message: Message) -> None:
         body = message.body
-        if not isinstance(body, bytes | bytearray | memoryview):
+        if not isinstance(body, _BYTES):
             raise UsageError(
                 f"the body of a message for topic {message.topic} is {body!r:.100}: give bytes"
             )
@@ -205,7 +209,8 @@ class Packer:
             raise BatchContentError("a batch needs at least one message")
         first = messages[0]
         for message in messages:
-            self._check(message)
+            self._draft(message.topic)
+            self._check_body(message)
             if message.topic != first.topic:
                 raise BatchContentError(
                     f"a batch goes to one topic, this one names {first.topic} and {message.topic}"

@@ -62,6 +62,7 @@ class Sender:
 
     def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
         self._pool, self._routes, self._clock = instance.pool, instance.routes, instance.clock
+        self._monotonic = instance.clock.monotonic
         self._close_on_timeout = instance.settings.close_connection_on_timeout
         self._retry_not_ok = settings.retry_another_broker_when_not_store_ok
         self._strategy = FaultStrategy(
@@ -106,7 +107,7 @@ class Sender:
             RouteError, NoNameServerError: there is nowhere to send to.
             TooMuchRequestError: too many calls are under way.
         """
-        monotonic = self._clock.monotonic
+        monotonic = self._monotonic
         topic = outgoing.header.topic
         started = begun = monotonic()
         deadline = started + timeout_ms / 1000
@@ -119,7 +120,9 @@ class Sender:
             if queue is not None:
                 chosen = queue
             else:
-                route = await self.route(topic, (deadline - begun) * 1000)
+                route = self._routes.known_publish_route(topic)
+                if route is None:
+                    route = await self.route(topic, (deadline - begun) * 1000)
                 chosen = self._strategy.select(route.ring, failed_broker)
             try:
                 result = await self._attempt(outgoing, chosen, deadline)
@@ -148,11 +151,13 @@ class Sender:
     async def _attempt(
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float
     ) -> SendResult:
-        address = await self.address(queue, deadline)
+        address = self._routes.master_address(queue.broker_name)
+        if address is None:
+            address = await self.address(queue, deadline)
         connection = self._pool.peek(address) or await self._connect(address, deadline)
         header = outgoing.header
-        header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
-        left_ms = max(0.0, (deadline - self._clock.monotonic()) * 1000)
+        _, header.broker_name, header.queue_id = queue
+        left_ms = max(0.0, (deadline - self._monotonic()) * 1000)
         try:
             answer = await connection.call(
                 Command(header.code, header=header, body=outgoing.body), left_ms

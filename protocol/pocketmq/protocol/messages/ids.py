@@ -66,6 +66,10 @@ def unique_key(prefix: bytes, month_ms: int, counter: int) -> str:
         month_ms: milliseconds since the start of the month.
         counter: of this process; wraps at 65536.
     """
+    return prefix.hex().upper() + unique_key_tail(month_ms, counter)
+
+
+def unique_key_tail(month_ms: int, counter: int) -> str:
+    """Makes the last 12 characters of a `unique_key`, after those of the prefix."""
     # A month has more than 2^31 ms; RocketMQ writes the low 32 bits and reads them unsigned.
-    tail = (month_ms & 0xFFFFFFFF) << 16 | (counter & 0xFFFF)
-    return f"{prefix.hex()}{tail:012x}".upper()
+    return f"{(month_ms & 0xFFFFFFFF) << 16 | counter & 0xFFFF:012X}"

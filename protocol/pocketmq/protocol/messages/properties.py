@@ -63,20 +63,23 @@ def encode(properties: Mapping[str, str]) -> str:
         UsageError: a name or value holds one of the two separators, or is no string.
     """
     parts: list[str] = []
+    for name, value in properties.items():
+        parts += (name, NAME_END, value, VALUE_END)
     try:
-        for name, value in properties.items():
-            if not _is_plain(name) or not _is_plain(value):
-                raise UsageError(
-                    f"property {name!r} holds the character 0x01 or 0x02, which separate "
-                    f"properties on the wire: encode the value (base64, percent) before it is set"
-                )
-            parts += (name, NAME_END, value, VALUE_END)
-        return "".join(parts)
+        text = "".join(parts)
     except TypeError:
         raise UsageError(
             f"the names and values of properties are strings, convert these: "
             f"{ {n: v for n, v in properties.items() if not _are_text(n, v)}!r:.200}"
         ) from None
+    count = len(properties)
+    if text.count(NAME_END) == count and text.count(VALUE_END) == count:
+        return text
+    name = next(n for n, v in properties.items() if not _is_plain(n) or not _is_plain(v))
+    raise UsageError(
+        f"property {name!r} holds the character 0x01 or 0x02, which separate "
+        f"properties on the wire: encode the value (base64, percent) before it is set"
+    )
 
 
 def encode_checked(properties: Mapping[str, str]) -> bytes:

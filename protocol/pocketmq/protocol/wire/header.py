@@ -92,6 +92,24 @@ def text_fields(header: Header) -> dict[str, str]:
     return out
 
 
+@lru_cache(maxsize=512)
+def wire_form(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
+    """Returns a function from a header of a class to a struct that msgspec encodes at once.
+
+    It has the header's `native_fields` under their names on the wire, in order.
+    """
+    names, values = wire_getter(cls)
+    fields = [(f"f{number}", Any, None) for number in range(len(names))]
+    form = msgspec.defstruct(
+        f"{cls.__name__}Form",
+        fields,
+        rename=dict(zip((name for name, _, _ in fields), names, strict=True)),
+        omit_defaults=True,
+        gc=False,
+    )
+    return lambda header: form(*values(header))
+
+
 def native_fields(header: Header) -> dict[str, str | int | bool]:
     """Returns a header's fields as the msgpack codec carries them: numbers stay numbers."""
     names, values = wire_getter(header.__class__)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from unit.protocol.messages.test_records import GOLDEN
 
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.records import decode_records
 
@@ -112,14 +114,34 @@ def test_received_message() -> None:
 
 def test_messages_travel_between_processes() -> None:
     (received,) = decode_records(GOLDEN, "broker-a")
-    copy: ReceivedMessage = pickle.loads(pickle.dumps(received))
-    assert (copy.body, copy.queue, copy.properties) == (
+    made: ReceivedMessage = pickle.loads(pickle.dumps(received))
+    assert (made.body, made.queue, made.properties) == (
         received.body,
         received.queue,
         received.properties,
     )
     sent = pickle.loads(pickle.dumps(Message("T", b"x", tags="a")))
     assert (sent.topic, sent.body, sent.tags) == ("T", b"x", "a")
+
+
+def test_a_copy_is_what_is_shown_of_a_message_that_nobody_has_looked_at() -> None:
+    looked_at, untouched = (next(decode_records(GOLDEN, "broker-a")) for _ in range(2))
+    shown = {name: getattr(looked_at, name) for name in vars(ReceivedMessage) if name[0] != "_"}
+    for made in (copy.copy(untouched), pickle.loads(pickle.dumps(untouched))):
+        assert {name: getattr(made, name) for name in shown} == shown
+    assert pickle.dumps(untouched) == pickle.dumps(looked_at)
+
+
+def test_what_is_set_in_a_message_stays() -> None:
+    (message,) = decode_records(GOLDEN, "broker-a", added=props.appended({"MAX_OFFSET": 7}))
+    message.properties["a"] = "b"
+    assert message.properties == {"TAGS": "TagA", "KEYS": "k1", "MAX_OFFSET": "7", "a": "b"}
+    message.store_host, message.born_host = "127.0.0.1:1", "127.0.0.1:2"
+    assert (message.store_host, message.born_host) == ("127.0.0.1:1", "127.0.0.1:2")
+    assert message.offset_msg_id == next(decode_records(GOLDEN)).offset_msg_id
+    message.offset_msg_id, message.properties = "id", {}
+    assert (message.offset_msg_id, message.msg_id, message.properties) == ("id", "id", {})
+    assert not hasattr(ReceivedMessage(), "properties")
 
 
 def test_repr_shows_no_content() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgpack
+import msgspec
 import pytest
 from hypothesis import given
 from support.protocol.strategies import HEADERS
@@ -18,6 +20,7 @@ from pocketmq.protocol.wire.header import (
     text_fields,
     text_values,
     wire_fields,
+    wire_form,
 )
 
 
@@ -26,6 +29,8 @@ def test_round_trip_as_text_and_as_values(header: Header) -> None:
     assert header_from_fields(text_fields(header), type(header)) == header
     assert header_from_fields(native_fields(header), type(header)) == header
     assert text_values(native_fields(header)) == text_fields(header)
+    form = wire_form(type(header))(header)
+    assert msgspec.msgpack.encode(form) == msgpack.packb(native_fields(header))
 
 
 def test_which_fields_hold_the_names_of_topics_and_groups() -> None:

@@ -13,10 +13,20 @@ import msgspec
 
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.wire.command import Codec, Command
-from pocketmq.protocol.wire.header import native_fields
+from pocketmq.protocol.wire.header import native_fields, wire_form
 
 _CODEC = int(Codec.MSGPACK)
-_pack = msgpack.Packer().pack
+
+
+def _plain(value: object) -> object:
+    """Returns a value of the class that msgspec knows; subclasses of it are left to the caller."""
+    for plain in (str, int):
+        if isinstance(value, plain):
+            return plain(value)
+    raise TypeError(f"the value {value!r} of a header is neither text nor a number")
+
+
+_pack = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 FIELDS_MAX = 1024
 """Fields of one header; no request has more than thirty."""
@@ -74,14 +84,15 @@ def decode(header: bytes, body: bytes) -> Command:
 
 def encode(command: Command) -> bytes:
     """Writes a msgpack header."""
-    fields: dict[str, Any]
-    if command.header is not None:
-        fields = native_fields(command.header)
-        if command.extra:
-            fields |= command.extra
-    else:
+    fields: msgspec.Struct | dict[str, Any]
+    header = command.header
+    if header is None:
         fields = command.fields
-    packed: bytes = _pack(
+    elif command.extra:
+        fields = native_fields(header) | command.extra
+    else:
+        fields = wire_form(header.__class__)(header)
+    return _pack(
         (
             command.code,
             command.language,
@@ -92,4 +103,3 @@ def encode(command: Command) -> bytes:
             fields,
         )
     )
-    return packed

@@ -95,3 +95,18 @@ def test_every_cut_is_found(sent: Command) -> None:
             msgpack.decode(header[:size], b"")
     with pytest.raises(FrameError):
         msgpack.decode(header + b"\xc0", b"")
+
+
+def test_values_of_subclasses_of_text_and_numbers_are_written_as_these() -> None:
+    class Name(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    command = Command(105, header=RouteRequest(topic=Name("T")), codec=Codec.MSGPACK)
+    command.opaque = Number(7)
+    read = msgpack.decode(msgpack.encode(command), b"")
+    assert (read.opaque, read.fields["topic"]) == (7, "T")
+    with pytest.raises(TypeError, match="neither text nor a number"):
+        msgpack.encode(Command(105, extra={"a": 1j}))  # type: ignore[dict-item]
