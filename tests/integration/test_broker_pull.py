@@ -21,6 +21,7 @@ from support.brokers.broker_parts import (
 )
 from support.peers.transport import until
 
+from pocketmq.broker.reading.catch_up_share import BEHIND_MIN, SENT_MIN, WINDOW_S
 from pocketmq.protocol.bodies.clients import (
     BROADCASTING,
     SQL92,
@@ -28,6 +29,7 @@ from pocketmq.protocol.bodies.clients import (
     GroupConfig,
     Subscription,
 )
+from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
 from pocketmq.protocol.requests.clients import CheckClientConfigRequest
 from pocketmq.protocol.requests.offsets import QueryConsumerOffsetRequest
 from pocketmq.protocol.requests.pulling import (
@@ -48,6 +50,26 @@ async def filled(client: Client, count: int, **fields: Any) -> None:
     """Sends messages whose bodies are their offsets."""
     for i in range(count):
         await client.send(b"%d" % i, **fields)
+
+
+async def test_a_group_far_behind_waits_while_many_are_sent(
+    client: Client, clock: VirtualClock
+) -> None:
+    """The others do not wait, nor does it when the senders have stopped."""
+    batch = encode_batch([BatchEntry(0, b"x", b"")] * (BEHIND_MIN + 1))
+    await client.ask(send_request(batch=True), batch)
+    assert (await client.pull(0)).found == (FOUND, 32), "few are sent"
+    await filled(client, SENT_MIN)
+    await clock.advance(2 * WINDOW_S)
+    client.broker.parts.catch_up.took(1.0, 0)
+    behind = asyncio.ensure_future(client.pull(0))
+    end = BEHIND_MIN + 1 + SENT_MIN
+    assert (await client.pull(end - 5)).found == (FOUND, end)
+    assert (await client.pull(0, queue_id=1)).code == NOT_FOUND
+    await settle()
+    assert not behind.done()
+    await clock.advance(60)
+    assert (await behind).found == (FOUND, 32)
 
 
 # -- what is found ------------------------------------------------------------------------------

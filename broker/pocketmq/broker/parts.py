@@ -22,6 +22,7 @@ from pocketmq.broker.groups.membership import Membership, MembershipSettings
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
 from pocketmq.broker.name_limits import NameLimits
+from pocketmq.broker.reading.catch_up_share import CatchUpShare
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.statistics.back_pressure import BackPressure
@@ -75,6 +76,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         progress: how far each group has pulled.
         polling: the pulls that wait for a message.
         work_share: bounds costly reads in a turn of the loop.
+        catch_up: bounds the time that groups far behind take from senders.
         schedule: delayed messages and timers.
         transactions: the open half messages.
         retention: removes old messages.
@@ -90,6 +92,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     progress: PullProgress
     polling: LongPolling
     work_share: WorkShare
+    catch_up: CatchUpShare
     schedule: Schedule
     transactions: Transactions
     retention: Retention
@@ -189,6 +192,7 @@ async def build_parts(
         progress=progress,
         polling=LongPolling(machine, config.max_held_pulls, work_share),
         work_share=work_share,
+        catch_up=CatchUpShare(machine, store.counters.total),
         schedule=schedule,
         transactions=transactions,
         retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),
@@ -209,6 +213,7 @@ async def build_parts(
         ),
     )
     stack.callback(parts.back_pressure.watch.close)
+    stack.callback(parts.catch_up.close)
     store.committer.appended.add(parts.polling.arrived)
     store.checkpointed.add(parts.keys.want)
     return parts

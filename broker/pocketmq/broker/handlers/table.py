@@ -113,7 +113,9 @@ def _of_messages(
         ),
         PullHandlers(
             topics, groups, data.offsets, members.consumers, store, store.counters,
-            Reader(store, parts.clock, data.offsets, parts.progress, parts.work_share),
+            Reader(
+                store, parts.clock, data.offsets, parts.progress, parts.work_share, parts.catch_up
+            ),
             parts.progress, parts.polling, selections, settings.view(PullSettings.of),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),

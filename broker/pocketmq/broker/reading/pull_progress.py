@@ -79,6 +79,8 @@ class PullProgress:
         if queue is None:
             queue = pulled.queues[queue_id] = QueuePulls()
         queue.offset = next_offset
+        if elapsed_s > self.read_max_s:
+            self.read_max_s = elapsed_s
         if count:
             queue.requests += 1
             queue.messages += count

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.reading.catch_up_share import BEHIND_MIN, CatchUpShare
 from pocketmq.broker.reading.filters import EVERYTHING, Selection
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.store.disk.errors import FormatError
@@ -40,6 +43,9 @@ class ReadQuery(msgspec.Struct, eq=False):
     with_sizes: bool
 
 
+QueryT = TypeVar("QueryT", bound=ReadQuery)
+
+
 class Found(NamedTuple):
     """What a read came to.
 
@@ -65,6 +71,10 @@ class Reader:
         offsets: may order a group to read on elsewhere.
         progress: counts what is read.
         share: told of the work of filters.
+        catch_up: told of reads of groups far behind.
+
+    Attributes:
+        catch_up: the same; while it is used up such reads are to be put off.
     """
 
     def __init__(
@@ -74,9 +84,11 @@ class Reader:
         offsets: ConsumerOffsets,
         progress: PullProgress,
         share: WorkShare | None = None,
+        catch_up: CatchUpShare | None = None,
     ) -> None:
         self._store, self._clock, self._offsets, self._progress = store, clock, offsets, progress
         self._share = share or WorkShare()
+        self.catch_up = catch_up or CatchUpShare(clock, store.counters.total)
 
     def read(self, query: ReadQuery) -> Found:
         """Reads what there is for a query now (`DefaultMessageStore#getMessage`).
@@ -90,11 +102,11 @@ class Reader:
                 return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset)
         offset = query.offset
         queue_log = self._store.find_log(query.topic_name, query.queue_id)
-        if queue_log is None or queue_log.max_offset == 0:
+        if queue_log is None or queue_log.end_offset == 0:
             if offset == 0:
                 return Found(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0)
             return Found(ResponseCode.PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0)
-        low, high = queue_log.min_offset, queue_log.max_offset
+        low, high = queue_log.min_offset, queue_log.end_offset
         if offset < low:
             return Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low)
         if offset == high:
@@ -111,8 +123,8 @@ class Reader:
             looked_at = part.next_offset - offset
             self._share.took(query.selection.take_work(looked_at, part.records))
         elapsed_s = monotonic() - begin_s
-        if elapsed_s > progress.read_max_s:
-            progress.read_max_s = elapsed_s
+        if high - offset >= BEHIND_MIN:
+            self.catch_up.took(elapsed_s, len(part.data))
         progress.note(
             query.group_name,
             query.topic_name,
@@ -128,6 +140,13 @@ class Reader:
             )
         sizes = _sizes_of(queue_log, offset, part) if query.with_sizes else b""
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
+
+    def put_off(self, query: QueryT, read: Callable[[QueryT], object]) -> bool:
+        """Calls `read` when `catch_up` has a share again if a query is far behind, else False."""
+        queue_log = self._store.find_log(query.topic_name, query.queue_id)
+        if queue_log is None or queue_log.end_offset - query.offset < BEHIND_MIN:
+            return False
+        return self.catch_up.put_off(partial(read, query))
 
     def _read_unverified(self, queue_log: QueueLog, query: ReadQuery) -> Slice:
         """Reads what an earlier run wrote, which the disk may have damaged since."""

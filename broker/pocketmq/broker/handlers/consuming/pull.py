@@ -139,7 +139,7 @@ class PullHandlers:
         self._consumers, self._store, self._polling = consumers, store, polling
         self._counters, self._progress, self._settings = counters, progress, settings
         self._selections = selections
-        self.read = reader.read
+        self.read, self._put_off, self._catch_up = reader.read, reader.put_off, reader.catch_up
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -227,6 +227,8 @@ class PullHandlers:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
+        if self._catch_up.is_used_up and self._put_off(pull, self._read_behind):
+            return None
         found = self.read(pull)
         if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
             settings = self._settings.now
@@ -241,6 +243,16 @@ class PullHandlers:
                 pull.command.raw = None
                 return None
         return self.answer(pull, found)
+
+    def _read_behind(self, pull: _Pull) -> None:
+        """Answers a pull of a group far behind that had to wait."""
+        try:
+            found = self.read(pull)
+        except (OSError, StoreError) as e:
+            reason = f"reading failed: {e}"
+            pull.connection.refuse(pull.command, ResponseCode.SYSTEM_ERROR, reason)
+        else:
+            pull.connection.respond(pull.command, self.answer(pull, found))
 
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
@@ -318,7 +330,7 @@ class PullHandlers:
             suggest_which_broker_id=0,
             next_begin_offset=found.next_offset,
             min_offset=0 if queue_log is None else queue_log.min_offset,
-            max_offset=0 if queue_log is None else queue_log.max_offset,
+            max_offset=0 if queue_log is None else queue_log.end_offset,
             topic_sys_flag=pull.topic.topic_sys_flag,
             group_sys_flag=pull.group.group_sys_flag,
         )
