@@ -347,7 +347,8 @@ async def test_a_directory_that_cannot_be_written_is_refused(stage: Stage, direc
 class OwnedFiles(FailingFiles):
     """A disk on which one queue's files are another user's."""
 
-    def read(self, path: Path, position: int, size: int) -> bytes:
+    def read(self, path: Path | str, position: int, size: int) -> bytes:
+        path = Path(path)
         if path.parent.name == "0" and TOPIC in path.parts:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return super().read(path, position, size)

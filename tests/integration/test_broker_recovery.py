@@ -41,8 +41,8 @@ class UnreadableFiles(FailingFiles):
 
     is_unreadable = False
 
-    def read(self, path: Path, position: int, size: int) -> bytes:
-        if self.is_unreadable and path.suffix == ".log":
+    def read(self, path: Path | str, position: int, size: int) -> bytes:
+        if self.is_unreadable and Path(path).suffix == ".log":
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return super().read(path, position, size)
 

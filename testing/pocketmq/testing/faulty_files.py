@@ -39,14 +39,14 @@ class FaultyFiles(Files):
 
         self._connection_class = Database
 
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, path: Path | str, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes as `Files.write`; fails with ENOSPC while the disk is full."""
         if self.fillings > 0:
             raise OSError(errno.ENOSPC, "No space left on device (a fault was ordered)", str(path))
         super().write(path, position, data)
 
     def write_parts(
-        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+        self, path: Path | str, position: int, parts: Sequence[bytes | bytearray | memoryview]
     ) -> None:
         """Writes as `Files.write_parts`; fails with ENOSPC while the disk is full."""
         self.write(path, position, b"".join(parts))

@@ -149,9 +149,10 @@ class SimulatedDisk(Files):
             self._log("mkdir", made)
             self.sync_directory(made.parent)
 
-    def create(self, path: Path, data: bytes) -> None:
+    def create(self, path: Path | str, data: bytes) -> None:
         if self.is_off:
             return
+        path = Path(path)
         missing = [p for p in path.parents if not p.is_dir()]
         for parent in reversed(missing):
             self._check("mkdir", parent)
@@ -165,9 +166,10 @@ class SimulatedDisk(Files):
             self._log("link", name, inode=self._new_inode())
         super().create(path, data)
 
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, path: Path | str, position: int, data: bytes | bytearray | memoryview) -> None:
         if self.is_off:
             return
+        path = Path(path)
         fault = self._point("write", path)
         if fault is not None:
             part = bytes(data[: int(len(data) * fault.part)])
@@ -177,7 +179,7 @@ class SimulatedDisk(Files):
         self._written(path, position, bytes(data))
 
     def write_parts(
-        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+        self, path: Path | str, position: int, parts: Sequence[bytes | bytearray | memoryview]
     ) -> None:
         self.write(path, position, b"".join(parts))
 
@@ -186,9 +188,10 @@ class SimulatedDisk(Files):
         name = self._name(path)
         self._log("write", name, inode=self._inodes[name], position=position, data=data)
 
-    def truncate(self, path: Path, size: int) -> None:
+    def truncate(self, path: Path | str, size: int) -> None:
         if self.is_off:
             return
+        path = Path(path)
         self._check("cut", path)
         super().truncate(path, size)
         name = self._name(path)

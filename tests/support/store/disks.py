@@ -64,18 +64,18 @@ class FailingFiles(Files):
             self.countdown = None
         return True
 
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, path: Path | str, position: int, data: bytes | bytearray | memoryview) -> None:
         if self._is_due():
             super().write(path, position, data[: int(len(data) * self.part)])
             raise OSError(self.error, os.strerror(self.error), str(path))
         super().write(path, position, data)
 
     def write_parts(
-        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+        self, path: Path | str, position: int, parts: Sequence[bytes | bytearray | memoryview]
     ) -> None:
         self.write(path, position, b"".join(parts))
 
-    def truncate(self, path: Path, size: int) -> None:
+    def truncate(self, path: Path | str, size: int) -> None:
         if self._is_due():
             raise OSError(self.error, os.strerror(self.error), str(path))
         super().truncate(path, size)

@@ -129,6 +129,11 @@ class Deletions:
                     self._files.remove_directory(directory)
             self.done(self._numbers)
 
+    @property
+    def are_pending(self) -> bool:
+        """Whether files of deleted logs may be in the way of new ones."""
+        return bool(self._noted or self._numbers)
+
     def make_room(self, directory: Path) -> None:
         """Removes the directory of a queue if it holds a deleted log, or nothing.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 from pocketmq.broker.store.data_directory import DataDirectory
@@ -51,6 +52,7 @@ class QueueLogs:
         clock: Clock,
     ) -> None:
         self._directory, self.root, self.segment_size = directory, directory.queues, segment_size
+        self._root = str(self.root)
         self._new_logs, self._damaged = new_logs, damaged
         self._deletions, self._committer, self._clock = deletions, committer, clock
         self.table = LogTable()
@@ -91,10 +93,11 @@ class QueueLogs:
             ) from e
 
     def _new_log(self, topic: str, queue_id: int) -> QueueLog:
-        directory = self.root.joinpath(topic, str(queue_id))
-        self._deletions.make_room(directory)  # an earlier topic of that name may have left files
+        directory = f"{self._root}/{topic}/{queue_id}"
+        if self._deletions.are_pending:  # an earlier topic of that name may have left files
+            self._deletions.make_room(Path(directory))
         known = self.table.enter(topic, queue_id, self._new_logs.give_number(), Checkpoint())
-        if directory.exists():
+        if os.path.exists(directory):
             return self.open(known)
         files, number = self._directory.files, known.number
         queue_log = QueueLog(files, directory, known.topic, queue_id, number, self.segment_size)
@@ -112,7 +115,7 @@ class QueueLogs:
         with self._damaged.recording_damage(topic, queue_id):
             queue_log = open_queue_log(
                 self._directory.files,
-                self.directory_of(known),
+                f"{self._root}/{topic}/{queue_id}",
                 topic,
                 queue_id,
                 number,

@@ -229,7 +229,7 @@ async def test_queues_that_were_put_off_when_their_topic_was_deleted_leave_no_nu
 
 async def test_fewer_are_when_the_disk_is_busy(data: Path, clock: VirtualClock) -> None:
     class BusyFiles(FailingFiles):
-        def create(self, path: Path, content: bytes) -> None:
+        def create(self, path: Path | str, content: bytes) -> None:
             clock.block(NEW_LOGS_S_MAX)
             super().create(path, content)
 

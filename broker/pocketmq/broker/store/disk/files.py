@@ -24,11 +24,15 @@ BUSY_TIMEOUT_S = 2.0
 """How long another program, such as a backup, may keep a SQLite file locked."""
 
 
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class Files:
     """Reads and writes files by path, with a bounded number of open handles.
+
+    Text serves as a path where it is asked for often: to make a `Path` takes longer than a read.
 
     Not for several threads, except `sync`.
 
@@ -77,15 +81,19 @@ class Files:
             factory=self._connection_class,
         )  # fmt: skip
 
-    def create(self, path: Path, data: bytes) -> None:
+    def create(self, path: Path | str, data: bytes) -> None:
         """Makes a file with this content; the directories above it too."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._close(str(path))
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        self._keep(str(path), handle)
+        key = str(path)
+        self._close(key)
+        try:
+            handle = os.open(key, _CREATE, 0o644)
+        except FileNotFoundError:  # its directory, which is looked for only then
+            _make_directories(os.path.dirname(key))
+            handle = os.open(key, _CREATE, 0o644)
+        self._keep(key, handle)
         self.write(path, 0, data)
 
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, path: Path | str, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes all of the data at a position.
 
         Raises:
@@ -97,7 +105,7 @@ class Files:
             done += os.pwrite(handle, memoryview(data)[done:], position + done)
 
     def write_parts(
-        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+        self, path: Path | str, position: int, parts: Sequence[bytes | bytearray | memoryview]
     ) -> None:
         """Writes parts one behind the other at a position, without joining them before.
 
@@ -113,15 +121,15 @@ class Files:
                 self.write(path, position + done, memoryview(b"".join(some))[done:])
             position += size
 
-    def read(self, path: Path, position: int, size: int) -> bytes:
+    def read(self, path: Path | str, position: int, size: int) -> bytes:
         """Reads up to `size` bytes of a file from a position on; fewer at the end of the file."""
         return os.pread(self._handle(path), size, position)
 
-    def size(self, path: Path) -> int:
+    def size(self, path: Path | str) -> int:
         """The file's size in bytes."""
         return os.fstat(self._handle(path)).st_size
 
-    def truncate(self, path: Path, size: int) -> None:
+    def truncate(self, path: Path | str, size: int) -> None:
         """Cuts the file to a size."""
         os.ftruncate(self._handle(path), size)
 
@@ -186,9 +194,9 @@ class Files:
             self._close(key)
         source.rename(target)
 
-    def exists(self, path: Path) -> bool:
+    def exists(self, path: Path | str) -> bool:
         """Whether there is such a file."""
-        return str(path) in self._handles or path.exists()
+        return str(path) in self._handles or os.path.exists(path)
 
     def close(self) -> None:
         """Closes every handle, and returns when the space of deleted files is free."""
@@ -196,7 +204,7 @@ class Files:
             os.close(self._handles.popitem()[1])
         self.freeing.close()
 
-    def _handle(self, path: Path) -> int:
+    def _handle(self, path: Path | str) -> int:
         key = str(path)
         handle = self._handles.get(key)
         if handle is None:
@@ -215,3 +223,14 @@ class Files:
         handle = self._handles.pop(key, None)
         if handle is not None:
             os.close(handle)
+
+
+def _make_directories(path: str) -> None:
+    """Makes a directory and those above it, without a look at each: mostly but one is missing."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(path))
+        _make_directories(path)

@@ -175,10 +175,12 @@ class KeyIndex:
     async def _index_segment(self, queue_log: QueueLog, segment: Segment) -> bool:
         """Extends a segment's key file if that is worth it; returns whether it never needs more."""
         while self._is_there(queue_log, segment):
-            key_file = self.key_file(queue_log, segment)
-            offset = key_file.end_offset
             end_position, end_offset = _end_of(queue_log, segment)
             is_finished = segment is not queue_log.segments[-1]
+            if not is_finished and _is_too_small(segment, end_position, end_offset):
+                return False  # without a look for its key file, which it cannot have
+            key_file = self.key_file(queue_log, segment)
+            offset = key_file.end_offset
             if offset == end_offset and is_finished:
                 return await self._merge(queue_log, key_file)
             if not is_finished and not _is_worth_a_run(queue_log, offset, end_position, end_offset):
@@ -258,6 +260,14 @@ def _items_of(data: bytes, entries: bytes, offset: int) -> list[int]:
 
 def _end_of(queue_log: QueueLog, segment: Segment) -> tuple[int, int]:
     return queue_log.segment_end(queue_log.segments.index(segment))
+
+
+def _is_too_small(segment: Segment, end_position: int, end_offset: int) -> bool:
+    """Whether all records of a segment together are not worth a run."""
+    return (
+        end_offset - segment.base_offset < RUN_RECORDS
+        and end_position - segment.base_position < RUN_SIZE
+    )
 
 
 def _is_worth_a_run(queue_log: QueueLog, offset: int, end_position: int, end_offset: int) -> bool:

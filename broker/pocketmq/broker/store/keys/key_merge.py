@@ -42,7 +42,7 @@ class _Source:
 
 def merge_path(key_file: KeyFile) -> Path:
     """Returns the path where the new file grows; the next start removes what was given up."""
-    return key_file.segment.stem.with_suffix(".merge")
+    return Path(f"{key_file.segment.stem}.merge")
 
 
 def merge_runs(files: Files, key_file: KeyFile, merged: list[SortedRun]) -> Iterator[None]:

@@ -28,8 +28,7 @@ def ends_at(directory: str, checkpoint: Checkpoint) -> bool:
     Then there is nothing to check behind the checkpoint. No file is opened for this.
     """
     try:
-        with os.scandir(directory) as entries:
-            names = {entry.name: entry for entry in entries}
+        names = os.listdir(directory)
     except FileNotFoundError:
         return not checkpoint.position
     end = -1
@@ -37,5 +36,5 @@ def ends_at(directory: str, checkpoint: Checkpoint) -> bool:
         stem = name[: -len(".log")]
         if f"{stem}.idx" not in names or not stem.isdecimal() or end not in (-1, int(stem)):
             return False
-        end = int(stem) + names[name].stat().st_size - HEADER_SIZE
+        end = int(stem) + os.stat(f"{directory}/{name}").st_size - HEADER_SIZE
     return end == checkpoint.position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
@@ -28,8 +29,11 @@ def index_size(segment: Segment, end: Checkpoint) -> int:
 
 def is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
     """Whether a segment's index reaches a point of the log, by its header, size and last entry."""
-    path, size = segment.index_path, index_size(segment, end)
-    if not files.exists(path) or files.size(path) < size:
+    path, size = segment.index_file, index_size(segment, end)
+    try:
+        if files.size(path) < size:
+            return False
+    except FileNotFoundError:
         return False
     if files.read(path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
         return False
@@ -54,12 +58,13 @@ def extend_index(
         on_lost: told of records that stand for lost ones.
     """
     entries, end = _entries(files, segment, start, limit, on_lost)
+    path, size = segment.index_file, index_size(segment, start)
     if start.offset == segment.base_offset:
-        files.create(segment.index_path, segment.header(INDEX_MAGIC))
+        files.create(path, segment.header(INDEX_MAGIC))
     else:
-        files.truncate(segment.index_path, index_size(segment, start))
+        files.truncate(path, size)
     if entries:
-        files.write(segment.index_path, index_size(segment, start), entries)
+        files.write(path, size, entries)
     return end
 
 
@@ -84,7 +89,7 @@ def remake_index(
     """
     start = Checkpoint(segment.base_position, segment.base_offset, timestamp)
     entries, end = _entries(files, segment, start, limit, on_lost)
-    remade = segment.stem.with_suffix(REMADE_SUFFIX)
+    remade = Path(f"{segment.stem}{REMADE_SUFFIX}")
     files.create(remade, segment.header(INDEX_MAGIC) + entries)
     files.sync(remade)
     files.replace(remade, segment.index_path)

@@ -76,6 +76,7 @@ class QueueLog(ReadableLog):
         last_timestamp: store time of the last record; store times never go back within a log.
 
     Attributes:
+        directory_text: the path of the directory, as text.
         synced_position: up to where the records are on the disk.
         synced_base: where the newest segment begins whose directory entry is on the disk.
         indexed_position: up to where the index is on the disk.
@@ -90,7 +91,7 @@ class QueueLog(ReadableLog):
         "_records",
         "_segment_size",
         "_waiting",
-        "directory",
+        "directory_text",
         "indexed_position",
         "next_offset",
         "next_position",
@@ -105,7 +106,7 @@ class QueueLog(ReadableLog):
     def __init__(
         self,
         files: Files,
-        directory: Path,
+        directory: Path | str,
         topic: str,
         queue_id: int,
         number: int,
@@ -116,7 +117,7 @@ class QueueLog(ReadableLog):
         last_timestamp: int = 0,
     ) -> None:
         super().__init__(files, topic, queue_id, segments, end_position, end_offset, last_timestamp)
-        self.directory, self.number, self._segment_size = directory, number, segment_size
+        self.directory_text, self.number, self._segment_size = str(directory), number, segment_size
         self.next_position = self.synced_position = self.indexed_position = end_position
         self.next_offset = end_offset
         self.synced_base = self.segments[-1].base_position if self.segments else -1
@@ -126,6 +127,11 @@ class QueueLog(ReadableLog):
         self._entries: list[bytes] = []
         self._waiting: list[Waiter] = []
         self._is_torn = False
+
+    @property
+    def directory(self) -> Path:
+        """The directory of this queue's segments."""
+        return Path(self.directory_text)
 
     # -- appending ----------------------------------------------------------------------------
 
@@ -248,7 +254,7 @@ class QueueLog(ReadableLog):
         if self._active is not None:
             self.write_index()
         segment = Segment(
-            segment_stem(self.directory, self.end_position),
+            segment_stem(self.directory_text, self.end_position),
             self.number,
             self.end_position,
             self.end_offset,
@@ -256,8 +262,8 @@ class QueueLog(ReadableLog):
         )
         # The index first: a log file without its index could not be told from a damaged one.
         try:
-            self._files.create(segment.index_path, segment.header(INDEX_MAGIC))
-            self._files.create(segment.log_path, segment.header(LOG_MAGIC))
+            self._files.create(segment.index_file, segment.header(INDEX_MAGIC))
+            self._files.create(segment.log_file, segment.header(LOG_MAGIC))
         except OSError:
             self._files.delete(segment.log_path)
             self._files.delete(segment.index_path)
@@ -300,7 +306,7 @@ class QueueLog(ReadableLog):
         in_memory = len(self._index_tail) // ENTRY_SIZE
         written = self.end_offset - self._active.base_offset - in_memory
         self._files.write(
-            self._active.index_path, HEADER_SIZE + written * ENTRY_SIZE, self._index_tail
+            self._active.index_file, HEADER_SIZE + written * ENTRY_SIZE, self._index_tail
         )
         self._index_tail = bytearray()
 
@@ -336,7 +342,8 @@ class QueueLog(ReadableLog):
         """Returns the directories whose newest entries may not be on the disk yet."""
         if self.segments and self.segments[-1].base_position > self.synced_base:
             # Those above were perhaps made for this queue: the topic's, the root of all queues.
-            return [self.directory, *self.directory.parents[:3]]
+            directory = self.directory
+            return [directory, *directory.parents[:3]]
         return []
 
     # -- the end of old records ---------------------------------------------------------------

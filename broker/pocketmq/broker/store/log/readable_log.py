@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.broker.store.disk.errors import FormatError
@@ -110,7 +109,7 @@ class ReadableLog:
     def _activate(self, segment: Segment) -> None:
         """Makes a segment the newest one, where records are written."""
         self._active = segment
-        self._log_path: Path = segment.log_path
+        self._log_path = segment.log_file
 
     # -- what there is ------------------------------------------------------------------------
 
@@ -212,7 +211,7 @@ class ReadableLog:
         data = b""
         if segment.base_position <= start < end:
             data = self._files.read(
-                segment.log_path, start - segment.base_position + HEADER_SIZE, end - start
+                segment.log_file, start - segment.base_position + HEADER_SIZE, end - start
             )
         if len(data) != end - start:
             raise FormatError(
@@ -284,10 +283,10 @@ class ReadableLog:
         index = bisect.bisect_right(self.segments, position, key=lambda s: s.base_position) - 1
         segment = self.segments[index]
         at = position - segment.base_position + HEADER_SIZE
-        size = int.from_bytes(self._files.read(segment.log_path, at, 4), "big")
+        size = int.from_bytes(self._files.read(segment.log_file, at, 4), "big")
         if not 0 < size <= self.end_position - position:
             return b""
-        data = self._files.read(segment.log_path, at, size)
+        data = self._files.read(segment.log_file, at, size)
         is_there = check_record(data, 0, len(data)) == size and not is_lost(data, 0)
         return data if is_there else b""
 
@@ -364,7 +363,7 @@ class ReadableLog:
                 return tail
             count = in_file
         at = HEADER_SIZE + (offset - segment.base_offset) * ENTRY_SIZE
-        entries = self._files.read(segment.index_path, at, count * ENTRY_SIZE)
+        entries = self._files.read(segment.index_file, at, count * ENTRY_SIZE)
         if len(entries) != count * ENTRY_SIZE:
             raise FormatError(
                 segment.index_path,

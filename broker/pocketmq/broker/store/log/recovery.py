@@ -50,7 +50,7 @@ class Recovered(NamedTuple):
 
 def open_queue_log(
     files: Files,
-    directory: Path,
+    directory: Path | str,
     topic: str,
     queue_id: int,
     number: int,
@@ -104,9 +104,9 @@ class LogRecovery:
     """
 
     def __init__(
-        self, files: Files, directory: Path, number: int, checkpoint: Checkpoint | None
+        self, files: Files, directory: Path | str, number: int, checkpoint: Checkpoint | None
     ) -> None:
-        self._files, self._directory, self._number = files, directory, number
+        self._files, self._directory, self._number = files, str(directory), number
         self._has_checkpoint = checkpoint is not None
         self.checkpoint = self.end = checkpoint or Checkpoint()
         self.segments: list[Segment] = []
@@ -128,7 +128,7 @@ class LogRecovery:
                 self._write_again()
         elif self.checkpoint.position:
             raise FormatError(
-                self._directory,
+                Path(self._directory),
                 f"it holds none of the records up to offset {self.checkpoint.offset} that were on "
                 f"the disk: was it copied in part? Restore the files, or have the queue go on "
                 f"empty by a repair",
@@ -138,36 +138,40 @@ class LogRecovery:
 
     def _find_segments(self) -> None:
         """Reads the headers of the segments, and removes what a crash left unfinished."""
+        directory = self._directory
         try:
-            names = set(os.listdir(self._directory))
+            names = os.listdir(directory)
         except FileNotFoundError:
             return
         logs = sorted(name for name in names if name.endswith(".log"))
         for index, name in enumerate(logs):
-            path = self._directory / name
-            if self.segments and self._is_overgrown(path, self.segments[-1]):
-                remove_segments(self._files, [path])
+            path = f"{directory}/{name}"
+            if self.segments and self._is_overgrown(Path(path), self.segments[-1]):
+                remove_segments(self._files, [Path(path)])
                 continue
             header = self._files.read(path, 0, HEADER_SIZE)
             may_be_new = self._has_checkpoint or name is logs[-1]
-            if is_unfinished(header) and may_be_new and self._begins_behind_checkpoint(path):
-                later = [self._directory / name for name in logs[index:]]
+            if is_unfinished(header) and may_be_new and self._begins_behind_checkpoint(name):
+                later = [Path(directory, name) for name in logs[index:]]
                 self.cut_size = remove_segments(self._files, later)
                 break
             segment = read_segment(path, header)
             if segment.log_number != self._number:
                 raise FormatError(
-                    path, f"it belongs to queue log {segment.log_number}, not to {self._number}"
+                    Path(path),
+                    f"it belongs to queue log {segment.log_number}, not to {self._number}",
                 )
             self.segments.append(segment)
         for name in names:
-            stem, suffix = os.path.splitext(name)
-            is_alone = suffix in (".idx", ".keys") and f"{stem}.log" not in names
+            stem, dot, ending = name.rpartition(".")
+            suffix = dot + ending
+            is_alone = suffix in (".idx", ".keys") and f"{stem}.log" not in logs
             if is_alone or suffix in UNFINISHED_SUFFIXES:
-                self._files.delete(self._directory / name)
+                self._files.delete(Path(directory, name))
 
-    def _begins_behind_checkpoint(self, path: Path) -> bool:
-        return path.stem.isdecimal() and int(path.stem) >= self.checkpoint.position
+    def _begins_behind_checkpoint(self, name: str) -> bool:
+        stem = name.removesuffix(".log")
+        return stem.isdecimal() and int(stem) >= self.checkpoint.position
 
     def _is_overgrown(self, path: Path, before: Segment) -> bool:
         """Whether a segment is empty, and the one before it went on behind its beginning.
@@ -178,10 +182,10 @@ class LogRecovery:
             return False
         position = int(path.stem)
         at = position - before.base_position + HEADER_SIZE
-        size = int.from_bytes(self._files.read(before.log_path, at, 4), "big")
+        size = int.from_bytes(self._files.read(before.log_file, at, 4), "big")
         if not 0 < size <= RECORD_SIZE_MAX:
             return False
-        record = self._files.read(before.log_path, at, size)
+        record = self._files.read(before.log_file, at, size)
         if check_record(record, 0, len(record)) != size:
             return False
         (physical,) = _LONG.unpack_from(record, PHYSICAL_OFFSET_AT)
@@ -233,7 +237,7 @@ class LogRecovery:
             FormatError: a record before `end` is damaged.
         """
         files, start = self._files, self.end
-        size = files.size(segment.log_path) - HEADER_SIZE + segment.base_position
+        size = files.size(segment.log_file) - HEADER_SIZE + segment.base_position
         if size < start.position:
             raise FormatError(
                 segment.log_path,
@@ -242,7 +246,7 @@ class LogRecovery:
                 f"have the queue go on where it ends now by a repair",
             )
         is_sound = is_index_sound(files, segment, start)
-        indexed_size = files.size(segment.index_path) if is_sound else 0
+        indexed_size = files.size(segment.index_file) if is_sound else 0
         if is_sound and (size, indexed_size) == (start.position, index_size(segment, start)):
             return 0
         limit = None
@@ -256,7 +260,7 @@ class LogRecovery:
             raise _damaged(segment, end)
         cut_size = size - end.position
         if cut_size:
-            files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
+            files.truncate(segment.log_file, end.position - segment.base_position + HEADER_SIZE)
         if end.position == start.position:
             # The checkpoint covers all there is: no flush would bring what changed to the disk.
             files.sync(segment.log_path)
@@ -279,12 +283,12 @@ class LogRecovery:
         """
         files = self._files
         end = Checkpoint(follower.base_position, follower.base_offset)
-        size = files.size(segment.log_path) - HEADER_SIZE + segment.base_position
+        size = files.size(segment.log_file) - HEADER_SIZE + segment.base_position
         if size < end.position:
             raise _missing(segment, size, follower)
         if size > end.position:
             log.warning("%s: bytes behind its last record are cut off", segment.log_path)
-            files.truncate(segment.log_path, end.position - segment.base_position + HEADER_SIZE)
+            files.truncate(segment.log_file, end.position - segment.base_position + HEADER_SIZE)
         if is_index_sound(files, segment, end):
             if files.size(segment.index_path) > index_size(segment, end):
                 files.truncate(segment.index_path, index_size(segment, end))
@@ -306,9 +310,10 @@ class LogRecovery:
             is_new = segment.base_position >= position
             at = 0 if is_new else position - segment.base_position + HEADER_SIZE
             size = end_position - segment.base_position + HEADER_SIZE
+            path = segment.log_file
             while at < size:
-                data = self._files.read(segment.log_path, at, min(READ_SIZE, size - at))
-                self._files.write(segment.log_path, at, data)
+                data = self._files.read(path, at, min(READ_SIZE, size - at))
+                self._files.write(path, at, data)
                 at += len(data)
 
 

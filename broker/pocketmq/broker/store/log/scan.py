@@ -46,16 +46,18 @@ class ScannedRecord(NamedTuple):
 def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator[ScannedRecord]:
     """Yields a segment's sound records from a record's position on, up to the first bad one."""
     base = segment.base_position - HEADER_SIZE
-    window, window_position = b"", position
+    window, window_position, path = b"", position, segment.log_file
+    is_last = False
     while True:
         at = position - window_position
-        size = check_record(window, at, len(window))
-        if not size and (at or not window):
+        size = check_record(window, at, len(window)) if window else 0
+        if not size and (at or not window) and not is_last:
             # It may only be cut off by the window: look once more with the record at its start.
-            window = files.read(segment.log_path, position - base, READ_SIZE)
+            window = files.read(path, position - base, READ_SIZE)
+            is_last = len(window) < READ_SIZE
             announced = int.from_bytes(window[:4], "big")
             if READ_SIZE < announced <= RECORD_SIZE_MAX:
-                window = files.read(segment.log_path, position - base, announced)
+                window = files.read(path, position - base, announced)
             window_position, at = position, 0
             size = check_record(window, 0, len(window))
         if not size:

@@ -63,33 +63,44 @@ class Segment(NamedTuple):
     """One pair of files, by the header that both begin with.
 
     Attributes:
-        stem: the files' path without its ending.
+        stem: the files' path without its ending, as text: there are many segments, and a `Path`
+            takes ten times the memory.
         log_number: of the queue log.
         base_position: position of the first record in the queue log, bytes.
         base_offset: queue offset of the first record.
         created_ms: when the segment was created.
     """
 
-    stem: Path
+    stem: str
     log_number: int
     base_position: int
     base_offset: int
     created_ms: int
 
     @property
+    def log_file(self) -> str:
+        """The path of the file of records, as text, which costs less than a `Path`."""
+        return f"{self.stem}.log"
+
+    @property
+    def index_file(self) -> str:
+        """The path of the file of index entries, as text."""
+        return f"{self.stem}.idx"
+
+    @property
     def log_path(self) -> Path:
         """The file of records."""
-        return self.stem.with_suffix(".log")
+        return Path(self.log_file)
 
     @property
     def index_path(self) -> Path:
         """The file of index entries."""
-        return self.stem.with_suffix(".idx")
+        return Path(self.index_file)
 
     @property
     def keys_path(self) -> Path:
         """The file by which messages are found by their keys; made later, or not at all."""
-        return self.stem.with_suffix(".keys")
+        return Path(f"{self.stem}.keys")
 
     def header(self, magic: bytes) -> bytes:
         """Encodes the header that each of the files begins with."""
@@ -109,9 +120,9 @@ class Segment(NamedTuple):
         return self.base_position + ((physical - self.base_position) & POSITION_MASK)
 
 
-def segment_stem(directory: Path, base_position: int) -> Path:
+def segment_stem(directory: Path | str, base_position: int) -> str:
     """Returns the path, without its ending, of the segment that begins at a position."""
-    return directory / f"{base_position:020d}"
+    return f"{directory}/{base_position:020d}"
 
 
 def is_unfinished(header: bytes) -> bool:
@@ -119,7 +130,7 @@ def is_unfinished(header: bytes) -> bool:
     return len(header) < HEADER_SIZE or not header.strip(b"\0")
 
 
-def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment:
+def read_segment(path: Path | str, header: bytes, magic: bytes = LOG_MAGIC) -> Segment:
     """Reads a segment from the header of its `.log` file, or of one with another magic.
 
     Raises:
@@ -127,24 +138,25 @@ def read_segment(path: Path, header: bytes, magic: bytes = LOG_MAGIC) -> Segment
     """
     if len(header) < HEADER_SIZE or header[:8] != magic:
         kind = "log" if magic == LOG_MAGIC else "index"
-        raise FormatError(path, f"it does not begin with the mark of a PocketMQ queue {kind}")
+        raise FormatError(Path(path), f"it does not begin with the mark of a PocketMQ queue {kind}")
     _, version, _, number, base_position, base_offset, created_ms = _HEADER.unpack_from(header)
     if version != FORMAT_VERSION:
         raise VersionError(
-            path,
+            Path(path),
             f"it is of format version {version}, this broker knows {FORMAT_VERSION}: "
             f"run the version of PocketMQ that wrote it",
         )
     (crc,) = _CRC.unpack_from(header, _HEADER.size)
     if crc != crc32(header[: _HEADER.size]):
-        raise FormatError(path, "the checksum of its header is wrong: the file is damaged")
-    if path.stem != segment_stem(path.parent, base_position).name:
+        raise FormatError(Path(path), "the checksum of its header is wrong: the file is damaged")
+    stem = os.path.splitext(path)[0]
+    if os.path.basename(stem) != f"{base_position:020d}":
         raise FormatError(
-            path,
+            Path(path),
             f"its header says that it begins at position {base_position}: it was renamed, give it "
             f"its name back",
         )
-    return Segment(path.with_suffix(""), number, base_position, base_offset, created_ms)
+    return Segment(stem, number, base_position, base_offset, created_ms)
 
 
 def has_one_segment(directory: Path) -> bool:

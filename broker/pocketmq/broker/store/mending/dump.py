@@ -129,7 +129,7 @@ def _open(files: Files, path: Path, *, is_anywhere: bool = False) -> Segment:
     # A file that was moved aside may have got another name: its header says what it is.
     position = int.from_bytes(header[24:32], "big")
     segment = read_segment(path.with_name(f"{position:020d}.log"), header)
-    return segment._replace(stem=path.with_suffix(""))
+    return segment._replace(stem=str(path.with_suffix("")))
 
 
 def _dump(

@@ -154,7 +154,7 @@ def _by_its_records(files: Files, path: Path) -> Segment | None:
     offset, physical = _OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)
     stored_ms = read_store_timestamp(record)
     segment = Segment(
-        path.with_suffix(""), log_number_of(physical), int(path.stem), offset, stored_ms
+        str(path.with_suffix("")), log_number_of(physical), int(path.stem), offset, stored_ms
     )
     is_there = physical == physical_offset(segment.log_number, segment.base_position)
     return segment if is_there else None

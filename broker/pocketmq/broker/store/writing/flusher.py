@@ -188,7 +188,7 @@ class Flusher:
             paths = queue_log.unsynced_logs() + (queue_log.unsynced_indexes() if index else [])
             try:
                 await self._run(
-                    queue_log.directory, self._sync, paths, queue_log.unsynced_directories()
+                    queue_log.directory_text, self._sync, paths, queue_log.unsynced_directories()
                 )
             except FileNotFoundError as e:
                 if {*queue_log.unsynced_logs(), *queue_log.unsynced_indexes()}.issuperset(paths):
@@ -203,7 +203,7 @@ class Flusher:
             queue_log.indexed_position = max(queue_log.indexed_position, end.position)
         return end
 
-    async def _run(self, path: Path, action: Callable[..., object], *args: object) -> None:
+    async def _run(self, path: Path | str, action: Callable[..., object], *args: object) -> None:
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._threads, action, *args)
         try:
@@ -216,7 +216,7 @@ class Flusher:
                 self._fail(path, error)
             raise
 
-    def _fail(self, path: Path, error: OSError) -> WriteFailedError:
+    def _fail(self, path: Path | str, error: OSError) -> WriteFailedError:
         if self._failure is None:
             self._failure = WriteFailedError(f"flushing {path} failed: {error}")
             self._on_failure(str(self._failure))

@@ -35,12 +35,12 @@ class NotedFiles(Files):
         self.done: list[tuple[object, ...]] = []
         self.is_failing = False
 
-    def write(self, path: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, path: Path | str, position: int, data: bytes | bytearray | memoryview) -> None:
         super().write(path, position, data)
-        self.done.append(("write", path, position, bytes(data)))
+        self.done.append(("write", Path(path), position, bytes(data)))
 
     def write_parts(
-        self, path: Path, position: int, parts: Sequence[bytes | bytearray | memoryview]
+        self, path: Path | str, position: int, parts: Sequence[bytes | bytearray | memoryview]
     ) -> None:
         self.write(path, position, b"".join(parts))
 

@@ -105,4 +105,4 @@ def test_any_other_damage_to_a_header_is_found(at: int) -> None:
 def test_a_renamed_segment_is_found() -> None:
     segment = segment_at(Path("q"), 7, 1000)
     with pytest.raises(FormatError, match="begins at position 1000: it was renamed"):
-        read_segment(segment_stem(Path("q"), 2000).with_suffix(".log"), segment.header(LOG_MAGIC))
+        read_segment(f"{segment_stem(Path('q'), 2000)}.log", segment.header(LOG_MAGIC))
