@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
 .PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn abuse \
-	bench growth spark-zip docs reference pictures clean
+	bench bench-guard growth spark-zip docs reference pictures clean
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -37,7 +37,7 @@ test-on-%: ## the same on another Python, as in `make test-on-3.14`
 slow: $(STAMP) ## what `make test` leaves out: a slice of each of the slow suites below
 	$(PYTEST) $(SHARED) -m "$(SLOW)"
 
-ci: check test slow ## everything a change must pass
+ci: check test slow bench-guard ## everything a change must pass
 
 check: style types imports tidy ## lint, format, types, directions of imports, rules of the house
 
@@ -82,6 +82,10 @@ churn: $(STAMP) ## consumers that come, go and crash at random, for long
 
 bench: $(STAMP) ## speed of clusters and clients
 	$(BIN)/python bench/run.py
+
+# Beside the base commit, which BASE names: `make bench-guard BASE=main~3`. Needs valgrind.
+bench-guard: $(STAMP) ## fails if sends, pulls or bulk requests take more instructions
+	$(BIN)/python bench/guard.py
 
 growth: $(STAMP) ## time and memory as topics, queues and clients become many
 	$(BIN)/pip install --quiet --editable ".[bench]"

@@ -81,6 +81,12 @@ class Sink:
     def set_write_buffer_limits(self, high: int) -> None:
         pass
 
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
