@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 
 class Cluster(NamedTuple):
-    """A cluster of one broker in one other process."""
+    """A cluster in another process, where several brokers have processes of their own below.
+
+    `broker` is the address of the first one.
+    """
 
     pid: int
     namesrv: str
@@ -32,11 +35,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def cluster_in(directory: str) -> Iterator[Cluster]:
-    """The same on a data directory that may hold something."""
+def cluster_in(directory: str, *options: str) -> Iterator[Cluster]:
+    """The same on a data directory that may hold something, with further options."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pocketmq.cli.main", "up", "--data", directory,
-         "--namesrv-port", "0", "--broker-port", "0"],
+         "--namesrv-port", "0", "--broker-port", "0", *options],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -46,6 +49,12 @@ def cluster_in(directory: str) -> Iterator[Cluster]:
     finally:
         process.terminate()
         process.wait()
+
+
+def processes_of(pid: int) -> list[int]:
+    """A process and all that it has started."""
+    below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(found for child in below for found in processes_of(int(child)))]
 
 
 def memory_kb(pid: int) -> int:

@@ -21,6 +21,7 @@ from support.interop.clusters import POCKETMQ_UP, pocketmq_cluster
 from support.interop.processes import running
 
 from pocketmq.cli.main import app
+from pocketmq.cli.servers.cluster import BROKERS_MAX, broker_count, cores
 from pocketmq.protocol.errors import ConfigError
 
 UP = (*COMMAND, "up")
@@ -165,6 +166,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         (("--published", "--broker-port", "0"), "--published needs fixed ports"),
         (("--brokers", "27"), "--brokers is 27: it must be between 1 and 26"),
         (("--brokers", "27", "--control", "0"), "--brokers is 27: it must be between 1 and 26"),
+        (("--brokers", "all"), "--brokers is 'all': it must be auto or between 1 and 26"),
         (("--memory", "--data", "d"), "exclude each other"),
         (("--namesrv-port", "99999"), r"name server \(--namesrv-port\) is 99999: it must be"),
         (("--namesrv-port", "-1"), r"name server \(--namesrv-port\) is -1: it must be"),
@@ -179,6 +181,15 @@ def test_options_that_do_not_fit(options: tuple[str, ...], text: str, tmp_path: 
     where = () if "--data" in options else ("--data", str(tmp_path))
     with pytest.raises(ConfigError, match=text):
         app(["up", *options, *where], standalone_mode=False)
+
+
+def test_auto_is_a_broker_for_each_core_and_for_each_that_is_there(tmp_path: Path) -> None:
+    expected = min(cores(), BROKERS_MAX)
+    assert broker_count("auto", None) == broker_count("auto", tmp_path) == expected
+    for name in ("broker-a", "broker-z", "another"):
+        (tmp_path / name).mkdir()
+    assert broker_count("auto", tmp_path) == BROKERS_MAX
+    assert broker_count("3", tmp_path) == 3
 
 
 @pytest.mark.parametrize("control", [(), ("--control", "0")], ids=["plain", "controlled"])

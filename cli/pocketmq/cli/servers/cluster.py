@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +26,9 @@ from pocketmq.transport.errors import CannotListenError
 
 BROKERS_MAX = 26
 """Brokers of a cluster, which are named broker-a to broker-z."""
+
+AUTO = "auto"
+"""In place of a number of brokers: one for each core."""
 
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
@@ -89,6 +93,39 @@ class ClusterAddresses(NamedTuple):
     namesrv: str
     brokers: dict[str, str]
     control: str | None = None
+
+
+def broker_count(wanted: str, data: Path | None) -> int:
+    """Reads how many brokers are wanted: a number, or `auto`.
+
+    `auto` is one for each core that this process may use, at most `BROKERS_MAX`. It is never less
+    than the data directory has brokers: what they hold must not be left out because a machine has
+    fewer cores than the one before.
+
+    Args:
+        wanted: the option's text.
+        data: the data directory; None for a new one.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if wanted != AUTO:
+        try:
+            return int(wanted)
+        except ValueError:
+            raise ConfigError(
+                f"--brokers is {wanted!r}: it must be {AUTO} or between 1 and {BROKERS_MAX}"
+            ) from None
+    names = [broker_name(index) for index in range(BROKERS_MAX)]
+    kept = [n for n, name in enumerate(names, 1) if data is not None and (data / name).is_dir()]
+    return max(min(cores(), BROKERS_MAX), *kept, 1)
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def broker_name(index: int) -> str:

@@ -12,7 +12,12 @@ import typer
 
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import Format, set_up_logging
-from pocketmq.cli.servers.cluster import ClusterAddresses, ClusterOptions, cluster
+from pocketmq.cli.servers.cluster import (
+    ClusterAddresses,
+    ClusterOptions,
+    broker_count,
+    cluster,
+)
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
@@ -26,7 +31,12 @@ if TYPE_CHECKING:
 ENV = "POCKETMQ_UP_"
 """Options that the image sets are read from the environment (deploy/Dockerfile)."""
 
-BrokersOption = Annotated[int, typer.Option(help="How many brokers: broker-a, broker-b, …")]
+BrokersOption = Annotated[
+    str,
+    typer.Option(
+        help="How many brokers: broker-a, broker-b, …; auto: one for each core.", metavar="NUMBER"
+    ),
+]
 DataOption = Annotated[
     Path | None, typer.Option(help="Directory of the data; pocketmq-data by default.")
 ]
@@ -83,7 +93,7 @@ LineOption = Annotated[
 
 
 def up(
-    brokers: BrokersOption = 1,
+    brokers: BrokersOption = "1",
     data: DataOption = None,
     memory: MemoryOption = False,
     namesrv_port: NamesrvPortOption = 9876,
@@ -111,9 +121,10 @@ def up(
         )
     if memory and data is not None:
         raise ConfigError(f"--memory and --data {data} exclude each other: leave one of them out")
+    data = data or Path("pocketmq-data")
     options = ClusterOptions(
-        brokers,
-        data or Path("pocketmq-data"),
+        broker_count(brokers, None if memory else data),
+        data,
         namesrv_port,
         broker_port,
         host,
