@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.interop.apache_servers import free_broker_port
-from support.interop.clusters import Cluster, configured_cluster
+from support.interop.clusters import Cluster, configured_cluster, pocketmq_cluster
 from support.interop.java_probe import JavaProbe, is_older
-from support.interop.scenarios import Document, NewName
+from support.interop.scenarios import Document, NewName, keys, numbers
 
 from pocketmq.client import Admin, Message, Producer, PullConsumer, PullStatus, ReceivedMessage
 
@@ -86,6 +88,23 @@ async def test_compressed_messages_are_read_by_both_clients(
     assert sorted(hashlib.sha256(message.body).hexdigest() for message in found) == digests(
         one["message"] for one in sent
     )
+
+
+# -- several brokers ----------------------------------------------------------------------------
+
+
+def test_a_topic_on_four_brokers(probe: JavaProbe, tmp_path: Path, new_name: NewName) -> None:
+    name = new_name("spread")
+    with pocketmq_cluster(tmp_path, "--brokers", "4") as started:
+        seen = probe.run(
+            "clustering", namesrv=started.namesrv, topic=name, group=f"{name}-group", queues=1
+        )
+    shares = [queue["brokerName"] for share in seen["shares"].values() for queue in share]
+    assert sorted(shares) == list(started.brokers)
+    deliveries = seen["deliveries"]
+    assert keys(deliveries) == numbers(seen["sent"])
+    taken = Counter(one["message"]["brokerName"] for one in deliveries)
+    assert taken == dict.fromkeys(started.brokers, seen["sent"] // 4)
 
 
 # -- IPv6 ---------------------------------------------------------------------------------------

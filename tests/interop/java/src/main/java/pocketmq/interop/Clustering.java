@@ -4,7 +4,11 @@ import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 
-/** Two members of a group share a topic's queues; one leaves, and the other takes over. */
+/**
+ * Two members of a group share a topic's queues; one leaves, and the other takes over.
+ *
+ * <p>Options: {@code --queues} (4), on each broker; the cluster's queues must be 4 in all.
+ */
 final class Clustering {
 
   private static final int QUEUES = 4;
@@ -17,7 +21,7 @@ final class Clustering {
       Map<String, List<Views.Queue>> shares, int sent, List<Inbox.Delivery> deliveries) {}
 
   static Seen run(Options options) throws Exception {
-    try (Stage stage = new Stage(options, QUEUES)) {
+    try (Stage stage = new Stage(options, options.number("queues", QUEUES))) {
       Inbox inbox = new Inbox();
       DefaultMQPushConsumer first = stage.member("first", inbox);
       DefaultMQPushConsumer second = stage.member("second", inbox);
