@@ -29,17 +29,26 @@ async def call_in_thread(
 
     It may return a coroutine, as ``lambda message: handle(message)`` does: that runs on the loop.
     """
-    result = await asyncio.get_running_loop().run_in_executor(threads, _call, function, *args)
+    result = await asyncio.get_running_loop().run_in_executor(threads, call, function, *args)
     return await result if inspect.isawaitable(result) else result
 
 
-def _call(function: Callable[..., Any], *args: Any) -> Any:
+def call(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function, whose exceptions a coroutine will get."""
     try:
         return function(*args)
     except (StopIteration, GeneratorExit) as e:
         # Neither can be awaited: before Python 3.12 whoever waits for the first waits for ever,
         # and the second ends all coroutines that wait.
         raise RuntimeError(f"{function!r} raised {type(e).__name__}") from e
+
+
+def outcome_of(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseException | None]:
+    """Calls a function as `call` does; returns its result, and what it raised instead."""
+    try:
+        return call(function, *args), None
+    except BaseException as e:  # noqa: BLE001 (the border to the application)
+        return None, e
 
 
 class ApplicationFunction:

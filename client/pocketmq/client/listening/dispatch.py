@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from pocketmq.client.application_code import call_in_thread, is_coroutine_function
+from pocketmq.client.application_code import is_coroutine_function
 from pocketmq.client.listening.consume_statistics import ConsumeStatistics
+from pocketmq.client.listening.listener_threads import ListenerThreads
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.client.results import (
@@ -160,14 +160,12 @@ class Dispatcher:
         self._is_paused = False
         self._tasks = Tasks()
         self._logged: dict[str, None] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: ListenerThreads | None = None
         self._listener: AsyncListener
         if is_coroutine_function(listener):
             self._listener = listener
         else:
-            self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
-            self._plain_listener = listener
-            self._listener = self._in_thread
+            self._listener = self._threads = ListenerThreads(listener, concurrency)
 
     def surround(self, around: Callable[[AsyncListener], AsyncListener]) -> None:
         """Wraps the listener, for example with hooks, before the start."""
@@ -193,8 +191,7 @@ class Dispatcher:
             concurrency: at least 1.
         """
         if self._threads is not None and concurrency > self._concurrency:
-            self._threads.shutdown(wait=False)  # it lets what is at work end
-            self._threads = ThreadPoolExecutor(concurrency, "pocketmq-listener")
+            self._threads.resize(concurrency)
         self._concurrency = concurrency
         if self._workers and not self._is_stopping:
             self._hire()
@@ -243,7 +240,7 @@ class Dispatcher:
         unstoppable = [] if self._threads is None else self._at_work
         await self._tasks.close(clock, CANCEL_PATIENCE_S)
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
         return list({*unstoppable, *self._at_work})
 
     @property
@@ -387,9 +384,6 @@ class Dispatcher:
             )
             await self._give_away(queue, batch, OVERDUE_DELAY_LEVEL)
             self._on_finished(queue)
-
-    async def _in_thread(self, batch: list[ReceivedMessage]) -> object:
-        return await call_in_thread(self._threads, self._plain_listener, batch)
 
     def _log_once(
         self, queue: ProcessQueue, batch: Sequence[ReceivedMessage], error: BaseException | None

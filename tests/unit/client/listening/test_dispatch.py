@@ -148,6 +148,19 @@ async def test_a_plain_function_runs_in_a_thread(make: Make) -> None:
     assert seen == list(range(20))
 
 
+async def test_a_plain_function_that_waits_has_a_thread_for_each_batch(make: Make) -> None:
+    together = threading.Barrier(5, timeout=60)
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        together.wait()
+
+    queue = queue_of(20)
+    make(listener, concurrency=5).offer(queue)
+    while queue.commit_offset < 20:
+        await settle(1)
+    assert not together.broken
+
+
 async def test_a_plain_function_that_returns_a_coroutine(make: Make) -> None:
     seen: list[int] = []
 
