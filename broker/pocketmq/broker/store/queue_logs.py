@@ -104,8 +104,12 @@ class QueueLogs:
         self._open_logs.put((topic, queue_id), queue_log)
         return queue_log
 
-    def open(self, known: KnownLog) -> QueueLog:
+    def open(self, known: KnownLog, names: list[str] | None = None) -> QueueLog:
         """Opens a log that is closed.
+
+        Args:
+            known: which one.
+            names: of the files in its directory, if they were listed before.
 
         Raises:
             DamagedQueueError: its files are damaged, which is recorded.
@@ -121,6 +125,7 @@ class QueueLogs:
                 number,
                 self.segment_size,
                 checkpoint,
+                names,
             ).queue_log
         self._open_logs.put((topic, queue_id), queue_log)
         synced = checkpoint.position if checkpoint else 0

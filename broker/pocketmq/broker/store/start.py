@@ -7,7 +7,7 @@ import logging
 from pocketmq.broker.store.data_directory import DataDirectory
 from pocketmq.broker.store.disk.disk import NO_ROOM
 from pocketmq.broker.store.disk.errors import DamagedQueueError, DirectoryError, VersionError
-from pocketmq.broker.store.log.checkpoint import Checkpoint, ends_at
+from pocketmq.broker.store.log.checkpoint import Checkpoint, ends_at, file_names
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.metadata.damaged import REQUIRED_TOPICS, DamagedQueues
 from pocketmq.broker.store.metadata.log_table import KnownLog
@@ -82,22 +82,23 @@ class StoreStart:
         last_ms, root = 0, str(self._logs.root)
         for known in self._logs.table:
             checkpoint, directory = known.checkpoint, f"{root}/{known.topic}/{known.queue_id}"
-            if checkpoint is None or not ends_at(directory, checkpoint):
-                queue_log = self._open_if_sound(known)
+            names = file_names(directory)
+            if checkpoint is None or not ends_at(directory, names, checkpoint):
+                queue_log = self._open_if_sound(known, names)
                 timestamp = queue_log.last_timestamp if queue_log else 0
             else:
                 timestamp = checkpoint.timestamp
             last_ms = max(last_ms, timestamp)
         return last_ms
 
-    def _open_if_sound(self, known: KnownLog) -> QueueLog | None:
+    def _open_if_sound(self, known: KnownLog, names: list[str] | None = None) -> QueueLog | None:
         """Opens a log; a damaged one is recorded and left out, if the broker can do without it.
 
         Raises:
             FormatError, DirectoryError: the broker cannot.
         """
         try:
-            return self._logs.open(known)
+            return self._logs.open(known, names)
         except DamagedQueueError as e:
             if isinstance(e.__cause__, VersionError):
                 raise e.__cause__ from None  # an older broker has no business here at all

@@ -22,14 +22,20 @@ class Checkpoint(NamedTuple):
     timestamp: int = 0
 
 
-def ends_at(directory: str, checkpoint: Checkpoint) -> bool:
+def file_names(directory: str) -> list[str] | None:
+    """Lists the files of a log's directory; None if there is no directory."""
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return None
+
+
+def ends_at(directory: str, names: list[str] | None, checkpoint: Checkpoint) -> bool:
     """Whether the log files of a directory reach exactly to a checkpoint, by their sizes.
 
     Then there is nothing to check behind the checkpoint. No file is opened for this.
     """
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
+    if names is None:
         return not checkpoint.position
     end = -1
     for name in sorted(name for name in names if name.endswith(".log")):

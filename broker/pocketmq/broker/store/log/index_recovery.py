@@ -18,6 +18,9 @@ from pocketmq.broker.store.log.segment import (
     physical_offset,
 )
 
+READ_AT_ONCE_SIZE = 4096
+"""An index up to this size is read by one read: most are short where there are many queues."""
+
 OnLost = Callable[[int], object]
 """Told of the offset of each record that stands for a lost one."""
 
@@ -35,11 +38,19 @@ def is_index_sound(files: Files, segment: Segment, end: Checkpoint) -> bool:
             return False
     except FileNotFoundError:
         return False
-    if files.read(path, 0, HEADER_SIZE) != segment.header(INDEX_MAGIC):
+    if size <= READ_AT_ONCE_SIZE:
+        whole = files.read(path, 0, size)
+        header, entry = whole[:HEADER_SIZE], whole[-ENTRY_SIZE:]
+    else:
+        header, entry = (
+            files.read(path, 0, HEADER_SIZE),
+            files.read(path, size - ENTRY_SIZE, ENTRY_SIZE),
+        )
+    if header != segment.header(INDEX_MAGIC):
         return False
     if size == HEADER_SIZE:
         return True
-    physical, record_size, _ = ENTRY.unpack(files.read(path, size - ENTRY_SIZE, ENTRY_SIZE))
+    physical, record_size, _ = ENTRY.unpack(entry)
     start: int = end.position - record_size
     return start >= segment.base_position and physical == physical_offset(segment.log_number, start)
 

@@ -9,7 +9,6 @@ docs/store-format.md has the rules.
 from __future__ import annotations
 
 import logging
-import os
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
-from pocketmq.broker.store.log.checkpoint import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint, file_names
 from pocketmq.broker.store.log.index_recovery import (
     extend_index,
     index_size,
@@ -56,6 +55,7 @@ def open_queue_log(
     number: int,
     segment_size: int,
     checkpoint: Checkpoint | None,
+    names: list[str] | None = None,
 ) -> Recovered:
     """Opens a queue's log, whatever the last run left behind.
 
@@ -64,12 +64,13 @@ def open_queue_log(
     Args:
         files, directory, topic, queue_id, number, segment_size: see `QueueLog`.
         checkpoint: the last one; None when it was lost with the metadata.
+        names: of the files in the directory, if they were listed before.
 
     Raises:
         FormatError: a file is of another store or version, is damaged where it was already on the
             disk, or a segment is missing.
     """
-    recovery = LogRecovery(files, directory, number, checkpoint)
+    recovery = LogRecovery(files, directory, number, checkpoint, names)
     recovery.run()
     segments, end, cut_size = recovery.segments, recovery.end, recovery.cut_size
     if cut_size:
@@ -94,6 +95,7 @@ class LogRecovery:
         directory: of the log's segments.
         number: of the log.
         checkpoint: the last one; None when it was lost with the metadata.
+        names: of the files in the directory, if they were listed before.
 
     Attributes:
         checkpoint: the last one; without it the log's beginning.
@@ -104,9 +106,15 @@ class LogRecovery:
     """
 
     def __init__(
-        self, files: Files, directory: Path | str, number: int, checkpoint: Checkpoint | None
+        self,
+        files: Files,
+        directory: Path | str,
+        number: int,
+        checkpoint: Checkpoint | None,
+        names: list[str] | None = None,
     ) -> None:
         self._files, self._directory, self._number = files, str(directory), number
+        self._names = names
         self._has_checkpoint = checkpoint is not None
         self.checkpoint = self.end = checkpoint or Checkpoint()
         self.segments: list[Segment] = []
@@ -139,9 +147,8 @@ class LogRecovery:
     def _find_segments(self) -> None:
         """Reads the headers of the segments, and removes what a crash left unfinished."""
         directory = self._directory
-        try:
-            names = os.listdir(directory)
-        except FileNotFoundError:
+        names = file_names(directory) if self._names is None else self._names
+        if names is None:
             return
         logs = sorted(name for name in names if name.endswith(".log"))
         for index, name in enumerate(logs):

@@ -53,8 +53,9 @@ def scan(files: Files, segment: Segment, position: int, offset: int) -> Iterator
         size = check_record(window, at, len(window)) if window else 0
         if not size and (at or not window) and not is_last:
             # It may only be cut off by the window: look once more with the record at its start.
-            window = files.read(path, position - base, READ_SIZE)
-            is_last = len(window) < READ_SIZE
+            left = files.size(path) - (position - base)
+            is_last = left <= READ_SIZE
+            window = files.read(path, position - base, max(min(left, READ_SIZE), 0))
             announced = int.from_bytes(window[:4], "big")
             if READ_SIZE < announced <= RECORD_SIZE_MAX:
                 window = files.read(path, position - base, announced)
