@@ -153,14 +153,19 @@ async def create_topics(prefix: str, queues: int) -> list[tuple[str, int]]:
 
 
 async def fill(point: Point, queues: list[Queue]) -> dict[Queue, int]:
-    """Stores the backlog of a point; gives the messages of each queue: some may be refused."""
-    if not point.backlog_mb:
+    """Stores the backlog of a point; gives the messages of each queue: some may be refused.
+
+    Queues that are only sent to get their first message, which makes files, before the rest.
+    """
+    if not point.backlog_mb and (point.held or point.groups):
         return dict.fromkeys(queues, 0)
-    count = -(-point.backlog_mb * 1_000_000 // (point.body_bytes * len(queues)))
+    count = -(-point.backlog_mb * 1_000_000 // (point.body_bytes * len(queues))) or 1
     sends = itertools.islice(templates(queues, point.body_bytes), count * len(queues))
     peers = [Filler(no_load(), sends) for _ in range(FILL_CONNECTIONS)]
     await connect(BROKER, [*peers])
     await asyncio.gather(*(peer.closed for peer in peers))
+    if not point.backlog_mb:
+        return dict.fromkeys(queues, 1)
     async with Admin(NAMESRV) as admin:
         rows = [await admin.topic_stats(topic) for topic in {topic for topic, _ in queues}]
     found = {

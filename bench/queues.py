@@ -220,7 +220,12 @@ async def rate(
 async def growth(started: Started, queues: list[Queue], count: int) -> dict[str, float]:
     """What sends to and pulls from so many queues cost."""
     async with connected(started.address) as connection:
-        await requests(connection, queues, max(len(queues), count // 10), send_request, BODY)
+        first = await rate(
+            started, "first",
+            lambda: requests(
+                connection, queues, max(len(queues), count // 10), send_request, BODY
+            ),
+        )  # fmt: skip
         sends = await rate(
             started, "send", lambda: requests(connection, queues, count, send_request, BODY)
         )
@@ -228,7 +233,8 @@ async def growth(started: Started, queues: list[Queue], count: int) -> dict[str,
             started, "pull", lambda: requests(connection, queues, count, pull_request)
         )
     return {
-        "queues": len(queues), **sends, **pulls, "broker_mb": round(memory_kb(started.pid) / 1024),
+        "queues": len(queues), **first, **sends, **pulls,
+        "broker_mb": round(memory_kb(started.pid) / 1024),
         "open_files": started.open_files,
     }  # fmt: skip
 
@@ -285,6 +291,10 @@ async def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
                     await growth(started, queues[:count], given.requests)
                     for count in (4, 400, len(queues))
                 ]
+                result |= {
+                    f"all_{name}": result["growth"][-1][name]
+                    for name in ("first_per_s", "send_per_s")
+                }
                 result["stop_s"] = round(await started.end(signal.SIGTERM), 2)
         async with broker(work, near) as started:
             result["start_s"] = round(started.start_s, 2)
