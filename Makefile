@@ -81,7 +81,10 @@ churn: $(STAMP) ## consumers that come, go and crash at random, for long
 	$(PYTEST) tests/integration/test_churn.py --churn-rounds=50
 
 bench: $(STAMP) ## speed of clusters and clients
+	$(BIN)/pip install --quiet --editable ".[bench]"
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/brokers.py
+	$(BIN)/python bench/clients.py
 
 # Beside the base commit, which BASE names: `make bench-guard BASE=main~3`. Needs valgrind.
 bench-guard: $(STAMP) ## fails if sends, pulls or bulk requests take more instructions

@@ -3,11 +3,13 @@
     python bench/clients.py [--messages N] [--rounds N] [--jars DIR] [--reference DIR] [--kafka DIR]
 
 Each client runs in a process of its own, against the broker that it is made for: ours and Java's
-against PocketMQ, aiokafka against Kafka, which the reference folder runs. A producer has 64
+against PocketMQ, aiokafka against Kafka, which the reference folder runs (jars are kept in
+`--jars` and `--kafka`). A producer has 64
 messages of 128 bytes under way (awaited; with blocking clients as many threads), a consumer reads
 a backlog with a listener that does nothing, message by message. All cases take turns, round by
-round; the figures are medians of the microseconds of user and system time a message. What is not
-there, Java's jars or aiokafka, is left out. The figures become a section of RESULTS.md.
+round; the figures are medians of the microseconds of user and system time a message. Without the
+reference folder the others are left out, without aiokafka that. The figures become a section of
+RESULTS.md.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -201,15 +204,29 @@ async def make_topic(address: str, topic: str) -> None:
         await admin.create_topic(topic, QUEUES)
 
 
+def fetch_jars(given: argparse.Namespace) -> None:
+    """Fetches RocketMQ's jars with Maven, once."""
+    if not given.jars.is_dir():
+        subprocess.run(
+            ["mvn", "-q", "-f", given.reference / "pom.xml", "dependency:copy-dependencies",
+             f"-DoutputDirectory={given.jars}"],
+            check=True,
+        )  # fmt: skip
+
+
 def measure(given: argparse.Namespace) -> dict[str, list[float]]:
     """All figures by case, one a round."""
     whose = ["ours", "ours, blocking"]
-    if given.jars is not None:
+    has_reference = given.reference.is_dir()
+    if has_reference:
+        fetch_jars(given)
         whose.append("Java's")
+    else:
+        print(f"{given.reference} is not there: ours are measured alone", file=sys.stderr)
     found: dict[str, list[float]] = {}
     with ExitStack() as stack:
         ours, theirs = stack.enter_context(cluster()).namesrv, ""
-        if given.kafka is not None and importlib.util.find_spec("aiokafka"):
+        if has_reference and importlib.util.find_spec("aiokafka"):
             theirs, _ = stack.enter_context(kafka(given.reference / "spark-kafka", given.kafka))
             whose.append("aiokafka")
         for number in range(given.rounds):
@@ -232,11 +249,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jars", type=Path, help="folder with RocketMQ's jars")
+    scratch = Path(tempfile.gettempdir())
+    parser.add_argument("--jars", type=Path, default=scratch / "rocketmq-jars")
     parser.add_argument(
         "--reference", type=Path, default=ROOT.parent.parent / "shared" / "reference"
     )
-    parser.add_argument("--kafka", type=Path, help="folder for Kafka's jars and data")
+    parser.add_argument("--kafka", type=Path, default=scratch / "spark-kafka")
     parser.add_argument("--print-only", action="store_true", help="leave RESULTS.md as it is")
     parser.add_argument("--case", choices=list(CASES), help=argparse.SUPPRESS)
     parser.add_argument("--at", nargs=2, help=argparse.SUPPRESS)
