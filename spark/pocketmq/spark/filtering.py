@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pocketmq.protocol import filters
-from pocketmq.protocol.filters.errors import FilterSyntaxError
 from pocketmq.spark.errors import OptionError
 
 ALL = "*"
@@ -52,6 +50,9 @@ def read_expression(text: str, kind: str) -> Expression:
     if not text or text == ALL:
         return Expression()
     if kind == SQL92:
+        from pocketmq.protocol import filters  # not for tags: every process of Spark imports this
+        from pocketmq.protocol.filters.errors import FilterSyntaxError
+
         try:
             filters.parse(text, strict=True)
         except FilterSyntaxError as e:

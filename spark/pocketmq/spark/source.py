@@ -1,4 +1,8 @@
-"""The data source that Spark knows as format ``pocketmq``."""
+"""The data source that Spark knows as format ``pocketmq``.
+
+Spark starts a Python process for each step of a query, and each of them imports this module. So it
+imports what a step needs within the method that the step calls.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,16 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError, nearest
-from pocketmq.spark.marked.commits import commit_brokers, writer_of
 from pocketmq.spark.options import (
     FORMAT,
     ReadOptions,
-    WriteOptions,
     read_options,
     stream_write_options,
     write_options,
 )
 from pocketmq.spark.plain_errors import plain_errors
-from pocketmq.spark.rows.marks import WriterIdentity, new_writer_id
 from pocketmq.spark.streaming.options import check_batch_read, columns_options, stream_options
-from pocketmq.spark.topics import queues_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -86,7 +83,7 @@ class MessageSource(DataSource):
         return self._reader(options, _chosen_columns(schema))
 
     def _reader(self, options: ReadOptions, columns: Sequence[Column]) -> DataSourceReader:
-        from pocketmq.spark.reading.reader import MessageReader  # brings in PyArrow and numpy
+        from pocketmq.spark.reading.reader import MessageReader
 
         return MessageReader(options, columns)
 
@@ -119,13 +116,15 @@ class MessageSource(DataSource):
             MissingTopicError: the topic does not exist and is not to be created.
             OperatingError: the cluster cannot be asked.
         """
+        from pocketmq.runtime.process import run
+        from pocketmq.spark.writing.planning import queues_and_writer
         from pocketmq.spark.writing.writer import MessageWriter, check_rows
 
         options = write_options(self.options)
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use .mode('append')")
         check_rows(options, schema, ())
-        queues, writer = run(_queues_and_writer(options))
+        queues, writer = run(queues_and_writer(options))
         return MessageWriter(options, schema, queues, writer)
 
     @plain_errors()
@@ -142,7 +141,9 @@ class MessageSource(DataSource):
 
         options = stream_write_options(self.options)
         installed_features().check_write()
+        from pocketmq.runtime.process import run
         from pocketmq.spark.streaming.writer import MessageStreamWriter
+        from pocketmq.spark.writing.planning import queues_and_brokers
         from pocketmq.spark.writing.writer import check_rows
 
         if overwrite:
@@ -150,7 +151,7 @@ class MessageSource(DataSource):
                 "outputMode complete would write the whole result with each batch: use update"
             )
         check_rows(options, schema, ())
-        return MessageStreamWriter(options, schema, *run(_queues_and_brokers(options)))
+        return MessageStreamWriter(options, schema, *run(queues_and_brokers(options)))
 
 
 class PushingSource(MessageSource):
@@ -188,32 +189,3 @@ def _chosen_columns(schema: StructType) -> list[Column]:
             )
         chosen.append((name, field.name))
     return chosen
-
-
-async def _queues_and_writer(
-    options: WriteOptions,
-) -> tuple[list[MessageQueue], WriterIdentity | None]:
-    async with ClientInstance(options.namesrv_addr) as instance:
-        queues = await _queues(instance, options)
-        if not options.is_marked:
-            return queues, None
-        writer_id = options.writer_id or new_writer_id()
-        return queues, await writer_of(instance, options.commit_topic, writer_id)
-
-
-async def _queues_and_brokers(options: WriteOptions) -> tuple[list[MessageQueue], list[str]]:
-    async with ClientInstance(options.namesrv_addr) as instance:
-        queues = await _queues(instance, options)
-        if not options.is_marked:
-            return queues, []
-        return queues, await commit_brokers(instance, options.commit_topic)
-
-
-async def _queues(instance: ClientInstance, options: WriteOptions) -> list[MessageQueue]:
-    queues = []
-    if options.topic:
-        queues = await queues_to_write(instance, options.topic, options.create_topic_queues)
-    if options.large_row_topic:  # it has to be there before the job starts, too
-        side_topic, create_queues = options.large_row_topic, options.create_topic_queues
-        await queues_to_write(instance, side_topic, create_queues)
-    return queues

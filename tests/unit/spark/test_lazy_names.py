@@ -26,3 +26,19 @@ def test_workers_of_spark_load_no_jobs() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.process
+def test_processes_that_plan_and_commit_load_no_arrow_and_no_client() -> None:
+    client, filters = "pocketmq.client.instance.instance", "pocketmq.protocol.filters"
+    heavy = ["numpy", "pyarrow", "uvloop", client, filters]
+    script = (
+        "import sys, pyspark.sql.datasource; before = set(sys.modules);"
+        "import pocketmq.spark.source, pocketmq.spark.reading.reader, pocketmq.spark.writing.writer;"
+        "import pocketmq.spark.streaming.writer;"
+        f"print(sorted((set(sys.modules) - before) & set({heavy})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

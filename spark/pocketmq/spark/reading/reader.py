@@ -1,4 +1,7 @@
-"""The batch reader: messages of topics become rows."""
+"""The batch reader: messages of topics become rows.
+
+The processes that plan a read import this module, too: what only a task needs is imported there.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.runtime.process import run
 from pocketmq.spark.filtering import Expression
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Range
-from pocketmq.spark.reading.planning import planned_ranges
-from pocketmq.spark.reading.pulling import pulled_parts
 from pocketmq.spark.reading.pushdown import Pushed
-from pocketmq.spark.reading.repeats import repeat_filters
 from pocketmq.spark.reading.time_bounds import offsets_at
-from pocketmq.spark.rows.decoding import RowFilter, decode_records
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
+
+    from pocketmq.client.instance.instance import ClientInstance
+    from pocketmq.spark.rows.decoding import RowFilter
 
 
 class RangePartition(InputPartition):
@@ -43,6 +43,8 @@ async def partitions_of(
     """
     filters = None
     if options.drop_repeats:  # read last: what is committed by then lies in the ranges
+        from pocketmq.spark.reading.repeats import repeat_filters
+
         filters = await repeat_filters(instance, options, {r.queue.topic for r in wanted})
     pieces = offsets.split(wanted, options.min_partitions, options.max_records_per_partition)
     return [
@@ -73,14 +75,20 @@ class MessageReader(DataSourceReader):
             MissingTopicError: a topic does not exist.
             OptionError, DataLossError: the offsets asked for do not fit.
         """
+        from pocketmq.runtime.process import run
+
         return run(self._partitions())
 
     async def _partitions(self) -> list[InputPartition]:
+        from pocketmq.client.instance.instance import ClientInstance
+
         async with ClientInstance(self._options.namesrv_addr) as instance:
             wanted = await self._ranges(instance)
             return [*await partitions_of(instance, self._options, wanted)]
 
     async def _ranges(self, instance: ClientInstance) -> list[Range]:
+        from pocketmq.spark.reading.planning import planned_ranges
+
         return await planned_ranges(instance, self._options)
 
     @property
@@ -100,6 +108,9 @@ class MessageReader(DataSourceReader):
             yield from self._batches(partition)
 
     def _batches(self, partition: RangePartition) -> Iterator[Any]:
+        from pocketmq.spark.reading.pulling import pulled_parts
+        from pocketmq.spark.rows.decoding import decode_records
+
         wanted, options = partition.wanted, self._options
         expression = self._expression
         for part in pulled_parts(options, wanted, expression):
@@ -147,6 +158,8 @@ class PushingReader(MessageReader):
         return self._pushed.take(filters)
 
     async def _ranges(self, instance: ClientInstance) -> list[Range]:
+        from pocketmq.spark.reading.planning import planned_ranges
+
         pushed = self._pushed
         wanted = await planned_ranges(instance, self._options, pushed.takes_queue)
         after_ms, before_ms = pushed.times_ms

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.protocol.bodies.topics import TopicList
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, is_topic
-from pocketmq.protocol.requests.nameserver import SystemTopicListRequest, TopicListRequest
-from pocketmq.spark import topics
 from pocketmq.spark.errors import MissingTopicError, OptionError
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.queue_tables import read_table
 from pocketmq.spark.reading.offsets import EARLIEST, Bound, check_names
+
+if TYPE_CHECKING:
+    from pocketmq.client.instance.instance import ClientInstance
 
 Assignment = dict[str, dict[str, list[int]]]
 
@@ -27,6 +27,8 @@ async def selected_queues(instance: ClientInstance, options: ReadOptions) -> lis
         MissingTopicError: a topic does not exist, or none matches the pattern.
         NoPermissionRouteError: none of a topic's queues can be read.
     """
+    from pocketmq.spark import topics  # brings in the client, which reading options does not need
+
     if options.assign:
         return await _assigned(instance, options.assign)
     names: Iterable[str] = options.topics
@@ -44,6 +46,9 @@ async def matching_topics(instance: ClientInstance, options: ReadOptions) -> lis
     Raises:
         MissingTopicError: there is none.
     """
+    from pocketmq.protocol.bodies.topics import TopicList
+    from pocketmq.protocol.requests.nameserver import SystemTopicListRequest, TopicListRequest
+
     pattern = options.subscribe_pattern
     known = TopicList.decode((await instance.namesrv.ask(TopicListRequest())).body)
     system = TopicList.decode((await instance.namesrv.ask(SystemTopicListRequest())).body)
@@ -65,6 +70,8 @@ async def matching_topics(instance: ClientInstance, options: ReadOptions) -> lis
 
 
 async def _assigned(instance: ClientInstance, text: str) -> list[MessageQueue]:
+    from pocketmq.spark import topics
+
     assignment = read_assignment(text)
     there = await topics.queues_to_read(instance, assignment)
     table = {

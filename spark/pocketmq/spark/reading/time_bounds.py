@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.queue_tables import queue_table, read_table
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import Bound, OffsetTable
-from pocketmq.spark.topics import CALL_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from pocketmq.client.instance.instance import ClientInstance
 
 EXAMPLE_MS = 1_790_000_000_000
 """A time of the year 2026, for errors."""
@@ -81,6 +81,11 @@ async def offsets_at(
 
     It is the queue's end if there is no such message.
     """
+    import asyncio  # with the client: reading options needs neither
+
+    from pocketmq.client.instance.queue_offsets import QueueOffsets
+    from pocketmq.spark.topics import CALL_TIMEOUT_MS
+
     known = QueueOffsets(instance.pool, instance.routes, CALL_TIMEOUT_MS)
     found = await asyncio.gather(*(known.at_time(q, at) for q, at in times.items()))
     return dict(zip(times, found, strict=True))

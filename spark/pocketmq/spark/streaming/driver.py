@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark import topics
-from pocketmq.spark.marked.intervals import Intervals
 from pocketmq.spark.reading import offsets
 from pocketmq.spark.reading.offsets import LATEST, Bound, Range
 from pocketmq.spark.reading.selection import selected_queues
 from pocketmq.spark.reading.time_bounds import starting_bound
 from pocketmq.spark.retries import retried
-from pocketmq.spark.rows.decoding import RowFilter
-from pocketmq.spark.streaming.commits import CommitFeed, LateRows
-from pocketmq.spark.streaming.group import StreamGroup
 from pocketmq.spark.streaming.limits import BatchLimits
 from pocketmq.spark.streaming.offsets import Offsets, Position, batch_ranges, unknown_starts
 from pocketmq.spark.streaming.options import StreamOptions
 from pocketmq.spark.streaming.planning import next_position, waiting
 from pocketmq.spark.streaming.survey import Survey, survey, survey_of_stream
+
+if TYPE_CHECKING:
+    from pocketmq.spark.rows.decoding import RowFilter
+    from pocketmq.spark.streaming.commits import CommitFeed
+    from pocketmq.spark.streaming.group import StreamGroup
 
 
 class StreamTask(NamedTuple):
@@ -51,8 +52,17 @@ class StreamDriver:
         self._limits = BatchLimits(options, instance.clock)
         self._stop_at: Offsets | None = None
         self._latest: Offsets = {}
-        self._group = StreamGroup(instance, options.consumer_group) if options.has_group else None
-        self._feed = CommitFeed(instance, options) if options.drop_repeats else None
+        self._group: StreamGroup | None = None
+        self._feed: CommitFeed | None = None
+        # Most streams need neither, and to import them takes as long as to plan many batches.
+        if options.has_group:
+            from pocketmq.spark.streaming.group import StreamGroup
+
+            self._group = StreamGroup(instance, options.consumer_group)
+        if options.drop_repeats:
+            from pocketmq.spark.streaming.commits import CommitFeed
+
+            self._feed = CommitFeed(instance, options)
 
     async def first_position(self) -> Position:
         """Finds the position at which a new query begins.
@@ -205,6 +215,9 @@ class StreamDriver:
         ranges = await self._ranges(data_start, data_end)
         if self._feed is None or not end.has_commits:
             return [StreamTask(r) for r in ranges]
+        from pocketmq.spark.marked.intervals import Intervals
+        from pocketmq.spark.streaming.commits import LateRows
+
         topic = self._options.commit_topic
         base = Position({**start.offsets, **end.starts}, {}).of_topic(topic)
         ends = end.of_topic(topic)

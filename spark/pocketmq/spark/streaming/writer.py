@@ -21,14 +21,14 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import RequirementError
-from pocketmq.spark.marked.commits import committing_broker
 from pocketmq.spark.options import WriteOptions
 from pocketmq.spark.plain_errors import plain_errors
-from pocketmq.spark.rows.marks import WriterIdentity
 from pocketmq.spark.writing.writer import WrittenRows, check_rows, commit_rows, report, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from pocketmq.spark.rows.marks import WriterIdentity
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
@@ -82,6 +82,9 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         if self._commit_brokers:
             batch_id = int(_local_property(BATCH_ID_PROPERTY))
             writer_id = self._options.writer_id or _local_property(QUERY_ID_PROPERTY)
+            from pocketmq.spark.marked.commits import committing_broker
+            from pocketmq.spark.rows.marks import WriterIdentity
+
             writer = WriterIdentity(writer_id, committing_broker(self._commit_brokers, writer_id))
         rows = write_rows(self._options, self._queues, writer, max(batch_id, 0), iterator)
         return WrittenBatch(rows, writer, batch_id)

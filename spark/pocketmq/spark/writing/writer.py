@@ -1,4 +1,8 @@
-"""The batch writer: rows of a DataFrame become messages of a topic."""
+"""The batch writer: rows of a DataFrame become messages of a topic.
+
+The processes that plan and commit a write import this module, too. What only a task needs, PyArrow
+and numpy among it, is imported by the functions of the task.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
-from pocketmq.runtime.process import run
 from pocketmq.spark.errors import OptionError, SchemaError
-from pocketmq.spark.marked.commits import OffsetRanges, merged, publish
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
 from pocketmq.spark.plain_errors import plain_errors
-from pocketmq.spark.rows.columns import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
-from pocketmq.spark.rows.marks import TaskMarks, WriterIdentity
-from pocketmq.spark.rows.routing import concatenated
-from pocketmq.spark.writing.pace import Pace
-from pocketmq.spark.writing.row_distribution import RowDistribution
-from pocketmq.spark.writing.sending_thread import SendingThread
+from pocketmq.spark.rows.written_schema import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from pocketmq.spark.marked.commits import OffsetRanges
+    from pocketmq.spark.rows.marks import WriterIdentity
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 8 * MEBIBYTE
@@ -166,6 +165,11 @@ def write_rows(
         RowError: a row cannot be a message.
         OperatingError: the brokers do not take the rows.
     """
+    from pocketmq.spark.rows.marks import TaskMarks
+    from pocketmq.spark.writing.pace import Pace
+    from pocketmq.spark.writing.row_distribution import RowDistribution
+    from pocketmq.spark.writing.sending_thread import SendingThread
+
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     marks = None if writer is None else TaskMarks(writer, epoch, partition)
@@ -196,6 +200,9 @@ def commit_rows(
     Raises:
         OperatingError: the broker did not confirm it.
     """
+    from pocketmq.runtime.process import run
+    from pocketmq.spark.marked.commits import merged
+
     written = merged(m.written for m in messages if isinstance(m, WrittenRows))
     run(_commit(options, writer, epoch, written))
 
@@ -203,12 +210,17 @@ def commit_rows(
 async def _commit(
     options: WriteOptions, writer: WriterIdentity, epoch: int, written: OffsetRanges
 ) -> None:
+    from pocketmq.client.instance.instance import ClientInstance
+    from pocketmq.spark.marked.commits import publish
+
     async with ClientInstance(options.namesrv_addr) as instance:
         await publish(instance, options.commit_topic, writer, epoch, written)
 
 
 def blocks(batches: Iterator[Any]) -> Iterator[Any]:
     """Collects record batches, or cuts them, to blocks of about `BLOCK_BYTES`."""
+    from pocketmq.spark.rows.routing import concatenated
+
     held: list[Any] = []
     rows = size = 0
     for batch in batches:
