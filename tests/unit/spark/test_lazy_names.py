@@ -34,8 +34,8 @@ def test_processes_that_plan_and_commit_load_no_arrow_and_no_client() -> None:
     heavy = ["numpy", "pyarrow", "uvloop", client, filters]
     script = (
         "import sys, pyspark.sql.datasource; before = set(sys.modules);"
-        "import pocketmq.spark.source, pocketmq.spark.reading.reader, pocketmq.spark.writing.writer;"
-        "import pocketmq.spark.streaming.writer;"
+        "import pocketmq.spark.source, pocketmq.spark.reading.reader;"
+        "import pocketmq.spark.writing.writer, pocketmq.spark.streaming.writer;"
         f"print(sorted((set(sys.modules) - before) & set({heavy})))"
     )
     done = subprocess.run(
