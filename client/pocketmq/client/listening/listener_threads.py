@@ -73,8 +73,8 @@ class ListenerThreads:
             if self._waiting and not self._is_thread_asked_for:
                 try:
                     self._ask_for_thread()
-                except RuntimeError:
-                    return  # they were closed meanwhile, and nobody waits for the answers
+                except RuntimeError:  # they were replaced or closed meanwhile; this one goes on
+                    self._is_thread_asked_for = False
             self._answers.append((answer, *outcome_of(self._listener, batch)))
             if not self._is_loop_told:
                 self._is_loop_told = True
