@@ -72,7 +72,7 @@ def extend_index(
     path, size = segment.index_file, index_size(segment, start)
     if start.offset == segment.base_offset:
         files.create(path, segment.header(INDEX_MAGIC))
-    else:
+    elif files.size(path) > size:
         files.truncate(path, size)
     if entries:
         files.write(path, size, entries)
