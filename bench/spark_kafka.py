@@ -6,8 +6,9 @@ Starts a cluster of its own (one broker), writes rows of 100 bytes with a key in
 cores, and reads them again. With the reference folder's `spark-kafka` Kafka runs beside it, and
 all cases take turns, round by round; `--kafka` is where its jars are kept and its data lies while
 it runs. Without that folder only this project and the floors are measured. Each run's rows are
-counted. Prints a table, then one line of JSON: medians of rows/s and of CPU seconds a million
-rows, and what share of the machine others took meanwhile at the most.
+counted. Before them a first job writes and reads 1,000 rows, and the Python processes are counted
+that Spark has started for it. Prints a table, then one line of JSON: medians of rows/s and of CPU
+seconds a million rows, and what share of the machine others took meanwhile at the most.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ REST_SHARE, REST_STEP_S, REST_S_MAX = 0.1, 1.0, 60.0
 
 PROVIDED_BYTES = 1 << 30
 """Twice what 2 million rows take in a broker's files."""
+
+FIRST_JOB_ROWS = 1_000
 
 TRIGGER_ROWS = 500_000
 """Of one micro-batch."""
@@ -271,6 +274,42 @@ class Cases:
 # -- measuring ------------------------------------------------------------------------------------
 
 
+def first_job(write: Case, read: Case) -> dict[str, float]:
+    """Writes and reads a few rows in a session that has run nothing yet."""
+    before, began = python_workers(), time.perf_counter()
+    write(FIRST_JOB_ROWS)()
+    read(FIRST_JOB_ROWS)()
+    seconds = round(time.perf_counter() - began, 2)
+    found = {"seconds": seconds, "processes": python_workers() - before}
+    print(f"first job: {seconds} s, {found['processes']} Python processes", flush=True)
+    return found
+
+
+def python_workers() -> int:
+    """How many Python processes of Spark run below this one."""
+    parents, workers = {}, []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = parent_of(folder)
+                if b"\0-m\0pyspark." in (folder / "cmdline").read_bytes():
+                    workers.append(int(folder.name))
+            except OSError:
+                continue
+    return sum(is_below(pid, parents) for pid in workers)
+
+
+def parent_of(folder: Path) -> int:
+    return int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def is_below(pid: int, parents: dict[int, int]) -> bool:
+    """Whether a process is this one or one below it."""
+    while pid and pid != os.getpid():
+        pid = parents.get(pid, 0)
+    return pid != 0
+
+
 def cpu_seconds(broker_pid: int, idle_pids: Collection[int]) -> tuple[float, float, float, float]:
     """CPU seconds so far: of a broker, other brokers, this process and all below it, all."""
     parents, used = {}, {}
@@ -283,14 +322,9 @@ def cpu_seconds(broker_pid: int, idle_pids: Collection[int]) -> tuple[float, flo
             parents[int(folder.name)] = int(fields[1])
             used[int(folder.name)] = sum(map(int, fields[11:15])) / TICKS_PER_S
 
-    def is_below(pid: int) -> bool:
-        while pid and pid != os.getpid():
-            pid = parents.get(pid, 0)
-        return pid != 0
-
     busy = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
     total = (sum(busy) - busy[3] - busy[4]) / TICKS_PER_S  # without idle and waiting for disks
-    tree = sum(t for p, t in used.items() if is_below(p))  # with all brokers
+    tree = sum(t for p, t in used.items() if is_below(p, parents))  # with all brokers
     return cpu_s(broker_pid), sum(map(cpu_s, idle_pids)), tree, total
 
 
@@ -448,7 +482,8 @@ def compared(own: Cluster, reference: Path | None, given: argparse.Namespace) ->
         cases = Cases(spark, given)
         every = {n: (c, own.pid) for n, c in (cases.own(own.namesrv) | cases.floors()).items()}
         try:
-            return rounds(every, given)
+            begun = first_job(every["write"][0], every["read"][0])
+            return rounds(every, given) | {"first job": begun}
         finally:
             spark.stop()
     with kafka(reference, given.kafka) as (address, pid):
@@ -457,12 +492,13 @@ def compared(own: Cluster, reference: Path | None, given: argparse.Namespace) ->
             cases = Cases(spark, given)
             theirs = cases.kafka(KafkaTopics(spark, address), address)
             ours = cases.own(own.namesrv)
+            begun = first_job(ours["write"], ours["read"])
             every = {}
             for name, case in ours.items():
                 every[name] = (case, own.pid)
                 every |= {n: (c, pid) for n, c in theirs.items() if n.split(",")[0] == name}
             every |= {n: (c, own.pid) for n, c in cases.floors().items()}
-            return rounds(every, given)
+            return rounds(every, given) | {"first job": begun}
         finally:
             spark.stop()
 
