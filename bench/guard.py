@@ -138,11 +138,11 @@ def git(*arguments: str) -> str | None:
     return None if run.returncode else run.stdout.strip()
 
 
-def base_commit(given: str) -> str:
-    """Finds the commit to compare with.
+def base_commit(given: str) -> str | None:
+    """Finds the commit to compare with; None where only one commit's files are known.
 
     Raises:
-        SystemExit: there is none.
+        SystemExit: there is no such commit as was given.
     """
     if given:
         commit = git("rev-parse", "--verify", f"{given}^{{commit}}")
@@ -151,10 +151,7 @@ def base_commit(given: str) -> str:
     commit = git("merge-base", "HEAD", "main")
     if commit is None or commit == head:
         commit = git("rev-parse", "--verify", "HEAD~1^{commit}")
-    return commit or sys.exit(
-        "HEAD has no parent here to compare with: fetch it (git fetch --deepen=1), or name a "
-        "commit: make bench-guard BASE=COMMIT"
-    )
+    return commit
 
 
 def checked_out(commit: str) -> Path:
@@ -181,6 +178,12 @@ def main() -> None:
     if shutil.which("valgrind") is None:
         sys.exit("bench-guard counts instructions by valgrind: install it (apt install valgrind)")
     commit = base_commit(given.base)
+    if commit is None:
+        print(
+            "bench-guard: NOTHING WAS COMPARED, since there is no parent of HEAD here: fetch it "
+            "(git fetch --deepen=1), or name a commit: make bench-guard BASE=COMMIT"
+        )
+        return
     messages = git("log", "--format=%B", f"{commit}..HEAD") or ""
     allowed = allowances(messages)
     with ThreadPoolExecutor() as both:
