@@ -4,7 +4,7 @@
 
 Compares the working tree with a base commit: that of `--base` or of the variable BASE, else where
 the branch left main, else the parent of HEAD. valgrind counts the instructions of both trees at the
-same time, each with its own `guarded_paths.py`. A path may take 2 % more, or as much as a commit
+same time, running `guarded_paths.py`. A path may take 2 % more, or as much as a commit
 since the base allows in a line of its message, with the reason:
 
     Bench-guard: pull +3.5 %, each answer now carries the group's offset
@@ -110,10 +110,21 @@ def a_message(counted: str, logs: Mapping[int, str]) -> dict[str, float]:
 
 
 def measure(tree: Path) -> dict[str, float]:
-    """Counts the instructions that each path of a tree takes for a message."""
-    script = tree / "bench" / SCRIPT
-    if not script.exists():  # a base from before there was this guard
-        script = ROOT / "bench" / SCRIPT
+    """Counts the instructions that each path of a tree takes for a message.
+
+    Both trees are measured by this one's script, so that only the broker differs. Only a base in
+    which that script does not run, since names have changed, is measured by its own.
+    """
+    own = tree / "bench" / SCRIPT
+    try:
+        return _measure(tree, ROOT / "bench" / SCRIPT)
+    except SystemExit:
+        if tree == ROOT or not own.exists():
+            raise
+        return _measure(tree, own)
+
+
+def _measure(tree: Path, script: Path) -> dict[str, float]:
     paths = [script.parent, *(tree / component for component in COMPONENTS)]
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         path = os.pathsep.join(map(str, paths))
