@@ -21,6 +21,7 @@ from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import Command
 
 HOLD_MS = 15_000
+STOP_TIMEOUT_S = 15.0
 FOUND, NOT_FOUND, RETRY_AT_ONCE, OFFSET_MOVED = 0, 19, 20, 21
 _STAMP = struct.Struct(">d")
 _BODY_AT = BODY_SIZE_AT_V4 + 4
@@ -225,10 +226,10 @@ async def connect(address: str, peers: list[Peer]) -> None:
 
 
 async def stop(peers: list[Peer]) -> None:
-    """Stops peers, and waits for those that have something under way."""
+    """Stops peers, and waits a while for those that have something under way."""
     for peer in peers:
         peer.stop()
-    await asyncio.gather(*(peer.closed for peer in peers))
+    await asyncio.wait([peer.closed for peer in peers], timeout=STOP_TIMEOUT_S)
 
 
 def templates(queues: list[Queue], body_size: int) -> Iterator[Template]:

@@ -36,7 +36,7 @@ from pocketmq.client import Admin
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "bench" / "growth.svg"
-NAMESRV_PORT, BROKER_PORT = 39876, 40911
+NAMESRV_PORT, BROKER_PORT = 19876, 20911  # below those that the system gives to connections
 NAMESRV, BROKER = f"127.0.0.1:{NAMESRV_PORT}", f"127.0.0.1:{BROKER_PORT}"
 QUEUES_PER_TOPIC = 8
 TOPICS_MADE_TOGETHER = 32

@@ -25,7 +25,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-NAMESRV_PORT, BROKER_PORT = 39876, 40911
+NAMESRV_PORT, BROKER_PORT = 19876, 20911
 console = Console(stderr=True)
 
 
