@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 
@@ -33,7 +34,8 @@ WAITING_MAX = 10_000
 class CatchUpShare:
     """Puts reads of groups far behind off when they have taken their share of the time.
 
-    While few or no messages are sent they take as much time as they can get.
+    While few or no messages are sent they take as much time as they can get. Of those that wait one
+    is done in a turn of the loop.
 
     Args:
         clock: measures the time.
@@ -51,7 +53,7 @@ class CatchUpShare:
         self._window_messages = 0
         self._is_sending = False
         self._waiting: deque[Callable[[], object]] = deque()
-        self._timer: Timer | None = None
+        self._next: Timer | asyncio.Handle | None = None  # of `_go_on`
 
     def took(self, elapsed_s: float, size: int) -> None:
         """Takes a read off the share.
@@ -75,8 +77,8 @@ class CatchUpShare:
     def close(self) -> None:
         """Forgets the reads that wait."""
         self._waiting.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._next is not None:
+            self._next.cancel()
 
     def _renew(self) -> None:
         now_s = self._clock.monotonic()
@@ -90,11 +92,17 @@ class CatchUpShare:
 
     def _use_up(self) -> None:
         self.is_used_up = True
+        if self._next is not None:
+            self._next.cancel()
         wait_s = (BURST_S / 2 - self._left_s) / SHARE
-        self._timer = self._clock.call_later(wait_s, self._go_on)
+        self._next = self._clock.call_later(wait_s, self._go_on)
 
     def _go_on(self) -> None:
-        self.is_used_up = False
+        self._next, self.is_used_up = None, False
         self._renew()
-        while self._waiting and not self.is_used_up:
-            self._waiting.popleft()()
+        try:
+            if self._waiting:
+                self._waiting.popleft()()
+        finally:  # a mistake in one read must not leave the others waiting for ever
+            if self._waiting and self._next is None:
+                self._next = asyncio.get_running_loop().call_soon(self._go_on)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+
 import pytest
 
 from pocketmq.broker.counters.traffic import Traffic
@@ -13,7 +16,7 @@ from pocketmq.broker.reading.catch_up_share import (
     WINDOW_S,
     CatchUpShare,
 )
-from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.clock import VirtualClock, pass_turns, settle
 
 READ_S = 0.001
 
@@ -82,9 +85,36 @@ async def test_what_waits_is_read_when_the_senders_stop(
         assert share.put_off(lambda number=number: done.append(number))  # type: ignore[misc]
     await send(clock, stored, 1, 5000)
     assert not done
+    share.put_off(lambda: 1 / 0)
+    share.put_off(lambda: done.append(3))
+    caught: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context))
     await clock.advance(100 * BURST_S / SHARE)
-    assert done == [0, 1, 2]
-    assert clock.pending_timers == 0
+    await settle()
+    assert done == [0, 1, 2, 3]
+    assert (len(caught), clock.pending_timers) == (1, 0)
+
+
+async def test_one_of_those_that_wait_is_done_in_a_turn(
+    clock: VirtualClock, stored: Traffic, share: CatchUpShare
+) -> None:
+    await send(clock, stored, 2 * WINDOW_S, 5000)
+    share.took(100 * BURST_S, 0)
+    turn, turns = 0, list[int]()
+    for _ in range(50):
+        share.put_off(lambda: turns.append(turn))
+    until_s = clock.monotonic() + 100 * BURST_S / SHARE
+
+    async def count() -> None:
+        nonlocal turn
+        while len(turns) < 50:
+            await pass_turns(1)
+            turn += 1
+
+    counting = asyncio.ensure_future(count())
+    await clock.advance(until_s - clock.monotonic())
+    await counting
+    assert max(Counter(turns).values()) <= 4, "pass_turns(1) is a few turns of the loop"
 
 
 async def test_only_so_many_wait(clock: VirtualClock, stored: Traffic, share: CatchUpShare) -> None:
