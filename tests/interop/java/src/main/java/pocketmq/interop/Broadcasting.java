@@ -25,6 +25,7 @@ final class Broadcasting {
       second.start();
       stage.send(0, MESSAGES);
       inbox.await("every message for both", 2 * MESSAGES);
+      stage.awaitHandled(second);
       second.shutdown();
       stage.send(MESSAGES, 2 * MESSAGES);
       inbox.await("the next ones for the first", 3 * MESSAGES);
