@@ -12,7 +12,7 @@ from pocketmq.runtime.clock import Clock, Timer
 BEHIND_MIN = 4096
 """Messages behind the end of its queue from which on a read is one of a group far behind."""
 
-SHARE = 0.1
+SHARE = 0.25
 """Part of the time for such reads and their answers while many messages are sent."""
 
 ANSWER_S_PER_BYTE = 2e-9
