@@ -9,7 +9,6 @@ import pytest
 
 from pocketmq.broker.counters.traffic import Traffic
 from pocketmq.broker.reading.catch_up_share import (
-    BURST_S,
     SENT_MIN,
     SHARE,
     WAITING_MAX,
@@ -19,6 +18,9 @@ from pocketmq.broker.reading.catch_up_share import (
 from pocketmq.testing.clock import VirtualClock, pass_turns, settle
 
 READ_S = 0.001
+PAID_BACK_S = 3
+DEBT_S = (PAID_BACK_S - 1) * SHARE
+"""Reads that took so long use the share up for more than a second, and for less than three."""
 
 
 class Behind:
@@ -79,7 +81,7 @@ async def test_what_waits_is_read_when_the_senders_stop(
     clock: VirtualClock, stored: Traffic, share: CatchUpShare
 ) -> None:
     await send(clock, stored, 2 * WINDOW_S, 5000)
-    share.took(100 * BURST_S, 0)
+    share.took(DEBT_S, 0)
     done: list[int] = []
     for number in range(3):
         assert share.put_off(lambda number=number: done.append(number))  # type: ignore[misc]
@@ -89,7 +91,7 @@ async def test_what_waits_is_read_when_the_senders_stop(
     share.put_off(lambda: done.append(3))
     caught: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context))
-    await clock.advance(100 * BURST_S / SHARE)
+    await clock.advance(PAID_BACK_S)
     await settle()
     assert done == [0, 1, 2, 3]
     assert (len(caught), clock.pending_timers) == (1, 0)
@@ -99,11 +101,11 @@ async def test_one_of_those_that_wait_is_done_in_a_turn(
     clock: VirtualClock, stored: Traffic, share: CatchUpShare
 ) -> None:
     await send(clock, stored, 2 * WINDOW_S, 5000)
-    share.took(100 * BURST_S, 0)
+    share.took(DEBT_S, 0)
     turn, turns = 0, list[int]()
     for _ in range(50):
         share.put_off(lambda: turns.append(turn))
-    until_s = clock.monotonic() + 100 * BURST_S / SHARE
+    until_s = clock.monotonic() + PAID_BACK_S
 
     async def count() -> None:
         nonlocal turn
@@ -119,7 +121,7 @@ async def test_one_of_those_that_wait_is_done_in_a_turn(
 
 async def test_only_so_many_wait(clock: VirtualClock, stored: Traffic, share: CatchUpShare) -> None:
     await send(clock, stored, 2 * WINDOW_S, 5000)
-    share.took(100 * BURST_S, 0)
+    share.took(DEBT_S, 0)
     assert all(share.put_off(lambda: None) for _ in range(WAITING_MAX))
     assert not share.put_off(lambda: None)
     share.close()
