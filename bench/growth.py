@@ -374,8 +374,8 @@ def draw(measured: dict[str, dict[Point, Figures]]) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "pocketmq"
-    from matplotlib import pyplot
+    mpl.rcParams.update({"svg.hashsalt": "pocketmq", "svg.fonttype": "none"})
+    from matplotlib import pyplot, ticker
 
     families = list(dict.fromkeys(point.family for point in POINTS))
     figure, axes = pyplot.subplots(4, len(families), figsize=(20, 10), squeeze=False)
@@ -392,6 +392,9 @@ def draw(measured: dict[str, dict[Point, Figures]]) -> None:
                 shown = {p.label: value(f) for p, f in by_point.items() if p.family == family}
                 axis.plot(list(shown), list(shown.values()), marker="o", label=name)
             axis.set_yscale("log")
+            axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+            axis.minorticks_off()
             axis.set_ylabel(what if column == 0 else "")
             axis.set_title(family if row == 0 else "")
     axes[0][0].legend()
