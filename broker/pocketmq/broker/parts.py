@@ -192,7 +192,7 @@ async def build_parts(
         progress=progress,
         polling=LongPolling(machine, config.max_held_pulls, work_share),
         work_share=work_share,
-        catch_up=CatchUpShare(machine, store.counters.total),
+        catch_up=CatchUpShare(machine, store.counters.total, work_share),
         schedule=schedule,
         transactions=transactions,
         retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),

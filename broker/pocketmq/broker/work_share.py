@@ -55,6 +55,8 @@ class WorkShare:
         def begin() -> None:
             if not future.done():  # whoever waited may be gone
                 future.set_result(None)
+                # The future's callbacks run in the next turn, which no other step may have.
+                self._waiting.appendleft(lambda: None)
 
         self.put_off(begin)
         await future

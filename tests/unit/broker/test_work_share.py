@@ -43,6 +43,24 @@ async def test_who_waits_for_a_turn_and_goes_holds_up_nobody() -> None:
     assert gone.cancelled()
 
 
+async def test_who_waited_for_a_turn_shares_it_with_no_step() -> None:
+    share, done = WorkShare(100), list[str]()
+
+    async def work() -> None:
+        await share.turn()
+        done.append("waited")
+
+    working = asyncio.ensure_future(work())
+    await machine_clock.sleep(0)
+    share.put_off(lambda: done.append("step"))
+    seen = list[list[str]]()
+    while len(done) < 2:
+        await machine_clock.sleep(0)
+        seen.append(list(done))
+    await working
+    assert ["waited"] in seen, "both in one turn"
+
+
 async def test_a_step_that_fails_does_not_stop_the_others() -> None:
     share, told = WorkShare(100), list[object]()
     asyncio.get_running_loop().set_exception_handler(

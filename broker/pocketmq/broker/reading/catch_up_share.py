@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 
 from pocketmq.broker.counters.traffic import Traffic
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.runtime.clock import Clock, Timer
 
 BEHIND_MIN = 4096
@@ -34,26 +34,27 @@ WAITING_MAX = 10_000
 class CatchUpShare:
     """Puts reads of groups far behind off when they have taken their share of the time.
 
-    While few or no messages are sent they take as much time as they can get. Of those that wait one
-    is done in a turn of the loop.
+    While few or no messages are sent they take as much time as they can get.
 
     Args:
         clock: measures the time.
         stored: counts the messages that are sent.
+        work: gives each of those that waited a turn of the loop.
 
     Attributes:
         is_used_up: whether the next read has to wait.
     """
 
-    def __init__(self, clock: Clock, stored: Traffic) -> None:
-        self._clock, self._stored = clock, stored
+    def __init__(self, clock: Clock, stored: Traffic, work: WorkShare) -> None:
+        self._clock, self._stored, self._work = clock, stored, work
         self.is_used_up = False
         self._left_s = BURST_S
         self._seen_s = self._window_s = clock.monotonic()
         self._window_messages = 0
         self._is_sending = False
         self._waiting: deque[Callable[[], object]] = deque()
-        self._next: Timer | asyncio.Handle | None = None  # of `_go_on`
+        self._timer: Timer | None = None  # of `_go_on`
+        self._has_turn = False  # whether `_step` gets a turn
 
     def took(self, elapsed_s: float, size: int) -> None:
         """Takes a read off the share.
@@ -77,8 +78,8 @@ class CatchUpShare:
     def close(self) -> None:
         """Forgets the reads that wait."""
         self._waiting.clear()
-        if self._next is not None:
-            self._next.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _renew(self) -> None:
         now_s = self._clock.monotonic()
@@ -92,17 +93,23 @@ class CatchUpShare:
 
     def _use_up(self) -> None:
         self.is_used_up = True
-        if self._next is not None:
-            self._next.cancel()
         wait_s = (BURST_S / 2 - self._left_s) / SHARE
-        self._next = self._clock.call_later(wait_s, self._go_on)
+        self._timer = self._clock.call_later(wait_s, self._go_on)
 
     def _go_on(self) -> None:
-        self._next, self.is_used_up = None, False
+        self._timer, self.is_used_up = None, False
         self._renew()
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        if self._waiting and not self.is_used_up and not self._has_turn:
+            self._has_turn = True
+            self._work.put_off(self._step)
+
+    def _step(self) -> None:
+        self._has_turn = False
         try:
-            if self._waiting:
+            if self._waiting and not self.is_used_up:
                 self._waiting.popleft()()
         finally:  # a mistake in one read must not leave the others waiting for ever
-            if self._waiting and self._next is None:
-                self._next = asyncio.get_running_loop().call_soon(self._go_on)
+            self._take_turn()

@@ -88,7 +88,7 @@ class Reader:
     ) -> None:
         self._store, self._clock, self._offsets, self._progress = store, clock, offsets, progress
         self._share = share or WorkShare()
-        self.catch_up = catch_up or CatchUpShare(clock, store.counters.total)
+        self.catch_up = catch_up or CatchUpShare(clock, store.counters.total, self._share)
 
     def read(self, query: ReadQuery) -> Found:
         """Reads what there is for a query now (`DefaultMessageStore#getMessage`).

@@ -15,6 +15,7 @@ from pocketmq.broker.reading.catch_up_share import (
     WINDOW_S,
     CatchUpShare,
 )
+from pocketmq.broker.work_share import WorkShare
 from pocketmq.testing.clock import VirtualClock, pass_turns, settle
 
 READ_S = 0.001
@@ -44,7 +45,7 @@ def stored(clock: VirtualClock) -> Traffic:
 
 @pytest.fixture
 def share(clock: VirtualClock, stored: Traffic) -> CatchUpShare:
-    return CatchUpShare(clock, stored)
+    return CatchUpShare(clock, stored, WorkShare())
 
 
 async def send(clock: VirtualClock, stored: Traffic, seconds: float, per_s: int) -> None:
