@@ -11,7 +11,6 @@ import msgspec
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError, MessageSizeError, OperatingError, ResponseError
-from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
@@ -224,10 +223,7 @@ class Connection(FrameStream):
             before_request(command)
         if self.greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
-        if len(command.body) < frames.LARGE_FRAME_SIZE:
-            self.write(frames.encode(command))
-        else:
-            self.write_with_body(frames.encode_head(command), command.body)
+        self.write_command(command)
 
     # -- requests of the peer -----------------------------------------------------------------
 
@@ -240,9 +236,8 @@ class Connection(FrameStream):
         response.codec = request.codec
         if self.greeting_due:
             response.extra = {**(response.extra or {}), **GREETING}
-        body = b"" if len(response.body) < frames.LARGE_FRAME_SIZE else response.body
         try:
-            data = frames.encode_head(response) if body else frames.encode(response)
+            self.write_command(response)
         except MessageSizeError as e:
             log.warning("the answer to a request %d is too large: %s", request.code, e)
             remark = f"the answer does not fit into a frame: {e}; ask for less"
@@ -250,13 +245,9 @@ class Connection(FrameStream):
             refusal.opaque, refusal.flag, refusal.codec = (
                 response.opaque, response.flag, response.codec
             )  # fmt: skip
-            data, body = frames.encode(refusal), b""
+            self.write_command(refusal)
         if not self._dials:  # the dialling side greets until it has seen an answer
             self.greeting_due = False
-        if body:
-            self.write_with_body(data, body)
-        else:
-            self.write(data)
 
     def refuse(self, request: Command, code: int, remark: str) -> None:
         """Answers a request with an error."""

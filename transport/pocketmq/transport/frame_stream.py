@@ -370,10 +370,17 @@ class FrameStream(asyncio.Protocol, ABC):
         elif len(out) == 1 and not self._is_in_read:
             self._loop.call_soon(self._flush)
 
-    def write_with_body(self, head: bytes, body: bytes) -> None:
-        """Queues a frame in two parts, so that a large body is not copied."""
-        self.write(head)
-        self.write(body)
+    def write_command(self, command: Command) -> None:
+        """Queues the frame of a command; a large body is not copied into it.
+
+        Raises:
+            UsageError: it does not fit in a frame; nothing is queued.
+        """
+        if len(command.body) < frames.LARGE_FRAME_SIZE:
+            self.write(frames.encode(command))
+        else:
+            self.write(frames.encode_head(command))
+            self.write(command.body)
 
     def _flush(self) -> None:
         out, size, transport = self._out, self._out_size, self._transport

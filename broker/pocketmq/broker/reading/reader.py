@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,9 +40,6 @@ class ReadQuery(msgspec.Struct, eq=False):
     size_max: int
     selection: Selection
     with_sizes: bool
-
-
-QueryT = TypeVar("QueryT", bound=ReadQuery)
 
 
 class Found(NamedTuple):
@@ -141,12 +137,12 @@ class Reader:
         sizes = _sizes_of(queue_log, offset, part) if query.with_sizes else b""
         return Found(ResponseCode.SUCCESS, "FOUND", part.next_offset, part.data, sizes)
 
-    def put_off(self, query: QueryT, read: Callable[[QueryT], object]) -> bool:
+    def put_off(self, query: ReadQuery, read: Callable[[], object]) -> bool:
         """Calls `read` when `catch_up` has a share again if a query is far behind, else False."""
         queue_log = self._store.find_log(query.topic_name, query.queue_id)
         if queue_log is None or queue_log.end_offset - query.offset < BEHIND_MIN:
             return False
-        return self.catch_up.put_off(partial(read, query))
+        return self.catch_up.put_off(read)
 
     def _read_unverified(self, queue_log: QueueLog, query: ReadQuery) -> Slice:
         """Reads what an earlier run wrote, which the disk may have damaged since."""

@@ -84,14 +84,8 @@ class _Pull(ReadQuery, eq=False):
     end_tick: int = 0
 
     def wake(self) -> bool:
-        connection = self.connection
-        if connection.is_closing:
-            return True
-        try:
-            found = self.handlers.read(self)
-        except (OSError, StoreError) as e:
-            # It must not reach the sender, whose message has woken this pull.
-            connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, f"reading failed: {e}")
+        found = self._read()
+        if found is None:
             return True
         if found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             # What came does not match: go on waiting behind it.
@@ -99,8 +93,26 @@ class _Pull(ReadQuery, eq=False):
             return False
         if found.code == ResponseCode.PULL_NOT_FOUND:
             return False
-        connection.respond(self.command, self.handlers.answer(self, found))
+        self.connection.respond(self.command, self.handlers.answer(self, found))
         return True
+
+    def answer_late(self) -> None:
+        """Answers with what there is now; the pull had to wait because its group is far behind."""
+        found = self._read()
+        if found is not None:
+            self.connection.respond(self.command, self.handlers.answer(self, found))
+
+    def _read(self) -> Found | None:
+        """Reads for an answer that comes later; None if it is not to come any more."""
+        if self.connection.is_closing:
+            return None
+        try:
+            return self.handlers.read(self)
+        except (OSError, StoreError) as e:
+            # It must not reach who woke this pull, such as the sender of a message.
+            reason = f"reading failed: {e}"
+            self.connection.refuse(self.command, ResponseCode.SYSTEM_ERROR, reason)
+            return None
 
     def expire(self) -> None:
         status = "OFFSET_OVERFLOW_ONE" if self.offset else "NO_MESSAGE_IN_QUEUE"
@@ -227,7 +239,7 @@ class PullHandlers:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        if self._catch_up.is_used_up and self._put_off(pull, self._read_behind):
+        if self._catch_up.is_used_up and self._put_off(pull, pull.answer_late):
             return None
         found = self.read(pull)
         if found.code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & PULL_SUSPEND:
@@ -243,16 +255,6 @@ class PullHandlers:
                 pull.command.raw = None
                 return None
         return self.answer(pull, found)
-
-    def _read_behind(self, pull: _Pull) -> None:
-        """Answers a pull of a group far behind that had to wait."""
-        try:
-            found = self.read(pull)
-        except (OSError, StoreError) as e:
-            reason = f"reading failed: {e}"
-            pull.connection.refuse(pull.command, ResponseCode.SYSTEM_ERROR, reason)
-        else:
-            pull.connection.respond(pull.command, self.answer(pull, found))
 
     # -- checks, in RocketMQ's order ----------------------------------------------------------
 
