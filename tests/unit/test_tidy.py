@@ -18,6 +18,7 @@ COMPONENTS = [
     "runtime",
     "protocol",
     "transport",
+    "auth",
     "namesrv",
     "broker",
     "client",

@@ -1,0 +1,1 @@
+"""Who may do what: users, policies, and the guard before the handlers of servers."""
