@@ -238,6 +238,28 @@ def test_a_wrong_setting_is_named_with_the_remedy(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("up", "--memory", "--host", "0.0.0.0"),
+        ("up", "--memory", "--control", "0", "--control-host", "0.0.0.0"),
+        ("broker", "--settings", '{"bindAddress": "0.0.0.0", "listenPort": 0}'),
+        ("namesrv", "-c", "namesrv.yaml"),
+    ],
+    ids=["cluster", "control", "broker", "namesrv"],
+)
+def test_no_server_is_open_to_a_network_by_accident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("namesrv.yaml").write_text("bindAddress: 0.0.0.0\nlistenPort: 0\n")
+    done = pocketmq(*words)
+    assert done.returncode == 2
+    for word in ("0.0.0.0", "authenticationEnabled", "--secure", "--insecure"):
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     done = pocketmq("namesrv", "-c", str(tmp_path / "none.yaml"))
     assert done.returncode == 2

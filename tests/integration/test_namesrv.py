@@ -649,7 +649,7 @@ async def test_settings_given_are_not_changed(clock: VirtualClock) -> None:
 
 
 async def test_all_interfaces_are_reached_by_the_loopback(clock: VirtualClock) -> None:
-    async with NameServer(config(bind_address="0.0.0.0"), clock) as server:
+    async with NameServer(config(bind_address="0.0.0.0", insecure=True), clock) as server:
         assert server.address.startswith("127.0.0.1:")
         async with connected(server) as peer:
             await peer.register()

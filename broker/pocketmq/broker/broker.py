@@ -10,6 +10,7 @@ from types import TracebackType
 
 import msgspec
 
+from pocketmq.auth.exposure import check_exposure
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
@@ -159,6 +160,7 @@ class Broker:
         )
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port
+        check_exposure(config.broker_name, host, is_guarded=False, insecure=config.insecure)
         try:
             await server.listen(host, port)
         except OSError as e:

@@ -16,7 +16,9 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
 
     Attributes:
         listen_port: where to listen; 0 lets the system choose.
-        bind_address: the local address to listen on.
+        bind_address: the local address to listen on; any but the loopback address needs
+            authentication, or the next setting. RocketMQ listens on all addresses.
+        insecure: be open to everybody who reaches the address, on purpose.
         kv_config_path: the file of the KV configuration; without one it is kept in memory only.
         scan_not_active_broker_interval: how often silent brokers are looked for, in milliseconds.
         broker_expired_timeout: after so many milliseconds of silence a broker is dropped, unless
@@ -33,7 +35,8 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     """
 
     listen_port: Port = 9876
-    bind_address: str = "0.0.0.0"  # noqa: S104 (RocketMQ's default: brokers are on other hosts)
+    bind_address: str = "127.0.0.1"
+    insecure: bool = False
     kv_config_path: str | None = None
     scan_not_active_broker_interval: Milliseconds = 5_000
     broker_expired_timeout: Milliseconds = 120_000
@@ -52,6 +55,7 @@ FIXED_KEYS = frozenset(
     {
         "listenPort",
         "bindAddress",
+        "insecure",
         "kvConfigPath",
         "configBlackList",
         "configStorePath",

@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from pocketmq.auth.exposure import check_exposure
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
 from pocketmq.namesrv.kv_config import KVConfig
@@ -94,6 +95,7 @@ class NameServer:
 
     async def _listen(self) -> None:
         host, port = self._config.bind_address, self._config.listen_port
+        check_exposure("the name server", host, is_guarded=False, insecure=self._config.insecure)
         try:
             await self._server.listen(host, port)
         except OSError as e:

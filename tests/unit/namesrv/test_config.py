@@ -15,10 +15,11 @@ def test_the_public_names() -> None:
     assert sorted(pocketmq.namesrv.__all__) == ["NameServer", "NamesrvConfig"]
 
 
-def test_the_defaults_are_rocketmqs() -> None:
+def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
     assert msgspec.to_builtins(NamesrvConfig()) == {
         "listenPort": 9876,
-        "bindAddress": "0.0.0.0",
+        "bindAddress": "127.0.0.1",
+        "insecure": False,
         "kvConfigPath": None,
         "scanNotActiveBrokerInterval": 5000,
         "brokerExpiredTimeout": 120_000,
@@ -35,11 +36,11 @@ def test_the_defaults_are_rocketmqs() -> None:
 
 
 def test_what_is_read_at_the_start_cannot_be_changed_later() -> None:
-    at_start = {"listenPort", "bindAddress", "kvConfigPath"}
+    at_start = {"listenPort", "bindAddress", "insecure", "kvConfigPath"}
     assert at_start <= FIXED_KEYS
 
 
 def test_the_deployed_file_can_be_read() -> None:
     assert load_settings(DEPLOYED, NamesrvConfig) == NamesrvConfig(
-        kv_config_path="/var/lib/pocketmq/kvConfig.json"
+        bind_address="0.0.0.0", insecure=True, kv_config_path="/var/lib/pocketmq/kvConfig.json"
     )

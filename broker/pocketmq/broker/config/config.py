@@ -92,7 +92,9 @@ class BrokerConfig(
         listen_port: 0 lets the system choose.
         vip_channel_enable: listen on listen_port - 2 as well, for clients with vipChannelEnabled;
             unset: unless the system chose the port. RocketMQ always does.
-        bind_address: the address that is listened on.
+        bind_address: the address that is listened on; any but the loopback address needs
+            authentication, or the next setting. RocketMQ listens on all addresses.
+        insecure: be open to everybody who reaches the address, on purpose.
         broker_ip1 (`brokerIP1`): the host that clients are told; bind_address, or the machine's own
             name, when empty.
         advertise: further addresses for some callers, see docs/deploy.md.
@@ -176,7 +178,8 @@ class BrokerConfig(
     namesrv_addr: str = ""
     listen_port: int = 10911
     vip_channel_enable: bool | None = None
-    bind_address: str = "0.0.0.0"  # noqa: S104 (as RocketMQ; the CLI's clusters use loopback)
+    bind_address: str = "127.0.0.1"
+    insecure: bool = False
     broker_ip1: str = msgspec.field(default="", name="brokerIP1")
     advertise: list[AdvertiseRule] = msgspec.field(default_factory=list)
 

@@ -19,11 +19,12 @@ log = logging.getLogger("pocketmq.broker")
 
 FIXED_KEYS = frozenset(
     {
-        "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId", "brokerName",
-        "connectionIdleTimeout", "connectionsMax", "listenPort", "maxHeldPulls", "maxOrderLocks",
-        "maxOrderLocksOfGroup", "msgTraceTopicName", "namesrvAddr", "openFilesMax", "segmentSize",
-        "slowReaderTimeout", "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs",
-        "unreadSizeMax", "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
+        "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId",
+        "brokerName", "connectionIdleTimeout", "connectionsMax", "insecure", "listenPort",
+        "maxHeldPulls", "maxOrderLocks", "maxOrderLocksOfGroup", "msgTraceTopicName",
+        "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
+        "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
+        "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
     }
 )  # fmt: skip
 """Keys that are read at the start: only the configuration file can change them."""

@@ -46,6 +46,7 @@ class ClusterOptions(NamedTuple):
         host: the address to listen on, and to tell clients.
         sync_flush: acknowledge a message only when the disk has it.
         gateway: callers that come from this address are told the loopback address; empty for none.
+        insecure: whether `host` may be another address than the loopback one.
     """
 
     brokers: int
@@ -55,6 +56,7 @@ class ClusterOptions(NamedTuple):
     host: str
     sync_flush: bool
     gateway: str = ""
+    insecure: bool = False
 
     def check(self) -> None:
         """Checks the options before anything starts.
@@ -78,6 +80,7 @@ class ClusterOptions(NamedTuple):
         """Returns the settings of all brokers, under the keys of their YAML files."""
         return {
             "bindAddress": self.host,
+            "insecure": self.insecure,
             "brokerIP1": "" if self.host in ("0.0.0.0", "::") else self.host,  # noqa: S104
             "flushDiskType": "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
         }
@@ -168,6 +171,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
         config = NamesrvConfig(
             listen_port=options.namesrv_port,
             bind_address=options.host,
+            insecure=options.insecure,
             kv_config_path=options.kv_config_path(),
         )
         with in_options():

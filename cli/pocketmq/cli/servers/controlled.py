@@ -88,6 +88,7 @@ async def controlled_cluster(
         "broker_settings": options.common_settings(),
         "namesrv_settings": {
             "bindAddress": options.host,
+            "insecure": options.insecure,
             "kvConfigPath": options.kv_config_path(),
         },
         "clock": control.clock,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pocketmq.auth.exposure import check_exposure
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import Format, set_up_logging
 from pocketmq.cli.servers.cluster import (
@@ -58,6 +59,14 @@ PublishedOption = Annotated[
         "through the gateway are told 127.0.0.1.",
     ),
 ]
+InsecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Be open to everybody who reaches --host or --control-host, on purpose.",
+        envvar=f"{ENV}INSECURE",
+    ),
+]
 SeedOption = Annotated[
     Path | None,
     typer.Option(help="YAML file of topics, groups and messages to begin with; see docs/seed.md."),
@@ -100,6 +109,7 @@ def up(
     broker_port: BrokerPortOption = 10911,
     host: HostOption = "127.0.0.1",
     published: PublishedOption = False,
+    insecure: InsecureOption = False,
     seed: SeedOption = None,
     flush: FlushOption = "async",
     control: ControlOption = None,
@@ -130,7 +140,11 @@ def up(
         host,
         flush == "sync",
         default_gateway() if published else "",
+        insecure,
     )
+    check_exposure("the cluster", host, is_guarded=False, insecure=insecure)
+    if control is not None:
+        check_exposure("the control API", control_host, is_guarded=False, insecure=insecure)
     wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
     main = _up(
         options,
