@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -11,11 +10,9 @@ from pathlib import Path
 import msgspec
 
 from pocketmq.protocol.errors import ConfigError, OperatingError, UsageError
+from pocketmq.runtime.private_files import is_readable_by_others, write_private
 
 PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-_OTHERS = 0o077
-"""The bits of a file's mode that give group and others access."""
 
 
 class Profile(
@@ -114,11 +111,10 @@ def load_profiles(path: Path) -> ProfileFile:
 
     found = load_settings(path, ProfileFile)
     _check_names(path, found)
-    mode = path.stat().st_mode
-    if mode & _OTHERS and any(profile.secret_key for profile in found.profiles):
+    if is_readable_by_others(path) and any(profile.secret_key for profile in found.profiles):
         raise ConfigError(
-            f"{path} holds secret keys and others may read it (mode {mode & 0o777:04o}): "
-            f"chmod 600 {path}"
+            f"{path} holds secret keys and others may read it (mode "
+            f"{path.stat().st_mode & 0o777:04o}): chmod 600 {path}"
         )
     return found
 
@@ -156,17 +152,10 @@ def save_profiles(path: Path, profiles: ProfileFile) -> None:
     """
     text = b"# Written by `pocketmq profile`, which keeps no comments.\n"
     text += msgspec.yaml.encode(profiles)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        write_private(path, text)
     except OSError as e:
-        with contextlib.suppress(OSError):
-            new.unlink()
         raise OperatingError(
             f"the profiles cannot be kept in {path}: {e.strerror or e}; make its directory "
             f"writable, or name another with XDG_CONFIG_HOME"
