@@ -181,6 +181,7 @@ class RequestCode(IntEnum):
     # PocketMQ's own; below 32768 so that every header codec can carry them.
     BULK_APPEND = 31001
     BULK_PULL = 31002
+    AUTH_TELL = 31003
 
 
 class ResponseCode(IntEnum):

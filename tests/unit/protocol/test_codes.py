@@ -22,7 +22,7 @@ def test_well_known_numbers() -> None:
 
 def test_own_codes_fit_every_codec() -> None:
     own = [code for code in RequestCode if 31000 <= code < 32000]
-    assert own == [RequestCode.BULK_APPEND, RequestCode.BULK_PULL]
+    assert own == [RequestCode.BULK_APPEND, RequestCode.BULK_PULL, RequestCode.AUTH_TELL]
     assert max(own) <= CODE_MAX
 
 

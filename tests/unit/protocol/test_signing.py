@@ -5,9 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pocketmq.protocol import signing
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.requests.queries import QueryMessageRequest
-from pocketmq.protocol.signing import Credentials, sign, signature, signed_text
+from pocketmq.protocol.signing import (
+    Credentials,
+    SigningKey,
+    sign,
+    signature,
+    signed_form,
+    signed_text,
+)
 from pocketmq.protocol.wire.command import Command
 
 CREDENTIALS = Credentials("rocketmq", "12345678")
@@ -102,3 +110,27 @@ def test_credentials_are_whole(name: str, secret: str) -> None:
         Credentials(name, secret)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"accessKey": name, "secretKey": secret}, Credentials)
+
+
+@pytest.mark.parametrize("secret", ["x", "密码", "k" * 64, "k" * 65, "k" * 1000])
+@pytest.mark.parametrize("body", [b"", b"body", memoryview(b"b" * 100_000)])
+def test_a_ready_key_signs_as_any_other(secret: str, body: bytes) -> None:
+    key = SigningKey(secret)
+    assert key.signature(b"text", body).decode() == signature(secret, b"text", body)
+    assert secret not in repr(key)
+
+
+def test_a_field_that_the_peer_has_not_signed_is_left_out() -> None:
+    fields: dict[str, object] = {"b": "B", "a": 1, "c": True, "Signature": "s"}
+    assert signed_form(fields) == (b"1Btrue", {"b": "B", "a": "1", "c": "true", "Signature": "s"})
+    assert signed_form(fields, "a")[0] == b"Btrue"
+    assert signed_form({"Signature": "s"}) == (b"", {"Signature": "s"})
+    assert signed_form({"only": "abc"})[0] == b"abc"
+
+
+def test_forms_of_requests_are_remembered_within_limits() -> None:
+    for number in range(2 * signing._ORDERS_MAX):
+        assert signed_text({f"field{number}": "1", "x" * 1000: "2"}) == b"12"
+        assert signed_text({f"field{number}": "1", "Signature": "s", "a": "0"}) == b"01"
+    assert len(signing._ORDERS) <= signing._ORDERS_MAX
+    assert not any("x" * 1000 in names for names, _ in signing._ORDERS)

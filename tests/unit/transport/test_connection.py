@@ -13,7 +13,13 @@ from pocketmq.protocol.requests.nameserver import RouteRequest
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Codec, Command
 from pocketmq.testing.clock import VirtualClock, settle
-from pocketmq.transport.connection import GREETING, Connection, Handlers
+from pocketmq.transport.connection import (
+    GREETING,
+    UNKNOWN_CODE,
+    Connection,
+    Handlers,
+    refuse_unknown,
+)
 from pocketmq.transport.errors import (
     CallTimeoutError,
     ConnectionClosedError,
@@ -45,6 +51,13 @@ class TestRequestsOfThePeer:
         assert (answer.code, answer.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5)
         assert answer.remark == " request type 9999 not supported"
         assert "request code 9999 of 127.0.0.1:" in caplog.text
+
+    async def test_a_table_may_have_a_handler_for_unknown_codes(self, stage: Stage) -> None:
+        peer = await stage.dial(await stage.serve({UNKNOWN_CODE: echo, FAIL: refuse_unknown}))
+        peer.send(Command(9999, 5, body=b"hello"), Command(FAIL, 6), Command(UNKNOWN_CODE, 7))
+        answers = await peer.got(3)
+        assert [(a.code, a.opaque) for a in answers] == [(0, 5), (3, 6), (0, 7)]
+        assert answers[0].body == b"hello"
 
     @pytest.mark.parametrize("is_async", [False, True])
     @pytest.mark.parametrize(
@@ -372,6 +385,25 @@ class TestGreeting:
             (Codec.MSGPACK, False),
             (Codec.MSGPACK, False),
         ]
+
+    async def test_what_is_called_before_a_request_sees_all_of_its_fields(
+        self, stage: Stage
+    ) -> None:
+        seen: list[dict[str, str]] = []
+        received: list[dict[str, str]] = []
+
+        def note(request: Command, _: Connection) -> Command:
+            received.append(dict(request.fields))
+            return Command(0)
+
+        def before(request: Command) -> None:
+            seen.append(dict(request.fields))
+
+        server = await stage.serve({RouteRequest.code: note})
+        pool = stage.pool(before_request=(before,))
+        for _ in range(2):
+            await pool.call(server.address, RouteRequest(topic="T"), 1000)
+        assert seen == received == [{"topic": "T"} | GREETING, {"topic": "T"}]
 
     async def test_a_rocketmq_server_gets_json_for_ever(self, stage: Stage) -> None:
         raw = await stage.raw_server(lambda request: Command(0, language=0, extra={"a": "b"}))

@@ -40,7 +40,20 @@ A handler refuses with a `ResponseError`, whose code and remark become the answe
 """
 
 Handlers = Mapping[int, Handler]
+"""Handlers by request code; that of `UNKNOWN_CODE`, if there is one, gets what has no other."""
+
+UNKNOWN_CODE = -1
+"""Stands in a table of handlers for all codes that are not in it."""
 BeforeRequest = Callable[[Command], object]
+
+
+def refuse_unknown(request: Command, connection: Connection) -> Command:
+    """Answers a request whose code nobody knows."""
+    log.info("request code %d of %s is not supported", request.code, connection.remote_address)
+    return Command(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        remark=f" request type {request.code} not supported",
+    )
 
 
 class ConnectionOptions(FrameStreamOptions, frozen=True, kw_only=True):
@@ -219,10 +232,10 @@ class Connection(FrameStream):
 
     def _write_request(self, command: Command) -> None:
         command.codec = self.codec
-        for before_request in self._before_request:
-            before_request(command)
         if self.greeting_due:
             command.extra = {**(command.extra or {}), **GREETING}
+        for before_request in self._before_request:  # nothing is added to what they have signed
+            before_request(command)
         self.write_command(command)
 
     # -- requests of the peer -----------------------------------------------------------------
@@ -259,12 +272,9 @@ class Connection(FrameStream):
             self._meet(request)
         handler = self._handlers.get(request.code)
         if handler is None:
-            log.info("request code %d of %s is not supported", request.code, self.remote_address)
-            self.refuse(
-                request,
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported",
-            )
+            handler = self._handlers.get(UNKNOWN_CODE)
+        if handler is None:
+            self.respond(request, refuse_unknown(request, self))
             return
         if len(self._tasks) >= self.limits.tasks_max:
             self.refuse(request, ResponseCode.SYSTEM_BUSY, OVERLOAD)

@@ -79,6 +79,8 @@ class Hold(Enum):
         WORK_SHARE: its last request waits for a turn of the loop in which less is done.
         TURN_SHARE: its last request waits for its turns.
         KV_CONFIG: its last request changes a name server's KV configuration, or lists much of it.
+        SIGNATURE: the large body of its last request is hashed, to check who sent it.
+        PERMISSIONS: its last request needs very many permissions, which are looked up.
     """
 
     PUT_OFF = auto()
@@ -89,6 +91,8 @@ class Hold(Enum):
     WORK_SHARE = auto()
     TURN_SHARE = auto()
     KV_CONFIG = auto()
+    SIGNATURE = auto()
+    PERMISSIONS = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()
