@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pocketmq.client.consumers.lite_pull_consumer import LitePullConsumer
     from pocketmq.client.consumers.pull_consumer import PullConsumer
     from pocketmq.client.consumers.push_consumer import PushConsumer
+    from pocketmq.client.credentials import read_credentials
     from pocketmq.client.errors import (
         BatchContentError,
         BatchFailedError,
@@ -73,9 +74,11 @@ if TYPE_CHECKING:
         SendStatus,
         SuspendQueue,
     )
+    from pocketmq.protocol.errors import NoPermissionError
     from pocketmq.protocol.filters import FilterSyntaxError
     from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
     from pocketmq.protocol.messages.trace import ConsumeReturnType, MessageType
+    from pocketmq.protocol.signing import Credentials
 
 
 import_module("pocketmq.runtime")  # keeps Python from printing warnings nobody asked for
@@ -84,11 +87,13 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use
     "Admin",
     "ClientInstance",
+    "Credentials",
     "LitePullConsumer",
     "Producer",
     "PullConsumer",
     "PushConsumer",
     "TransactionProducer",
+    "read_credentials",
     # messages and results
     "BrokerRow",
     "ConsumeResult",
@@ -141,6 +146,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "ClosedError",
     "FilterSyntaxError",
     "NoNameServerError",
+    "NoPermissionError",
     "NoPermissionRouteError",
     "OffsetFileError",
     "QueueChoiceError",
@@ -166,6 +172,7 @@ _MODULES = {
     "pocketmq.client.consumers.lite_pull_consumer": ("LitePullConsumer",),
     "pocketmq.client.consumers.pull_consumer": ("PullConsumer",),
     "pocketmq.client.consumers.push_consumer": ("PushConsumer",),
+    "pocketmq.client.credentials": ("read_credentials",),
     "pocketmq.client.errors": (
         "BatchContentError",
         "BatchFailedError",
@@ -231,6 +238,7 @@ _MODULES = {
         "SendStatus",
         "SuspendQueue",
     ),
+    "pocketmq.protocol.errors": ("NoPermissionError",),
     "pocketmq.protocol.filters": ("FilterSyntaxError",),
     "pocketmq.protocol.messages.message": (
         "Message",
@@ -241,6 +249,7 @@ _MODULES = {
         "ConsumeReturnType",
         "MessageType",
     ),
+    "pocketmq.protocol.signing": ("Credentials",),
 }
 """The names by the modules that define them: each module is loaded when a name of it is used."""
 

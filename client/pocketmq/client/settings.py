@@ -13,6 +13,7 @@ from pocketmq.client.fault_strategy import ROCKETMQ_4_TABLE, FaultTable
 from pocketmq.protocol.bodies.clients import CLUSTERING
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
+from pocketmq.protocol.signing import Credentials
 
 MEBIBYTE = 1024 * 1024
 
@@ -50,6 +51,8 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
             ``namespace%name``, the application does not see that. `Admin` takes names as they are.
         namespace_v2: the same by two fields of each request (version 2), which only brokers that
             know it look at; names stay as they are.
+        credentials: sign each request; without them the client takes those of the environment
+            (`client.credentials`), if there are any.
         local_offsets_dir: the folder of the files in which broadcasting members keep their
             offsets (rocketmq.client.localOffsetStoreDir); by default ``~/.pocketmq/offsets``.
     """
@@ -64,6 +67,7 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     instance_name: str | None = None
     namespace: str = ""
     namespace_v2: str = ""
+    credentials: Credentials | None = None
     local_offsets_dir: str | None = None
 
 
@@ -294,4 +298,6 @@ def _unfit_text(given: Mapping[str, Any], reason: str) -> str:
     if found is None:
         return f"a setting does not fit: {reason}"
     expected, name = found.groups()
+    if name == "credentials":  # what was given may be a secret
+        return "credentials do not fit: expected is Credentials(access_key, secret_key)"
     return f"{name}={given[name]!r} does not fit: expected is {expected.replace('`', '')}"

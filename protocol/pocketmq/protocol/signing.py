@@ -22,6 +22,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import text_values
 
 ACCESS_KEY = "AccessKey"
+SECRET_KEY = "SecretKey"  # noqa: S105 (the name of a line in files)
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105 (the name of a field)
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from pocketmq.client.credentials import FILE_VARIABLE, default_credentials, read_credentials
 from pocketmq.client.instance.addresses import NAMESRV_VARIABLE, namesrv_addresses
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.names.names import check_topic
+from pocketmq.protocol.signing import Credentials
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.filtering import Expression, read_expression
+
+if TYPE_CHECKING:
+    from pocketmq.client.instance.instance import ClientInstance
 
 FORMAT = "pocketmq"
 """The name of the data source in ``format(...)``."""
@@ -38,10 +44,18 @@ ALIASES = {
 TOOLS_CONSUMER = "TOOLS_CONSUMER"
 """A group that every broker knows, for reading without one."""
 
+_SECRETS = (
+    "what options say stands in plans and logs; name a file by 'credentialsFile', or set "
+    f"{FILE_VARIABLE} where the driver runs"
+)
+
 REFUSED = {
     "kafka.bootstrap.servers": "the name servers are given by 'namesrvAddr'",
     "kafka.group.id": "the group is given by 'consumerGroup'",
     "pullbatchsize": "the bytes of a pull are given by 'maxMsgBytes'",
+    "accesskey": _SECRETS,
+    "secretkey": _SECRETS,
+    "credentials": _SECRETS,
     "path": "a topic is given by the option 'topic', not as a path",
 }
 """Options of other sources, and what is to be used here."""
@@ -51,11 +65,30 @@ SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 """Of every stream that is written; they are for Spark itself."""
 
 
-class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class ClusterOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """Which cluster, and as whom: what reads and writes have in common.
+
+    The credentials travel from the driver to the executors within readers and writers, so that no
+    plan, log or page of Spark's shows them.
+    """
+
+    namesrv_addr: str = ""
+    credentials_file: str = ""
+    credentials: Credentials | None = None
+
+    def client(self) -> ClientInstance:
+        """Makes a client of the cluster."""
+        from pocketmq.client.instance.instance import ClientInstance
+
+        return ClientInstance(self.namesrv_addr, credentials=self.credentials)
+
+
+class WriteOptions(ClusterOptions, frozen=True, kw_only=True):
     """How rows are written.
 
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        credentials_file: a file on the driver's machine with AccessKey and SecretKey.
         topic: where the rows go; without it the column topic of each row says so.
         large_row_topic: where rows go whose value is above maxMessageSize; without it they fail
             the job.
@@ -76,7 +109,6 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         commit_topic: where marked writes say which of their rows count.
     """
 
-    namesrv_addr: str = ""
     topic: str = ""
     large_row_topic: str = ""
     producer_group: str = "pocketmq-spark"
@@ -100,11 +132,12 @@ class WriteOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         return self.mark_rows or bool(self.writer_id)
 
 
-class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class ReadOptions(ClusterOptions, frozen=True, kw_only=True):
     """Which messages are read, and how.
 
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
+        credentials_file: a file on the driver's machine with AccessKey and SecretKey.
         subscribe: the topics, separated by commas.
         subscribe_pattern: instead, a regular expression of topics' names.
         assign: instead, queues as JSON ``{"topic": {"broker": [queue, queue]}}``.
@@ -128,7 +161,6 @@ class ReadOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         commit_topic: where marked writes said which of their rows count.
     """
 
-    namesrv_addr: str = ""
     subscribe: str = ""
     subscribe_pattern: str = ""
     assign: str = ""
@@ -236,6 +268,7 @@ def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadO
 
 def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
     known = {name.lower(): name for name in cls.__struct_encode_fields__}
+    del known["credentials"]
     known |= {alias: name for alias, name in ALIASES.items() if name in known.values()}
     known |= {"topic": topic_name, "subscribe": topic_name}
     taken: dict[str, str] = {}
@@ -260,7 +293,15 @@ def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
         namesrv_addresses(taken["namesrvAddr"])
     except UsageError as e:
         raise OptionError(f"option 'namesrvAddr': {e}") from e
-    return _converted(cls, taken)
+    options = _converted(cls, taken)
+    return msgspec.structs.replace(options, credentials=_credentials(options.credentials_file))
+
+
+def _credentials(path: str) -> Credentials | None:
+    try:
+        return read_credentials(Path(path)) if path else default_credentials()
+    except ConfigError as e:
+        raise OptionError(f"option 'credentialsFile': {e}" if path else str(e)) from e
 
 
 def _converted(cls: type[Any], taken: dict[str, str]) -> Any:

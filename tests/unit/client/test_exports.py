@@ -29,6 +29,7 @@ EXPORTED = {
     "ConsumeMessageContext",
     "ConsumeResult",
     "ConsumeReturnType",
+    "Credentials",
     "FaultTable",
     "FilterSyntaxError",
     "LitePullConsumer",
@@ -38,6 +39,7 @@ EXPORTED = {
     "MessageSelector",
     "MessageType",
     "NoNameServerError",
+    "NoPermissionError",
     "NoPermissionRouteError",
     "OffsetFileError",
     "OrderlyResult",
@@ -75,6 +77,7 @@ EXPORTED = {
     "allocate_by_circle",
     "by_hash",
     "by_random",
+    "read_credentials",
     "reply_message",
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
+from pocketmq.protocol.signing import Credentials
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.options import MEBIBYTE, read_options, write_options
 
@@ -69,3 +71,23 @@ def test_what_does_not_fit_is_refused(options: dict[str, str], text: str) -> Non
 def test_a_read_needs_topics() -> None:
     with pytest.raises(OptionError, match="names no topic"):
         read_options({**NAMESRV, "subscribe": " , "})
+
+
+def test_credentials_come_from_a_file_and_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("AccessKey=alice\nSecretKey=s3cret\n")
+    path.chmod(0o600)
+    options = write_options({**NAMESRV, "topic": "T", "credentialsFile": str(path)})
+    assert options.credentials == Credentials("alice", "s3cret")
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert "s3cret" not in repr(options)
+    assert options.client().credentials == options.credentials
+    with pytest.raises(OptionError, match=r"'credentialsFile': .*cannot be read"):
+        read_options({**NAMESRV, "topic": "T", "credentialsFile": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize("name", ["secretKey", "accessKey", "credentials"])
+def test_secrets_are_no_options(name: str) -> None:
+    with pytest.raises(OptionError, match="credentialsFile") as caught:
+        read_options({**NAMESRV, "topic": "T", name: "s3cret"})
+    assert "s3cret" not in str(caught.value)

@@ -39,8 +39,7 @@ def add(
     access_key: Annotated[
         str | None,
         typer.Option(
-            help="Who one is there. The secret key is asked for, or read from standard input. "
-            "Kept for access control, which the client does not have yet."
+            help="Who one is there. The secret key is asked for, or read from standard input."
         ),
     ] = None,
     use: Annotated[bool, typer.Option("--use", help="And use it from now on.")] = False,

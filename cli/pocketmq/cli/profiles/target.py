@@ -19,6 +19,7 @@ import typer
 
 from pocketmq.cli.profiles.profile_file import Profile, load_profiles, profile_path
 from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.signing import Credentials
 
 PROFILE_VARIABLE = "POCKETMQ_PROFILE"
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -98,7 +99,18 @@ def resolve_namesrv(context: typer.Context, value: str) -> str:
         value if origin == _ENVIRONMENT else None,
     )
     context.meta[_TARGET] = target
+    use_credentials_of(target.profile)
     return target.namesrv
+
+
+def use_credentials_of(profile: Profile | None) -> None:
+    """Lets the clients of this command sign as the profile's user, or as the environment says."""
+    from pocketmq.client.credentials import use_credentials
+
+    credentials = None
+    if profile is not None and profile.access_key and profile.secret_key:
+        credentials = Credentials(profile.access_key, profile.secret_key)
+    use_credentials(credentials)
 
 
 def _keep_profile(context: typer.Context, value: str | None) -> str | None:

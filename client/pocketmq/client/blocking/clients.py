@@ -37,6 +37,7 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
+from pocketmq.protocol.errors import NoPermissionError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.trace import TraceRecord
@@ -470,6 +471,11 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         """Asks the brokers whether they can serve the subscriptions, as `start` does."""
         self._run(self._twin.check_subscriptions())
 
+    @property
+    def refusal(self) -> NoPermissionError | None:
+        """Why brokers do not let the user consume (16); None while they do."""
+        return self._call(lambda: self._twin.refusal)
+
 
 class Producer(Blocking[producer.Producer]):
     """See `pocketmq.client.Producer`."""
@@ -717,6 +723,11 @@ class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
     def check_subscriptions(self) -> None:
         """Asks the brokers whether they can serve the subscriptions, as `start` does."""
         self._run(self._twin.check_subscriptions())
+
+    @property
+    def refusal(self) -> NoPermissionError | None:
+        """Why brokers do not let the user consume (16); None while they do."""
+        return self._call(lambda: self._twin.refusal)
 
 
 class TransactionProducer(Producer):

@@ -15,6 +15,7 @@ from pocketmq.client.offsets.member_offsets import consume_from_where_of, open_o
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy
 from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Subscription
+from pocketmq.protocol.errors import NoPermissionError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.names import check_group, check_topic
 
@@ -104,6 +105,14 @@ class GroupMember(Startable, Generic[MembershipT]):
         if self._membership is not None:
             await self._membership.queues.check()
 
+    @property
+    def refusal(self) -> NoPermissionError | None:
+        """Why brokers do not let the user consume (16); None while they do.
+
+        Each reason is logged once, and the consumer goes on when the user may.
+        """
+        return None if self._membership is None else self._membership.queues.refusal
+
     # -- as its instance sees it --------------------------------------------------------------
 
     @abstractmethod
@@ -124,6 +133,7 @@ class GroupMember(Startable, Generic[MembershipT]):
             NoNameServerError: none of the name servers can be asked.
             UsageError: the shared instance has a consumer of this group already.
             ResponseError: a broker cannot serve one of the subscriptions.
+            NoPermissionError: brokers do not let the user consume.
             OffsetFileError: with broadcasting, the file of the offsets cannot be read.
         """
         await self._lifecycle.start(self._start)

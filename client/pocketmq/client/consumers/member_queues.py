@@ -17,7 +17,7 @@ from pocketmq.client.queues.queue_loop import QueueLoop
 from pocketmq.client.rebalance.allocators import Allocation
 from pocketmq.client.rebalance.rebalance_loop import RebalanceLoop
 from pocketmq.protocol.bodies.clients import Subscription
-from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.errors import NoPermissionError, OperatingError
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.names.names import retry_topic
 from pocketmq.runtime.tasks import Tasks, repeat
@@ -85,11 +85,14 @@ class MemberQueues:
         Raises:
             NoNameServerError: none of the name servers can be asked.
             ResponseError: a broker cannot serve one of the subscriptions.
+            NoPermissionError: brokers do not let the user consume.
         """
         for topic in list(self._subscriptions):
             await self._instance.routes.subscribe(topic)
         await self.check()
         await self._rebalancing.rebalance()
+        if not self._loops:
+            self.check_refusal()
         clock, persist_s = self._instance.clock, self._settings.persist_interval_ms / 1000
         if self._settings.is_ordered:
             self._renewal.spawn(
@@ -192,6 +195,23 @@ class MemberQueues:
                 loop.move(offset)
                 self._pull_anew(queue, loop)
         await self.persist()
+
+    @property
+    def refusal(self) -> NoPermissionError | None:
+        """Why brokers do not let the user consume; None while they do."""
+        refusals = [loop.refusal for loop in self._loops.values() if loop.refusal is not None]
+        refusals += self._instance.heartbeats.refusals.values()
+        return refusals[0] if refusals else None
+
+    def check_refusal(self) -> None:
+        """Checks that brokers let the user consume.
+
+        Raises:
+            NoPermissionError: one of them does not.
+        """
+        refusal = self.refusal
+        if refusal is not None:
+            raise NoPermissionError(refusal.code, refusal.remark, refusal.address)
 
     # -- allocation  --------------------------------------------------------------------------
 

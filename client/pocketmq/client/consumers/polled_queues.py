@@ -19,6 +19,9 @@ from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.runtime.clock import Clock
 
+REFUSAL_LOOK_S = 3.0
+"""How often a poll without a time limit looks whether brokers refuse the user."""
+
 
 class PolledMessages(ProcessQueue):
     """The messages of one queue, and up to where the application has handled them.
@@ -155,6 +158,9 @@ class PolledQueues(MemberQueues):
         Args:
             count_max: how many at the most.
             timeout_ms: how long to wait for the first one; None for ever.
+
+        Raises:
+            NoPermissionError: nothing came, and brokers do not let the user consume.
         """
         if self._lite_settings.auto_commit:
             self._settle_polled()
@@ -172,7 +178,11 @@ class PolledQueues(MemberQueues):
             left_s = None if end_s is None else end_s - clock.monotonic()
             if left_s is not None and left_s <= 0:
                 break
-            await self._buffer.wait(left_s)
+            await self._buffer.wait(REFUSAL_LOOK_S if left_s is None else left_s)
+            if left_s is None:
+                self.check_refusal()
+        if not self._buffer.is_closed:
+            self.check_refusal()
         return []
 
     def _settle_polled(self) -> None:

@@ -22,8 +22,9 @@ async def check_subscriptions(
 ) -> None:
     """Asks the brokers of each topic (`MQClientInstance#checkClientInBroker`, request 46).
 
-    Every broker takes tags, so only other subscriptions are asked about. A topic that does not
-    exist yet has no brokers, and a broker that cannot be reached is left out: pulls will tell.
+    Every broker takes tags, so only other subscriptions are asked about, unless the client has
+    credentials: then a refusal is told now and not by pulls that bring nothing. A topic that does
+    not exist yet has no brokers, and a broker that cannot be reached is left out: pulls will tell.
 
     Args:
         group: the consumer group.
@@ -32,10 +33,11 @@ async def check_subscriptions(
 
     Raises:
         ResponseError: a broker does not serve it: the expression is wrong (23), or SQL92 is
-            switched off there (1).
+            switched off there (1), or the user may not subscribe (16).
         NoNameServerError: the topic's brokers cannot be asked for.
     """
-    asked = [s for s in subscriptions if s.expression_type not in (None, TAG)]
+    is_user = instance.credentials is not None
+    asked = [s for s in subscriptions if is_user or s.expression_type not in (None, TAG)]
     for subscription in asked:
         await instance.routes.subscribe(subscription.topic)
         wrap = instance.namespace.wrap

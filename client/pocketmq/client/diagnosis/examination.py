@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from pocketmq.client.credentials import default_credentials, signing
 from pocketmq.client.diagnosis.backlog import DEAD_LETTERS, TIMERS, check_dead_letters, check_timers
 from pocketmq.client.diagnosis.brokers import (
     DAMAGE,
@@ -114,7 +115,11 @@ async def examine(
         lag_max: messages that a group may be behind.
         count_max: topics, and groups, that are examined one by one.
     """
-    pool = ConnectionPool(clock, connect_timeout_ms=CONNECT_TIMEOUT_MS)
+    pool = ConnectionPool(
+        clock,
+        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        before_request=signing(default_credentials()),
+    )
     try:
         state = await look_at(pool, namesrvs, clock)
         state.topic, state.lag_max, state.count_max = topic, lag_max, count_max

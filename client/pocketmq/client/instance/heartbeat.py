@@ -14,7 +14,7 @@ from pocketmq.client.settings import InstanceSettings
 from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat, ProducerData
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.topics import QueueKey
-from pocketmq.protocol.errors import OperatingError, UsageError
+from pocketmq.protocol.errors import NoPermissionError, OperatingError, UsageError
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names.names import check_group
 from pocketmq.protocol.names.namespaces import Namespace
@@ -148,6 +148,9 @@ class Heartbeats:
     """Sends the groups of an instance to the brokers of the routes in use.
 
     Producers are only known to masters, consumers to slaves as well, since they may pull there.
+
+    Attributes:
+        refusals: of brokers that did not let the user in with the last heartbeat, by address.
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Heartbeats:
     ) -> None:
         self._client_id, self._groups, self._pool = client_id, groups, pool
         self._routes, self._timeout_ms = routes, settings.call_timeout_ms
+        self.refusals: dict[str, NoPermissionError] = {}
 
     async def send(self) -> list[str]:
         """Sends one heartbeat to each broker; one that is down is logged and left out.
@@ -179,7 +183,13 @@ class Heartbeats:
     async def _send_to(self, address: str, body: bytes) -> bool:
         try:
             await self._pool.ask(address, HeartbeatRequest(), self._timeout_ms, body)
+            self.refusals.pop(address, None)
             return True
+        except NoPermissionError as e:
+            known = self.refusals.get(address)
+            level = logging.DEBUG if known and known.remark == e.remark else logging.ERROR
+            log.log(level, "heartbeat: nothing comes for the groups of this client: %s", e)
+            self.refusals[address] = e
         except CallTimeoutError as e:
             # A peer that vanished without a word keeps its connection open for ever.
             self._pool.drop(address, "a heartbeat was not answered")

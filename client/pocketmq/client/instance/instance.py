@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
+from pocketmq.client.credentials import default_credentials, signing
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.addresses import namesrv_addresses
 from pocketmq.client.instance.broker_requests import BrokerRequests
@@ -55,6 +56,7 @@ class ClientInstance(Startable):
 
     Attributes:
         namespace: of the topics and groups of its members.
+        credentials: sign its requests; None for none.
 
     Raises:
         ConfigError, IllegalNameError.
@@ -69,6 +71,7 @@ class ClientInstance(Startable):
         **settings: Any,
     ) -> None:
         self.settings, _ = take_settings(InstanceSettings, settings)
+        self.credentials = self.settings.credentials or default_credentials()
         self.namespace = Namespace(self.settings.namespace)
         self._addresses = namesrv_addresses(namesrv)
         self.clock: Clock = clock or SystemClock()
@@ -100,7 +103,11 @@ class ClientInstance(Startable):
             self.clock,
             self.handlers,
             connect_timeout_ms=settings.connect_timeout_ms,
-            before_request=namespacing(self.namespace, settings.namespace_v2),
+            # What is signed must be whole: names are wrapped before.
+            before_request=(
+                *namespacing(self.namespace, settings.namespace_v2),
+                *signing(self.credentials),
+            ),
         )
         self.tasks = Tasks()
         self.namesrv = NamesrvLink(

@@ -14,7 +14,7 @@ from pocketmq.client.results import PullResult, PullStatus
 from pocketmq.client.settings import MemberSettings
 from pocketmq.protocol.bodies.clients import BROADCASTING, Subscription
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import PocketMQError, ResponseError
+from pocketmq.protocol.errors import NoPermissionError, PocketMQError, ResponseError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import Clock
@@ -24,6 +24,9 @@ log = logging.getLogger("pocketmq.client")
 
 FLOW_CONTROL_PAUSE_MS = 20
 """Pause after a broker said that it pulls too much (code 215)."""
+
+REFUSED_PAUSE_MS = 3000
+"""Pause after a broker said that the user may not pull (code 16); as RocketMQ's clients."""
 
 
 class QueueLoop:
@@ -43,6 +46,7 @@ class QueueLoop:
             were first sent to (`DefaultMQPushConsumerImpl#resetRetryAndNamespace`).
 
     Attributes:
+        refusal: why the broker does not let the user pull; None while it does.
         last_pull_s: when the last pull began, in seconds of the clock; 0 for never.
         pulled: messages that pulls brought in the last minute, and how long those took in seconds.
     """
@@ -72,6 +76,7 @@ class QueueLoop:
         self._span_max = math.inf if settings.is_ordered else settings.consume_concurrently_max_span
         self._room: asyncio.Future[None] | None = None
         self._is_failing = False
+        self.refusal: NoPermissionError | None = None
         self.last_pull_s = 0.0
         self.pulled = RateWindow(clock.monotonic())
         self.messages = process_queue(queue, offset)
@@ -96,6 +101,7 @@ class QueueLoop:
                 await self._clock.sleep(self._pause_after(e))
                 continue
             self._is_failing = False
+            self.refusal = None
             if result.messages:
                 now_s = self._clock.monotonic()
                 self.pulled.add(now_s, len(result.messages), now_s - begun_s)
@@ -151,13 +157,17 @@ class QueueLoop:
     def _pause_after(self, error: PocketMQError) -> float:
         if isinstance(error, ResponseError) and error.code == ResponseCode.FLOW_CONTROL:
             return FLOW_CONTROL_PAUSE_MS / 1000
-        # A broker that is down would fill the log.
-        level = logging.DEBUG if self._is_failing else logging.WARNING
+        is_refused = isinstance(error, NoPermissionError)
+        level = logging.ERROR if is_refused and self.refusal is None else logging.WARNING
+        if self._is_failing and level is not logging.ERROR:
+            level = logging.DEBUG  # a broker that is down would fill the log
         self._is_failing = True
+        self.refusal = error if isinstance(error, NoPermissionError) else None
         queue = self.messages.queue
         about = log_fields(queue=queue)
         log.log(level, "pulling %s fails, it is tried again: %s", queue, error, extra=about)
-        return self._settings.pull_retry_ms / 1000
+        pause_ms = self._settings.pull_retry_ms
+        return (max(pause_ms, REFUSED_PAUSE_MS) if is_refused else pause_ms) / 1000
 
     # -- flow control -------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError
@@ -162,15 +161,15 @@ def _planned(messages: DataFrame, options: IngestOptions, settings: dict[str, st
 
 async def _find_topic(settings: dict[str, str]) -> None:
     options = write_options(settings)
-    async with ClientInstance(options.namesrv_addr) as instance:
+    async with options.client() as instance:
         await queues_to_write(instance, options.topic, 0)
 
 
 def _run(
     spark: SparkSession, messages: DataFrame, options: IngestOptions, settings: dict[str, str]
 ) -> IngestReport:
-    clock = SystemClock()
-    growth = TopicGrowth(settings.get("namesrvAddr", ""), options.topic)
+    clock, written = SystemClock(), write_options(settings)
+    growth = TopicGrowth(written.namesrv_addr, options.topic, written.credentials)
     with tempfile.TemporaryDirectory(prefix="pocketmq-ingest-") as directory:
         commit_file = Path(directory) / "committed.json"
         settings["commitFile"] = str(commit_file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.runtime.process import run
 from pocketmq.spark.jobs.options import refuse_own
 from pocketmq.spark.options import FORMAT, ReadOptions, read_options
@@ -77,7 +76,7 @@ async def partitions(options: ReadOptions, ranges: Sequence[Range]) -> list[Rang
     """
     from pocketmq.spark.reading.reader import partitions_of
 
-    async with ClientInstance(options.namesrv_addr) as instance:
+    async with options.client() as instance:
         return await partitions_of(instance, options, ranges)
 
 

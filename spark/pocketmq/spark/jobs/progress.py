@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.errors import OperatingError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import MissingTopicError
@@ -32,10 +33,11 @@ class TopicGrowth:
     Args:
         namesrv: the name servers.
         topic: its name.
+        credentials: sign what is asked.
     """
 
-    def __init__(self, namesrv: str, topic: str) -> None:
-        self._namesrv, self._topic = namesrv, topic
+    def __init__(self, namesrv: str, topic: str, credentials: Credentials | None = None) -> None:
+        self._namesrv, self._topic, self._credentials = namesrv, topic, credentials
         self._before: int | None = None
 
     def rows(self) -> int:
@@ -58,7 +60,7 @@ class TopicGrowth:
         return run(self._total())
 
     async def _total(self) -> int:
-        async with ClientInstance(self._namesrv) as instance:
+        async with ClientInstance(self._namesrv, credentials=self._credentials) as instance:
             queues = await queues_to_read(instance, [self._topic])
             ends = await queue_ends(instance, queues)
         return sum(following for _, following in ends.values())

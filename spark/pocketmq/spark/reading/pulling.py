@@ -207,7 +207,7 @@ def pulled_parts(
         DataLossError, OperatingError: see `RangePull.next_part`.
     """
     loop = uvloop.new_event_loop()
-    instance = ClientInstance(options.namesrv_addr)
+    instance = options.client()
     try:
         loop.run_until_complete(instance.start())
         pull = RangePull(instance, options, wanted, expression)

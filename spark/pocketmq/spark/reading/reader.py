@@ -80,9 +80,8 @@ class MessageReader(DataSourceReader):
         return run(self._partitions())
 
     async def _partitions(self) -> list[InputPartition]:
-        from pocketmq.client.instance.instance import ClientInstance
 
-        async with ClientInstance(self._options.namesrv_addr) as instance:
+        async with self._options.client() as instance:
             wanted = await self._ranges(instance)
             return [*await partitions_of(instance, self._options, wanted)]
 

@@ -34,7 +34,7 @@ class _Connected:
 
     @staticmethod
     async def _connect(options: StreamOptions) -> tuple[ClientInstance, StreamDriver]:
-        instance = ClientInstance(options.namesrv_addr)
+        instance = options.client()
         await instance.start()
         return instance, StreamDriver(instance, options)
 

@@ -22,7 +22,7 @@ async def queues_and_writer(
         MissingTopicError: a topic does not exist and is not to be created.
         OperatingError: the cluster cannot be asked.
     """
-    async with ClientInstance(options.namesrv_addr) as instance:
+    async with options.client() as instance:
         queues = await _queues(instance, options)
         if not options.is_marked:
             return queues, None
@@ -40,7 +40,7 @@ async def queues_and_brokers(options: WriteOptions) -> tuple[list[MessageQueue],
         MissingTopicError: a topic does not exist and is not to be created.
         OperatingError: the cluster cannot be asked.
     """
-    async with ClientInstance(options.namesrv_addr) as instance:
+    async with options.client() as instance:
         queues = await _queues(instance, options)
         if not options.is_marked:
             return queues, []

@@ -148,7 +148,7 @@ class SendingThread:
         self._loop = asyncio.get_running_loop()
         options = self._options
         async with AsyncExitStack() as stack:
-            self._instance = await stack.enter_async_context(ClientInstance(options.namesrv_addr))
+            self._instance = await stack.enter_async_context(options.client())
             if self._queues:
                 await self._add(options.topic, self._queues)
             producer = Producer(

@@ -210,10 +210,9 @@ def commit_rows(
 async def _commit(
     options: WriteOptions, writer: WriterIdentity, epoch: int, written: OffsetRanges
 ) -> None:
-    from pocketmq.client.instance.instance import ClientInstance
     from pocketmq.spark.marked.commits import publish
 
-    async with ClientInstance(options.namesrv_addr) as instance:
+    async with options.client() as instance:
         await publish(instance, options.commit_topic, writer, epoch, written)
 
 

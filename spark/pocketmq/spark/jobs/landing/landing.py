@@ -85,7 +85,7 @@ def land(
     check(options)
 
     async def asked() -> TopicBounds:
-        async with ClientInstance(read.namesrv_addr) as instance:
+        async with read.client() as instance:
             return await ask(instance, read.topics)
 
     bounds = run(asked())
@@ -258,7 +258,7 @@ class LandingRun:
         """Returns what retention has deleted of ranges whose read has failed."""
 
         async def ends() -> QueueEnds:
-            async with ClientInstance(self._read.namesrv_addr) as instance:
+            async with self._read.client() as instance:
                 return await queue_ends(instance, await queues_to_read(instance, self._read.topics))
 
         try:

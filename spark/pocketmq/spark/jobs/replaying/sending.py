@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.process import run
@@ -90,7 +89,7 @@ class ReplaySending:
 
     async def _ends(self, topics: Iterable[str]) -> Table:
         ends: dict[MessageQueue, tuple[int, int]] = {}
-        async with ClientInstance(self._options.namesrv_addr) as instance:
+        async with self._options.client() as instance:
             for topic in sorted(topics):
                 await queues_to_write(instance, topic, self._options.create_topic_queues)
                 ends |= await queue_ends(instance, await queues_to_read(instance, [topic]))
@@ -198,7 +197,7 @@ class ReplaySending:
                 "failOnDataLoss": "false",
             }
         )
-        async with ClientInstance(self._options.namesrv_addr) as instance:
+        async with self._options.client() as instance:
             filters = await repeat_filters(instance, reading, reading.topics)
             places = uncounted(sent, lambda queue: filters.of_queue(queue).committed)
             for writer, of_writer in sorted(places.items()):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError
@@ -170,7 +169,7 @@ def topic_messages(
     read = read_options(settings)
 
     async def asked() -> TopicBounds:
-        async with ClientInstance(read.namesrv_addr) as instance:
+        async with read.client() as instance:
             return await selection.topic_bounds(instance, read.topics, since_ms, until_ms)
 
     bounds = run(asked())
