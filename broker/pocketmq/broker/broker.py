@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from pocketmq.auth.exposure import check_exposure
+from pocketmq.auth.settings import auth_settings
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.handlers.access import broker_guard
 from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, load_data
 from pocketmq.broker.registration.advertised_host import advertised_host
 from pocketmq.broker.registration.registration import Registration
+from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.registration.vip_channel import listen_for_vips
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
@@ -25,6 +29,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.restoring import restore_topics
 from pocketmq.broker.topics.system_topics import create_system_topics
 from pocketmq.protocol.messages.hosts import encode_host, join_address
+from pocketmq.protocol.signing import sign
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.open_files import room_for_connections
@@ -111,6 +116,7 @@ class Broker:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         config, clock = self.config, self.clock
+        self._auth = auth_settings(config)
         self.store = MessageStore(
             Path(config.store_path_root_dir), StoreSettings.of(config), clock, self._files,
             self._connections,
@@ -124,9 +130,7 @@ class Broker:
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
-        registration = self.registration = Registration(
-            self.settings, self.address, self.topics, clock.machine
-        )
+        registration = self.registration = self._registration()
         stack.push_async_callback(registration.close)
         stack.push_async_callback(registration.unregister)
         if registration.servers:
@@ -160,7 +164,9 @@ class Broker:
         )
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port
-        check_exposure(config.broker_name, host, is_guarded=False, insecure=config.insecure)
+        is_guarded = config.authentication_enabled
+        check_exposure(config.broker_name, host, is_guarded=is_guarded, insecure=config.insecure)
+        guard = broker_guard(self._auth, parts, self._connections) if is_guarded else None
         try:
             await server.listen(host, port)
         except OSError as e:
@@ -175,9 +181,25 @@ class Broker:
         self.settings.follow(lambda config: create_system_topics(self.topics, config))
         restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
-        self.handlers.update(handler_table(parts, self.address, store_host))
+        self.handlers.update(handler_table(parts, self.address, store_host, guard))
         self.vip_port = await listen_for_vips(server, config)
         return store_host
+
+    def _registration(self) -> Registration:
+        """What registers the broker; it signs if the servers of the cluster have credentials."""
+        inner, users, clock = self._auth.inner, self.parts.data.users, self.clock
+        if inner is None:
+            return Registration(self.settings, self.address, self.topics, clock.machine)
+        registration = Registration(
+            self.settings,
+            self.address,
+            self.topics,
+            clock.machine,
+            before_request=(partial(sign, credentials=inner),),
+            telling=UserTelling(users, inner, clock) if self._auth.is_authenticating else None,
+        )
+        users.changed.add(lambda _: registration.request())
+        return registration
 
     def _disconnected(self, connection: Connection) -> None:
         self.parts.polling.forget(connection)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from pocketmq.auth.directory import UserDirectory
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
@@ -55,6 +56,7 @@ class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         topics, groups: what is known of each topic and consumer group.
         offsets: how far each group has consumed.
         order_locks: which member consumes which queue in order.
+        users: who may ask, and for what.
     """
 
     store: MessageStore
@@ -64,6 +66,7 @@ class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     groups: GroupTable
     offsets: ConsumerOffsets
     order_locks: OrderLocks
+    users: UserDirectory
 
 
 class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -141,6 +144,7 @@ def load_data(
         order_locks=OrderLocks(
             metadata, clock, LockLimits(config.max_order_locks, config.max_order_locks_of_group)
         ),
+        users=UserDirectory(),
     )
     if not store.was_clean:
         data.offsets.bring_back(store.end_offset)

@@ -7,6 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from pocketmq.auth.settings import FIXED_KEYS as AUTH_KEYS
+from pocketmq.auth.settings import SECRET_KEYS
+from pocketmq.runtime.settings import settings_repr
+
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, Meta(ge=1)]
 
@@ -32,6 +36,14 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
         enable_all_topic_list: answer queries for all topics (206).
         enable_topic_list: answer queries for the topics of a cluster and for unit topics.
         config_black_list: further keys, separated by semicolons, that cannot be changed remotely.
+        authentication_enabled: take only requests that a known user has signed.
+        authorization_enabled: ask the users' policies for each request.
+        init_authentication_user: a Super user that the name server always knows: `username` and
+            `password`, as JSON text or as a mapping. Brokers tell the others.
+        inner_client_authentication_credentials: with which the servers of the cluster sign what
+            they ask each other, the same in all: `accessKey` and `secretKey`, as JSON or mapping.
+        authentication_whitelist: codes of requests that need no signature, with commas between.
+        authorization_whitelist: codes of requests that every user may send.
     """
 
     listen_port: Port = 9876
@@ -50,16 +62,24 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     enable_topic_list: bool = True
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
 
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    init_authentication_user: str | dict[str, str] = ""
+    inner_client_authentication_credentials: str | dict[str, str] = ""
+    authentication_whitelist: str = ""
+    authorization_whitelist: str = ""
 
-FIXED_KEYS = frozenset(
-    {
-        "listenPort",
-        "bindAddress",
-        "insecure",
-        "kvConfigPath",
-        "configBlackList",
-        "configStorePath",
-        "rocketmqHome",
-    }
-)
+    def __repr__(self) -> str:
+        return settings_repr(self, SECRET_KEYS)
+
+
+FIXED_KEYS = AUTH_KEYS | {
+    "listenPort",
+    "bindAddress",
+    "insecure",
+    "kvConfigPath",
+    "configBlackList",
+    "configStorePath",
+    "rocketmqHome",
+}
 """Keys that only the file can change: they are read at the start, or name files."""

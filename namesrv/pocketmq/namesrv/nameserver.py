@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from pocketmq.auth.exposure import check_exposure
+from pocketmq.namesrv.access import access_of
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
 from pocketmq.namesrv.kv_config import KVConfig
@@ -39,6 +40,10 @@ class NameServer:
     Attributes:
         handlers: what it answers, by request code.
         routes: the topics and addresses that brokers have registered.
+        access: who may ask for what; None for everybody.
+
+    Raises:
+        ConfigError: the settings do not fit together.
     """
 
     def __init__(self, config: NamesrvConfig | None = None, clock: Clock | None = None) -> None:
@@ -47,8 +52,12 @@ class NameServer:
         self.routes = RouteTable()
         path = self._config.kv_config_path
         self._kv = KVConfig(Path(path).expanduser() if path else None)
-        self.handlers = handler_table(self.routes, self._kv, self._config, self._clock)
-        self._server = Server(self._clock, self.handlers, on_close=self._connection_closed)
+        connections = set[Connection]()
+        self.access = access_of(self._config, self.routes, self._clock, connections)
+        self.handlers = handler_table(self.routes, self._kv, self._config, self._clock, self.access)
+        self._server = Server(
+            self._clock, self.handlers, on_close=self._connection_closed, connections=connections
+        )
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -95,7 +104,12 @@ class NameServer:
 
     async def _listen(self) -> None:
         host, port = self._config.bind_address, self._config.listen_port
-        check_exposure("the name server", host, is_guarded=False, insecure=self._config.insecure)
+        check_exposure(
+            "the name server",
+            host,
+            is_guarded=self.access is not None,
+            insecure=self._config.insecure,
+        )
         try:
             await self._server.listen(host, port)
         except OSError as e:

@@ -243,6 +243,20 @@ class RouteTable:
         """Whether a broker is unknown, or its topics are newer than those it registered."""
         return self.version_of(key) != version
 
+    def name_at(self, key: BrokerKey) -> str | None:
+        """Returns the name under which a broker registered last."""
+        live = self._live.get(key)
+        return None if live is None else live.broker_name
+
+    def knows(self, broker_name: str) -> bool:
+        """Whether a broker of a name is registered."""
+        return broker_name in self._brokers
+
+    @property
+    def clusters(self) -> list[str]:
+        """The names of the clusters that have brokers."""
+        return list(self._clusters)
+
     # -- brokers go ---------------------------------------------------------------------------
 
     def unregister(self, key: BrokerKey, broker_name: str) -> bool:

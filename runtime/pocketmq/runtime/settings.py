@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.signing import MASK
 from pocketmq.runtime.yaml_document import YamlDocument, explain, key_text, suggestion
 
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
@@ -39,18 +40,35 @@ def load_settings(path: str | os.PathLike[str], cls: type[SettingsT]) -> Setting
     return document.convert(cls, strict=False)
 
 
-def settings_text(settings: msgspec.Struct) -> str:
+def settings_text(settings: msgspec.Struct, secret_keys: Collection[str] = ()) -> str:
     """Writes settings as Java properties text, sorted by key, as GET_BROKER_CONFIG answers them.
 
     What is unset is left out; lists and tables are written as JSON.
+
+    Args:
+        settings: to be shown.
+        secret_keys: those of which only is shown that they are set.
     """
     return properties_text(
         {
             key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            for key, value in sorted(msgspec.to_builtins(settings).items())
+            for key, value in sorted(_shown(settings, secret_keys).items())
             if value is not None
         }
     )
+
+
+def settings_repr(settings: msgspec.Struct, secret_keys: Collection[str]) -> str:
+    """The `repr` of settings of which some are secret."""
+    shown = _shown(settings, secret_keys)
+    pairs = zip(settings.__struct_fields__, settings.__struct_encode_fields__, strict=True)
+    values = [f"{name}={shown[key]!r}" for name, key in pairs if key in shown]
+    return f"{type(settings).__name__}({', '.join(values)})"
+
+
+def _shown(settings: msgspec.Struct, secret_keys: Collection[str]) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(settings)
+    return {key: MASK if value and key in secret_keys else value for key, value in values.items()}
 
 
 def properties_text(values: Mapping[str, str]) -> str:

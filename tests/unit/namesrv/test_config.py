@@ -32,6 +32,12 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "enableAllTopicList": True,
         "enableTopicList": True,
         "configBlackList": "configBlackList;configStorePath;kvConfigPath",
+        "authenticationEnabled": False,
+        "authorizationEnabled": False,
+        "initAuthenticationUser": "",
+        "innerClientAuthenticationCredentials": "",
+        "authenticationWhitelist": "",
+        "authorizationWhitelist": "",
     }
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
+from pocketmq.auth.settings import SECRET_KEYS, auth_settings, check_inner
 from pocketmq.broker.config.delay_levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
 from pocketmq.protocol.names.advertise import parse_advertised
 from pocketmq.protocol.names.names import TRACE_TOPIC
+from pocketmq.runtime.settings import settings_repr
 from pocketmq.transport.frame_budget import UNREAD_SIZE_MAX
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S, UNSENT_SIZE_MAX
 
@@ -170,6 +172,18 @@ class BrokerConfig(
         unread_size_max: bytes of unfinished large requests that may be held; beyond half of it,
             senders wait for room, and one that sends less than 512 KiB a second is cut off while
             others wait.
+        authentication_enabled: take only requests that a known user has signed.
+        authorization_enabled: ask the users' policies for each request.
+        init_authentication_user: the first user, a Super user, made at the start if there is no
+            user of the name: `username` and `password`, as JSON text or as a mapping.
+        inner_client_authentication_credentials: with which the servers of the cluster sign what
+            they ask each other, the same in all: `accessKey` and `secretKey`, as JSON or mapping.
+        authentication_whitelist: codes of requests that need no signature, with commas between.
+        authorization_whitelist: codes of requests that every user may send.
+        authentication_password_visible: answer passwords when users are shown, as RocketMQ does.
+        migrate_auth_from_v1_enabled: take over the accounts of plain_acl_path at the start.
+        plain_acl_path: RocketMQ 4's file of accounts, or a folder of such files.
+        secrets_key_path: a file with the key by which passwords are encrypted on the disk.
     """
 
     broker_cluster_name: str = "DefaultCluster"
@@ -254,6 +268,17 @@ class BrokerConfig(
     unread_size_max: int = UNREAD_SIZE_MAX
     connections_max: int = 20_000
 
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    init_authentication_user: str | dict[str, str] = ""
+    inner_client_authentication_credentials: str | dict[str, str] = ""
+    authentication_whitelist: str = ""
+    authorization_whitelist: str = ""
+    authentication_password_visible: bool = False
+    migrate_auth_from_v1_enabled: bool = False
+    plain_acl_path: str = ""
+    secrets_key_path: str = ""
+
     def __post_init__(self) -> None:
         """Checks the ranges of numbers and the other limits that types cannot express.
 
@@ -281,6 +306,15 @@ class BrokerConfig(
                 parse_advertised(self.advertise_text)
             except ContentError as e:
                 raise ConfigError(f"advertise: {e}") from e
+        self._check_authentication()
+
+    def __repr__(self) -> str:
+        return settings_repr(self, SECRET_KEYS)
+
+    def _check_authentication(self) -> None:
+        settings = auth_settings(self)
+        if self.namesrv_addr:
+            check_inner(settings, "the broker signs with them what it asks name servers")
 
     @property
     def reserved_ms(self) -> int:

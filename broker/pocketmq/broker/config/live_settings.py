@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from pocketmq.auth.settings import FIXED_KEYS as AUTH_KEYS
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.errors import ConfigError
@@ -17,8 +18,9 @@ from pocketmq.runtime.settings import changed_settings
 
 log = logging.getLogger("pocketmq.broker")
 
-FIXED_KEYS = frozenset(
-    {
+FIXED_KEYS = (
+    AUTH_KEYS
+    | {
         "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId",
         "brokerName", "connectionIdleTimeout", "connectionsMax", "insecure", "listenPort",
         "maxHeldPulls", "maxOrderLocks", "maxOrderLocksOfGroup", "msgTraceTopicName",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from pocketmq.auth.guard import Guard as AccessGuard
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
@@ -63,13 +64,16 @@ class Family(Protocol):
         """The handlers by request code."""
 
 
-def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[int, Handler]:
+def handler_table(
+    parts: BrokerParts, address: str, store_host: bytes, access: AccessGuard | None = None
+) -> dict[int, Handler]:
     """Builds what a broker answers, by request code.
 
     Args:
         parts: what the handlers work with.
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
+        access: stands before all handlers; None if everybody may ask for everything.
     """
     selections = SelectionShare(parts.work_share)
     families = (
@@ -86,7 +90,7 @@ def handler_table(parts: BrokerParts, address: str, store_host: bytes) -> dict[i
     )
     for guard in guards:
         table = {code: guard(code, handler) for code, handler in table.items()}
-    return table
+    return table if access is None else access.table(table)
 
 
 def _of_messages(

@@ -198,6 +198,10 @@ class LongPolling:
         pulls = [pull for key, held in self._held.items() if key[0] == topic for pull in held]
         self._each(iter(pulls), self._expire)
 
+    def release(self, connection: Connection) -> None:
+        """Answers the held pulls of a client, which then asks again."""
+        self._each(iter(list(self._of_connection.get(connection, ()))), self._expire)
+
     def forget(self, connection: Connection) -> None:
         """Drops the held pulls of a client that is gone."""
         self._each(iter(list(self._of_connection.get(connection, ()))), self._remove)

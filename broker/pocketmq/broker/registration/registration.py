@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.slices import encoded_in_slices
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
@@ -33,6 +34,7 @@ from pocketmq.protocol.requests.nameserver import (
     QueryDataVersionResponse,
     RegisterBrokerRequest,
     RegisterTopicRequest,
+    TellUsersRequest,
     UnregisterBrokerRequest,
 )
 from pocketmq.protocol.wire import loose_json
@@ -41,7 +43,7 @@ from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.tasks import Tasks
-from pocketmq.transport.connection import Connection
+from pocketmq.transport.connection import BeforeRequest, Connection
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
 
@@ -78,10 +80,19 @@ class Registration:
         address: the address that clients use, ``host:port``.
         topics: what is registered.
         clock: for time limits.
+        before_request: called with each request before it is encoded, as of `ConnectionPool`.
+        telling: has the users that name servers are told; None if they need none.
     """
 
     def __init__(
-        self, settings: Live[BrokerConfig], address: str, topics: TopicTable, clock: Clock
+        self,
+        settings: Live[BrokerConfig],
+        address: str,
+        topics: TopicTable,
+        clock: Clock,
+        *,
+        before_request: tuple[BeforeRequest, ...] = (),
+        telling: UserTelling | None = None,
     ) -> None:
         self._settings, self._address = settings, address
         # Name servers know each topic's permission within the broker's: see `_registered`.
@@ -89,7 +100,10 @@ class Registration:
         permission.follow(lambda _: topics.renew_version())
         self._topics, self._clock = topics, clock
         self._servers = name_server_list(settings.now.namesrv_addr)
-        self._pool = ConnectionPool(clock, on_close=self._disconnected)
+        self._pool = ConnectionPool(
+            clock, on_close=self._disconnected, before_request=before_request
+        )
+        self._telling = telling
         self._reachable: dict[str, bool] = {}
         self._known: dict[str, _Known] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -204,7 +218,7 @@ class Registration:
         return True
 
     async def _send_what_lacks(self, server: str) -> None:
-        """Sends a name server the topics that it lacks.
+        """Sends a name server the topics and the users that it lacks.
 
         Raises:
             PocketMQError: it did not take them.
@@ -214,6 +228,10 @@ class Registration:
             connection = await within(self._clock, timeout_ms / 1000, self._pool.get(server))
         except TimeoutError:
             raise CallTimeoutError(server, timeout_ms) from None
+        await self._send_topics(server, connection)
+        await self._tell_users(server, connection)
+
+    async def _send_topics(self, server: str, connection: Connection) -> None:
         changed = self._lacking(server, connection)
         if changed is not None:
             try:
@@ -222,6 +240,24 @@ class Registration:
             except ResponseError as e:
                 log.info("name server %s wants all topics: %s", server, e)
         await self._send(server, connection, self._topics, is_partial=False)
+
+    async def _tell_users(self, server: str, connection: Connection) -> None:
+        """Tells a name server the users, if it lacks them; one that takes none does without."""
+        telling = self._telling
+        if telling is None or not telling.is_due(server, connection):
+            return
+        version, body = telling.version, telling.body()
+        request = TellUsersRequest(
+            broker_name=self._settings.now.broker_name,
+            broker_addr=self._address,
+            cluster_name=self._settings.now.broker_cluster_name,
+        )
+        try:
+            if body:
+                await self._ask(server, connection, request, body)
+        except ResponseError as e:
+            log.warning("name server %s does not take the users: %s", server, e)
+        telling.told(server, connection, version)
 
     def _lacking(self, server: str, connection: Connection) -> list[TopicConfig] | None:
         """Returns the topics that a name server lacks; None if it needs all of them."""

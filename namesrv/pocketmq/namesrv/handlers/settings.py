@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from pocketmq.auth.settings import SECRET_KEYS
 from pocketmq.namesrv.config import FIXED_KEYS, NamesrvConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ConfigError, ContentError, ResponseError
@@ -34,7 +35,7 @@ class SettingsHandlers:
 
     def show(self, request: Command, connection: Connection) -> Command:
         """319: answers with all settings as properties text."""
-        return Command(ResponseCode.SUCCESS, body=settings_text(self._config).encode())
+        return Command(ResponseCode.SUCCESS, body=settings_text(self._config, SECRET_KEYS).encode())
 
     def update(self, request: Command, connection: Connection) -> Command:
         """318: changes settings, all of them or none; does not write them to the file."""

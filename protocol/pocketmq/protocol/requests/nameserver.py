@@ -51,6 +51,16 @@ class UnregisterBrokerRequest(RequestHeader, kw_only=True):
     broker_id: int
 
 
+class TellUsersRequest(RequestHeader, kw_only=True):
+    """Tells a broker's users and their policies, encrypted in the body (PocketMQ's own, 31003)."""
+
+    code: ClassVar[RequestCode] = RequestCode.AUTH_TELL
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+
+
 class QueryDataVersionRequest(RequestHeader, kw_only=True):
     """Asks whether a broker's topics are newer than registered; the body is their version."""
 

@@ -6,6 +6,7 @@ import logging
 
 import msgspec
 
+from pocketmq.auth.settings import SECRET_KEYS
 from pocketmq.broker.config.live_settings import FIXED_KEYS, LiveSettings
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -40,7 +41,7 @@ class SettingHandlers:
         return Command(
             ResponseCode.SUCCESS,
             header=BrokerConfigResponse(version=version),
-            body=settings_text(self._settings.now).encode(),
+            body=settings_text(self._settings.now, SECRET_KEYS).encode(),
         )
 
     def update(self, command: Command, connection: Connection) -> Command:

@@ -1,0 +1,92 @@
+"""Who may ask a broker for what: its first users, and the guard before its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from pocketmq.auth.directory import UserDirectory
+from pocketmq.auth.guard import Guard
+from pocketmq.auth.needs.broker import BROKER_NEEDS
+from pocketmq.auth.needs.parts import Facts
+from pocketmq.auth.refused import RefusalLog
+from pocketmq.auth.revoking import Revoking
+from pocketmq.auth.settings import AuthSettings
+from pocketmq.broker.appending.stored_message import read_stored
+from pocketmq.broker.parts import BrokerParts
+from pocketmq.broker.slices import next_slice
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.names import names
+from pocketmq.transport.connection import Connection
+from pocketmq.transport.peer_log import PeerLog
+
+_WAITING_TOPICS = frozenset(
+    {names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC}
+)
+"""Topics whose messages were sent for another topic."""
+
+
+def broker_guard(
+    settings: AuthSettings, parts: BrokerParts, connections: Iterable[Connection]
+) -> Guard:
+    """Builds the guard of a broker that authenticates its clients, and makes its first users.
+
+    Args:
+        settings: of the broker.
+        parts: of the broker.
+        connections: the open ones.
+
+    Raises:
+        ConfigError: nobody could ever sign a request.
+    """
+    directory = parts.data.users
+    make_first_users(settings, directory)
+    own_cluster = (parts.data.settings.now.broker_cluster_name,)
+    guard = Guard(
+        directory,
+        BROKER_NEEDS,
+        Facts(lambda: own_cluster, partial(stored_topic, parts.data.store)),
+        partial(next_slice, parts.clock.machine),
+        authorizes=settings.is_authorizing,
+        open_codes=settings.open_codes,
+        unasked_codes=settings.authorization_whitelist,
+    )
+    guard.refused.add(RefusalLog(PeerLog(parts.clock.machine)).note)
+    Revoking(directory, connections, parts.polling.release)
+    return guard
+
+
+def make_first_users(settings: AuthSettings, directory: UserDirectory) -> None:
+    """Makes the users that the configuration names.
+
+    The first user keeps what was changed since. The servers' own is as the configuration says, so
+    that a new secret holds from the start on.
+
+    Raises:
+        ConfigError: there would be no user at all.
+    """
+    user = settings.init_user
+    if user is not None and directory.user(user.username) is None:
+        directory.put_user(user)
+    for user in settings.inner_users:
+        known = directory.user(user.username)
+        if known is None or known.password != user.password:
+            directory.put_user(user)
+    if not directory.users():
+        raise ConfigError(
+            "authenticationEnabled needs a user who can make the others: set "
+            'initAuthenticationUser, such as {"username": "admin", "password": "..."}'
+        )
+
+
+def stored_topic(store: MessageStore, offset: int) -> str | None:
+    """The topic for which the message at a physical offset was sent; None without a message."""
+    data = store.read_physical(offset)
+    if not data:
+        return None
+    message = read_stored(data)
+    if message.topic not in _WAITING_TOPICS:
+        return message.topic
+    return props.value_of(message.text, props.REAL_TOPIC) or message.topic
