@@ -13,6 +13,9 @@ from configparser import ConfigParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pocketmq.auth.needs.broker import BROKER_NEEDS
+from pocketmq.auth.needs.namesrv import NAMESRV_NEEDS
+from pocketmq.auth.needs.table import NeedsTable, described
 from pocketmq.broker.broker import Broker
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.client.instance.instance import ClientInstance
@@ -20,7 +23,7 @@ from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol import requests
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.wire.header import RequestHeader
-from pocketmq.transport.connection import Handler
+from pocketmq.transport.connection import UNKNOWN_CODE, Handler
 from pocketmq.transport.unsupported import Refusal
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +34,15 @@ NOT_ROCKETMQS = range(31_000, 32_000)
 TESTS_MAX = 4
 """Test modules that a code names; more would not be looked at."""
 
-_RULES = ("--:", *["---"] * 5)
+_AUTHENTICATION: dict[str, Any] = {
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "init_authentication_user": {"username": "admin", "password": "of this page"},
+    "inner_client_authentication_credentials": {"accessKey": "inner", "secretKey": "of this page"},
+}
+"""With them servers answer all codes that they know."""
+
+_RULES = ("--:", *["---"] * 6)
 
 
 class Server(NamedTuple):
@@ -40,38 +51,47 @@ class Server(NamedTuple):
     Attributes:
         name: its section in `processors.ini`.
         handlers: its handler table.
+        needs: the rights that its requests need; empty if it asks for none.
         tests: patterns of the modules below ``tests/`` that speak to it, and of their helpers.
     """
 
     name: str
     handlers: Mapping[int, Handler]
+    needs: NeedsTable
     tests: tuple[str, ...]
 
 
 def servers() -> tuple[Server, Server, Server]:
     """The broker, the name server and the client, with the handlers they really have."""
-    namesrv = NameServer(NamesrvConfig())
+    namesrv = NameServer(NamesrvConfig(**_AUTHENTICATION))
     client = ClientInstance(f"{LOOPBACK}:1")
     return (
         Server(
             "broker",
             asyncio.run(_broker_handlers()),
+            BROKER_NEEDS,
             ("integration/test_broker_*.py", "unit/broker/**/test_*.py", "support/brokers/*.py"),
         ),
         Server(
             "namesrv",
             namesrv.handlers,
-            ("integration/test_namesrv.py", "unit/namesrv/**/test_*.py"),
+            NAMESRV_NEEDS,
+            (
+                "integration/test_namesrv.py",
+                "integration/test_access.py",
+                "unit/namesrv/**/test_*.py",
+            ),
         ),
-        Server("client", client.handlers, ("unit/client/**/test_*.py",)),
+        Server("client", client.handlers, {}, ("unit/client/**/test_*.py",)),
     )
 
 
 async def _broker_handlers() -> Mapping[int, Handler]:
     with tempfile.TemporaryDirectory() as directory:
         config = BrokerConfig(
-            bind_address=LOOPBACK, listen_port=0, store_path_root_dir=directory, namesrv_addr=""
-        )
+            bind_address=LOOPBACK, listen_port=0, store_path_root_dir=directory, namesrv_addr="",
+            secrets_key_path=f"{directory}/key", **_AUTHENTICATION,
+        )  # fmt: skip
         async with Broker(config) as broker:
             return dict(broker.handlers)
 
@@ -87,12 +107,16 @@ def tables() -> dict[str, str]:
     out: dict[str, str] = {}
     refused = [
         _row("code", "name", "asked of", "RocketMQ", "what to use instead"),
-        _row(*_RULES[1:]),
+        _row(*_RULES[2:]),
     ]
     for server in servers():
         texts = _test_texts(server.tests)
-        lines = [_row("code", "name", "request", "handler", "RocketMQ", "tests"), _row(*_RULES)]
-        for code, handler in sorted(server.handlers.items()):
+        heads = ("code", "name", "request", "rights", "handler", "RocketMQ", "tests")
+        lines = [_row(*heads), _row(*_RULES)]
+        for code, guarded in sorted(server.handlers.items()):
+            if code == UNKNOWN_CODE:
+                continue
+            handler = inspect.unwrap(guarded)
             name, cls = RequestCode(code).name, classes.get(code)
             processor = _processor(processors, server.name, code)
             if isinstance(handler, Refusal):
@@ -104,9 +128,11 @@ def tables() -> dict[str, str]:
             if processor is None:
                 raise LookupError(f"processors.ini does not have {code}, {name}")
             request = _link(cls, cls.__name__) if cls else ""
-            answer = inspect.unwrap(handler)
-            handled = _link(answer, answer.__qualname__)
-            lines.append(_row(str(code), name, request, handled, processor, ", ".join(tests)))
+            rights = described(server.needs.get(code, ())).replace("|", "or")
+            handled = _link(handler, handler.__qualname__)
+            lines.append(
+                _row(str(code), name, request, rights, handled, processor, ", ".join(tests))
+            )
         out[server.name] = "\n".join(lines)
     return {**out, "refused": "\n".join(refused)}
 

@@ -105,8 +105,10 @@ CODES = """# Request codes
 
 {made}
 
-Which code is handled where, here and in RocketMQ 5.5.0, and which tests speak it. A code that is in
-no table is refused with 3, REQUEST_CODE_NOT_SUPPORTED.
+Which code is handled where, here and in RocketMQ 5.5.0, which tests speak it, and which rights a
+user needs for it on servers with authorization: all parts between semicolons, and of actions with
+"or" between them any one. Super users need none. A code that is in no table is refused with 3,
+REQUEST_CODE_NOT_SUPPORTED.
 
 ## Brokers
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import (
     GROUP,
-    LOCALHOST,
     TIMEOUT_MS,
     TOPIC,
-    Client,
     Stage,
     pull_request,
     send_request,
+)
+from support.brokers.secured import (
+    ADMIN,
+    BARE,
+    INNER,
+    REFUSED,
+    SECRETS,
+    SETTINGS,
+    Cluster,
+    allow,
+    user_of,
 )
 from support.peers.transport import until
 
@@ -25,16 +32,15 @@ from pocketmq.auth.guard import HASHED_AT_ONCE_SIZE_MAX
 from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.namesrv import NAMESRV_NEEDS
 from pocketmq.auth.needs.table import described
-from pocketmq.auth.policies import Acl, Action, Decision, PolicyEntry
+from pocketmq.auth.policies import Acl
 from pocketmq.auth.telling import ToldUser, UserTable
-from pocketmq.auth.users import User, UserStatus, UserType
-from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.auth.users import UserStatus, UserType
+from pocketmq.broker import BrokerConfig
 from pocketmq.protocol.bodies.clients import ConsumerData, GroupConfig, Heartbeat, ProducerData
 from pocketmq.protocol.bodies.groups import GroupConfigList
 from pocketmq.protocol.bodies.locks import LockBatchBody
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig, TopicConfigList
-from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.hosts import encode_host
 from pocketmq.protocol.messages.ids import offset_msg_id
@@ -53,79 +59,11 @@ from pocketmq.protocol.requests.offsets import (
     ViewMessageRequest,
 )
 from pocketmq.protocol.requests.topics import BrokerConfigRequest
-from pocketmq.protocol.signing import Credentials, sign
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import UNKNOWN_CODE
-from pocketmq.transport.pool import ConnectionPool
-
-ADMIN, INNER, BARE = (
-    Credentials("admin", "admin-secret-1"),
-    Credentials("inner", "inner-secret-2"),
-    Credentials("bare", "bare-secret-3"),
-)
-SECRETS = [credentials.secret_key for credentials in (ADMIN, INNER, BARE)]
-SETTINGS: dict[str, Any] = {
-    "authentication_enabled": True,
-    "authorization_enabled": True,
-    "init_authentication_user": '{"username":"admin","password":"admin-secret-1"}',
-    "inner_client_authentication_credentials": {
-        "accessKey": "inner",
-        "secretKey": "inner-secret-2",
-    },
-}
-REFUSED = int(ResponseCode.NO_PERMISSION)
-
-
-class Cluster:
-    """A name server, a broker, and clients with names."""
-
-    def __init__(self, stage: Stage, clock: VirtualClock) -> None:
-        self.stage, self.clock = stage, clock
-        self.pools: list[ConnectionPool] = []
-        self.server: NameServer
-        self.broker: Broker
-
-    async def start(self) -> None:
-        config = NamesrvConfig(listen_port=0, bind_address=LOCALHOST, **SETTINGS)
-        self.server = await NameServer(config, self.clock).__aenter__()
-        self.broker = await self.stage.broker(namesrv_addr=self.server.address, **SETTINGS)
-        self.users.put_user(user_of(BARE))
-        await until(lambda: self.server_knows("bare"))
-
-    @property
-    def users(self) -> Any:
-        return self.broker.parts.data.users
-
-    def server_knows(self, name: str) -> bool:
-        access = self.server.access
-        return access is not None and access.directory.user(name) is not None
-
-    def pool(self, credentials: Credentials | None) -> ConnectionPool:
-        before = () if credentials is None else (partial(sign, credentials=credentials),)
-        pool = ConnectionPool(self.clock, before_request=before)
-        self.pools.append(pool)
-        return pool
-
-    def client(self, credentials: Credentials | None) -> Client:
-        client = Client(self.broker, self.clock)
-        client.pool = self.pool(credentials)
-        return client
-
-    async def close(self) -> None:
-        for pool in self.pools:
-            await pool.close()
-        await self.server.close()
-
-
-def user_of(
-    credentials: Credentials,
-    kind: UserType = UserType.NORMAL,
-    status: UserStatus = UserStatus.ENABLE,
-    changed_ms: int = 1,
-) -> User:
-    return User(credentials.access_key, credentials.secret_key, kind, status, changed_ms)
 
 
 @pytest_asyncio.fixture
@@ -218,19 +156,6 @@ class TestEveryCode:
         assert answer.code == 0
 
 
-def allow(broker: Broker, credentials: Credentials, **rights: str) -> None:
-    """Gives a user rights, such as ``Topic_T="Pub"``, and no others."""
-    entries = tuple(
-        PolicyEntry(
-            resource.replace("_", ":", 1),
-            frozenset(Action(name) for name in actions.split(",")),
-            Decision.ALLOW,
-        )
-        for resource, actions in rights.items()
-    )
-    broker.parts.data.users.put_policies(Acl(credentials.access_key, entries))
-
-
 class TestMessages:
     async def test_rights_hold_for_sends_and_pulls(self, cluster: Cluster) -> None:
         admin, bare = cluster.client(ADMIN), cluster.client(BARE)
@@ -268,7 +193,7 @@ class TestMessages:
         await admin.create_topic()
         allow(cluster.broker, BARE, **{f"Topic_{TOPIC}": "Sub", f"Group_{GROUP}": "Sub"})
         held = await bare.hold()
-        cluster.users.delete_policies("bare")
+        cluster.users.put_policies(Acl("bare"), 3)
         assert (await held).code == 19
         assert (await bare.refusal(pull_request())).code == REFUSED
 

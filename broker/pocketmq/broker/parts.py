@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from pocketmq.auth.directory import UserDirectory
+from pocketmq.auth.stored import StoredUsers, secret_box
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.real_targets import RealTargets
 from pocketmq.broker.appending.write_backlog import BacklogSettings, WriteBacklog
@@ -40,6 +41,7 @@ from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.work_share import WorkShare
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_watch import LoopWatch
+from pocketmq.runtime.private_files import make_private
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.slow_readers import SlowReaders
 
@@ -117,6 +119,7 @@ def load_data(
 
     Raises:
         OwnerError: the directory is another broker's.
+        ConfigError: passwords of users cannot be decrypted.
     """
     metadata = store.metadata
     claim(
@@ -144,7 +147,7 @@ def load_data(
         order_locks=OrderLocks(
             metadata, clock, LockLimits(config.max_order_locks, config.max_order_locks_of_group)
         ),
-        users=UserDirectory(),
+        users=_users(store, config),
     )
     if not store.was_clean:
         data.offsets.bring_back(store.end_offset)
@@ -152,6 +155,21 @@ def load_data(
     stack.callback(_save_at_the_end, "topics", data.topics.save)
     stack.callback(_save_at_the_end, "groups", data.groups.save)
     return data
+
+
+def _users(store: MessageStore, config: BrokerConfig) -> UserDirectory:
+    """The stored users; none are looked at where nobody is asked who they are."""
+    if not config.authentication_enabled:
+        return UserDirectory()
+    box = secret_box(config.secrets_key_path)
+    if box is None:
+        make_private(store.metadata.paths)
+        log.warning(
+            "passwords of users are kept as they are in %s, which only this user of the machine "
+            "may read; with secretsKeyPath they are encrypted",
+            store.directory,
+        )
+    return UserDirectory(StoredUsers(store.metadata, box))
 
 
 def _save_at_the_end(name: str, save: Callable[[], object]) -> None:

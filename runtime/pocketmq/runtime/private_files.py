@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 OTHERS_MODE = 0o077
@@ -27,6 +28,17 @@ def write_private(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise
+
+
+def make_private(paths: Iterable[Path]) -> None:
+    """Lets only their owner read and change files; what does not exist is left out.
+
+    Raises:
+        OSError: their modes cannot be changed.
+    """
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.chmod(0o600)
 
 
 def is_readable_by_others(path: Path) -> bool:

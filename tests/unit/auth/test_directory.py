@@ -20,9 +20,10 @@ def test_each_change_is_told() -> None:
     directory, told = UserDirectory(), list[str]()
     directory.changed.add(told.append)
     directory.put_user(User("u", "p"))
-    directory.put_policies(ACL)
-    directory.delete_policies("u")
-    directory.delete_policies("u")
+    directory.put_policies(ACL, 5)
+    assert directory.user("u") == User("u", "p", changed_ms=5)
+    directory.put_policies(Acl("u"), 6)
+    assert directory.acl("u") is None
     directory.replace(User("u", "q"), ACL)
     assert (directory.user("u"), directory.acl("u")) == (User("u", "q"), ACL)
     directory.replace(User("u", "q"), None)
@@ -45,7 +46,7 @@ class TestAccounts:
         accounts = Accounts(directory)
         first = accounts["u"]
         assert accounts["u"] is first
-        directory.put_policies(ACL)
+        directory.put_policies(ACL, 5)
         assert accounts["u"] is not first
         assert accounts["u"].acl == ACL
         directory.delete_user("u")
@@ -66,7 +67,7 @@ class TestTelling:
     def table(self) -> UserTable:
         directory = UserDirectory()
         directory.put_user(User("u", "hidden-secret"))
-        directory.put_policies(ACL)
+        directory.put_policies(ACL, 5)
         directory.put_user(User("v", "w", UserType.SUPER))
         return UserTable.of(directory, 7)
 
@@ -75,7 +76,7 @@ class TestTelling:
         assert b"hidden-secret" not in sealed
         opened = UserTable.opened(sealed, INNER)
         assert opened == self.table()
-        assert opened.users[0] == ToldUser(User("u", "hidden-secret"), ACL)
+        assert opened.users[0] == ToldUser(User("u", "hidden-secret", changed_ms=5), ACL)
 
     @pytest.mark.parametrize("damage", ["", "short", "other", "changed", "large"])
     def test_what_others_made_is_refused(self, damage: str) -> None:

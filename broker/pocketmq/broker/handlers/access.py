@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from functools import partial
 
@@ -21,6 +22,8 @@ from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.peer_log import PeerLog
+
+log = logging.getLogger("pocketmq.broker")
 
 _WAITING_TOPICS = frozenset(
     {names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC}
@@ -68,8 +71,13 @@ def make_first_users(settings: AuthSettings, directory: UserDirectory) -> None:
         ConfigError: there would be no user at all.
     """
     user = settings.init_user
-    if user is not None and directory.user(user.username) is None:
-        directory.put_user(user)
+    if user is not None:
+        known = directory.user(user.username)
+        if known is None:
+            directory.put_user(user)
+        elif known.password != user.password:
+            log.warning("User:%s keeps the password that it was given since it was made of "
+                        "initAuthenticationUser, which has another", user.username)  # fmt: skip
     for user in settings.inner_users:
         known = directory.user(user.username)
         if known is None or known.password != user.password:

@@ -15,6 +15,7 @@ from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
 from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
+from pocketmq.broker.handlers.administration.users import UserHandlers
 from pocketmq.broker.handlers.consuming.clients import ClientHandlers
 from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
@@ -84,6 +85,10 @@ def handler_table(
     table = unsupported_handlers(UNSUPPORTED)
     for family in families:
         table.update(family.table())
+    if access is not None:
+        visible = parts.data.settings.now.authentication_password_visible
+        users = UserHandlers(parts.data.users, parts.clock, shows_passwords=visible)
+        table.update(users.table())
     guards: tuple[Guard, ...] = (  # the innermost first
         parts.back_pressure.backlog.guard,
         TurnShare(parts.clock.machine).guard,

@@ -11,8 +11,8 @@ _COLD_DATA = (
 _POP = "there is no POP consumption: use push, pull or lite pull consumers"
 _LITE = "there are no lite topics: use ordinary topics, which cost nothing while they are idle"
 _AUTH = (
-    "there are no users and access lists: let the network decide who reaches the broker "
-    "(bindAddress), or brokerPermission what everybody may do"
+    "this broker does not ask who its clients are, so it keeps no users: set "
+    "authenticationEnabled and initAuthenticationUser in its configuration, and start it again"
 )
 _CONTROLLER = "there is no controller: each broker is a master, and its data directory is its truth"
 _REPLICATION = "brokers do not replicate: each one is a master without slaves"

@@ -23,6 +23,9 @@ CLEAN_STATE = "clean_stop"
 """The key of the state that says whether the last stop was clean: yes or no, the one that is no
 JSON."""
 
+_BESIDE = ("wal", "shm")
+"""How the names of SQLite's other files end."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS queue_logs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -136,6 +139,11 @@ class Metadata:
         self._write("PRAGMA wal_checkpoint(TRUNCATE)", ())
 
     @property
+    def paths(self) -> list[Path]:
+        """The database file, and those that SQLite keeps beside it."""
+        return [self._path, *(self._path.with_name(f"{self._path.name}-{n}") for n in _BESIDE)]
+
+    @property
     def log_path(self) -> Path:
         """The file of SQLite's own log: when it is on the disk, so is everything written so far.
 
@@ -149,6 +157,11 @@ class Metadata:
         """Reads one value of the broker's own; None if it was never set."""
         rows = self._rows("SELECT value FROM state WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
+
+    def states(self, prefix: str) -> dict[str, str]:
+        """Reads the values of the broker's own whose keys begin with a prefix, by key."""
+        rows = self._rows("SELECT key, value FROM state WHERE key >= ? ORDER BY key", (prefix,))
+        return {key: value for key, value in rows if key.startswith(prefix)}
 
     def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
         """Writes one value of the broker's own; with `durably` it is on the disk on return."""
