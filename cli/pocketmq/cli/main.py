@@ -80,6 +80,11 @@ COMMANDS = {
     ),
     "message": Entry("messages.message_search:app", "Look at, find and trace stored messages."),
     "seed": Entry("servers.snapshots:app", "Check seed files, and apply them to a cluster."),
+    "user": Entry("access.users:app", "Create, list, look at, change, delete and copy users."),
+    "acl": Entry(
+        "access.policies:app",
+        "Say who may do what: create, list, look at, delete, copy and explain policies.",
+    ),
     "store": Entry("servers.store:app", "Look after a broker's data directory."),
     "profile": Entry(
         "profiles.profiles:app",

@@ -313,6 +313,11 @@ class BrokerConfig(
 
     def _check_authentication(self) -> None:
         settings = auth_settings(self)
+        if self.migrate_auth_from_v1_enabled and not self.plain_acl_path:
+            raise ConfigError(
+                "migrateAuthFromV1Enabled needs plainAclPath: RocketMQ 4's file of accounts, such "
+                "as conf/plain_acl.yml, or a folder of such files"
+            )
         if self.namesrv_addr:
             check_inner(settings, "the broker signs with them what it asks name servers")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import Guard
 from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.parts import Facts
+from pocketmq.auth.plain_acl import read_plain_acl
 from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.settings import AuthSettings
@@ -44,9 +46,11 @@ def broker_guard(
     Raises:
         ConfigError: nobody could ever sign a request.
     """
-    directory = parts.data.users
+    directory, config = parts.data.users, parts.data.settings.now
     make_first_users(settings, directory)
-    own_cluster = (parts.data.settings.now.broker_cluster_name,)
+    if config.migrate_auth_from_v1_enabled:
+        take_over_accounts(Path(config.plain_acl_path).expanduser(), directory)
+    own_cluster = (config.broker_cluster_name,)
     guard = Guard(
         directory,
         BROKER_NEEDS,
@@ -87,6 +91,25 @@ def make_first_users(settings: AuthSettings, directory: UserDirectory) -> None:
             "authenticationEnabled needs a user who can make the others: set "
             'initAuthenticationUser, such as {"username": "admin", "password": "..."}'
         )
+
+
+def take_over_accounts(path: Path, directory: UserDirectory) -> None:
+    """Makes the users of RocketMQ 4's accounts that do not exist yet.
+
+    Args:
+        path: of the file of accounts, or of a folder of such files.
+        directory: of the users.
+
+    Raises:
+        ConfigError: the accounts cannot be read.
+    """
+    migrated = read_plain_acl(path)
+    for user, acl in migrated.users:
+        if directory.user(user.username) is None:
+            directory.replace(user, acl if acl.entries else None)
+            log.info("User:%s was taken over from %s", user.username, path)
+    for text in migrated.left_out:
+        log.warning("not taken over: %s", text)
 
 
 def stored_topic(store: MessageStore, offset: int) -> str | None:

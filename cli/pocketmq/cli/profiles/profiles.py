@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from pocketmq.cli.profiles.profile_file import (
     save_profiles,
 )
 from pocketmq.cli.profiles.target import NAMESRV_VARIABLE, choose
+from pocketmq.cli.secret_input import read_secret
 from pocketmq.protocol.errors import UsageError
 
 app = typer.Typer(
@@ -25,6 +25,9 @@ app = typer.Typer(
 
 ProfileArgument = Annotated[str, typer.Argument(help="The profile's name.")]
 MASK = "********"
+
+_SECRET = "Secret key"  # noqa: S105 (what is asked for)
+_NO_SECRET = "--access-key needs the secret key too: type it, or pipe it in"  # noqa: S105
 
 
 @app.command()
@@ -50,21 +53,11 @@ def add(
     old = load_profiles(path)
     if not force and any(profile.name == name for profile in old.profiles):
         raise UsageError(f"there is a profile {name} already: replace it with --force")
-    new = Profile(name, namesrv, access_key, _secret_key() if access_key else None)
+    secret_key = read_secret(_SECRET, _NO_SECRET) if access_key else None
+    new = Profile(name, namesrv, access_key, secret_key)
     kept = [profile for profile in old.profiles if profile.name != name]
     save_profiles(path, ProfileFile(name if use else old.use, [*kept, new]))
     note(f"profile {name} is in {path}{' and in use' if use else ''}")
-
-
-def _secret_key() -> str:
-    """Asks for the secret key without an echo; options of processes are visible to others."""
-    if sys.stdin.isatty():
-        text: str = typer.prompt("Secret key", hide_input=True, err=True)
-    else:
-        text = sys.stdin.readline().rstrip("\n")
-    if not text:
-        raise UsageError("--access-key needs the secret key too: type it, or pipe it in")
-    return text
 
 
 @app.command("list")

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.broker.store.disk.errors import DirectoryInUseError
+from pocketmq.cli.servers.secure import Security
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import ConfigError, OperatingError
 from pocketmq.protocol.messages.hosts import check_port
@@ -47,6 +48,7 @@ class ClusterOptions(NamedTuple):
         sync_flush: acknowledge a message only when the disk has it.
         gateway: callers that come from this address are told the loopback address; empty for none.
         insecure: whether `host` may be another address than the loopback one.
+        security: credentials and keys; None lets everybody do everything.
     """
 
     brokers: int
@@ -57,6 +59,7 @@ class ClusterOptions(NamedTuple):
     sync_flush: bool
     gateway: str = ""
     insecure: bool = False
+    security: Security | None = None
 
     def check(self) -> None:
         """Checks the options before anything starts.
@@ -83,6 +86,16 @@ class ClusterOptions(NamedTuple):
             "insecure": self.insecure,
             "brokerIP1": "" if self.host in ("0.0.0.0", "::") else self.host,  # noqa: S104
             "flushDiskType": "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
+            **({} if self.security is None else self.security.broker_settings()),
+        }
+
+    def namesrv_settings(self) -> dict[str, Any]:
+        """Returns the settings of the name server, under the keys of its YAML file."""
+        return {
+            "bindAddress": self.host,
+            "insecure": self.insecure,
+            "kvConfigPath": self.kv_config_path(),
+            **({} if self.security is None else self.security.server_settings()),
         }
 
     def kv_config_path(self) -> str:
@@ -168,12 +181,8 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
     options.check()
     options.data.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        config = NamesrvConfig(
-            listen_port=options.namesrv_port,
-            bind_address=options.host,
-            insecure=options.insecure,
-            kv_config_path=options.kv_config_path(),
-        )
+        settings = {"listenPort": options.namesrv_port, **options.namesrv_settings()}
+        config = msgspec.convert(settings, NamesrvConfig)
         with in_options():
             name_server = await stack.enter_async_context(NameServer(config))
         addresses = {}
@@ -187,7 +196,9 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
         else:
             started = await asyncio.gather(
                 *(
-                    _start_process(stack, broker_settings(options, i, name_server.address))
+                    _start_process(
+                        stack, broker_settings(options, i, name_server.address), options.security
+                    )
                     for i in range(options.brokers)
                 ),
                 return_exceptions=True,  # none may be under way when the others are stopped
@@ -220,17 +231,16 @@ def in_options() -> Iterator[None]:
         ) from e
 
 
-async def _start_process(stack: AsyncExitStack, settings: dict[str, object]) -> tuple[str, str]:
+async def _start_process(
+    stack: AsyncExitStack, settings: dict[str, object], security: Security | None
+) -> tuple[str, str]:
     """Starts one broker in a process of its own; returns its name and address."""
     name = str(settings["brokerName"])
+    given = ("--settings", json.dumps(settings))
+    if security is not None:
+        given = ("--config", str(security.settings_file(name, settings)))
     process = await _process(
-        sys.executable,
-        "-m",
-        "pocketmq.cli.main",
-        "broker",
-        "--settings",
-        json.dumps(settings),
-        "--stop-with-stdin",
+        sys.executable, "-m", "pocketmq.cli.main", "broker", *given, "--stop-with-stdin"
     )
     stack.push_async_callback(_stop_process, process)
     assert process.stdout is not None

@@ -86,11 +86,7 @@ async def controlled_cluster(
         "broker_port": options.broker_port,
         "broker_port_step": PORT_STEP,
         "broker_settings": options.common_settings(),
-        "namesrv_settings": {
-            "bindAddress": options.host,
-            "insecure": options.insecure,
-            "kvConfigPath": options.kv_config_path(),
-        },
+        "namesrv_settings": options.namesrv_settings(),
         "clock": control.clock,
     }
     core = Core(cluster_settings(wanted, "pocketmq up"))

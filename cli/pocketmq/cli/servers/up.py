@@ -12,7 +12,7 @@ import typer
 
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.cli.options import VerboseOption
-from pocketmq.cli.output import Format, set_up_logging
+from pocketmq.cli.output import Format, note, set_up_logging
 from pocketmq.cli.servers.cluster import (
     ClusterAddresses,
     ClusterOptions,
@@ -21,6 +21,8 @@ from pocketmq.cli.servers.cluster import (
 )
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
+from pocketmq.cli.servers.secure import keep_profile, words_for_clients
+from pocketmq.cli.servers.secure import secure as make_secure
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
@@ -67,6 +69,14 @@ InsecureOption = Annotated[
         envvar=f"{ENV}INSECURE",
     ),
 ]
+SecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="Take signed requests only: makes an admin user and a profile that commands use.",
+        envvar=f"{ENV}SECURE",
+    ),
+]
 SeedOption = Annotated[
     Path | None,
     typer.Option(help="YAML file of topics, groups and messages to begin with; see docs/seed.md."),
@@ -109,6 +119,7 @@ def up(
     broker_port: BrokerPortOption = 10911,
     host: HostOption = "127.0.0.1",
     published: PublishedOption = False,
+    secure: SecureOption = False,
     insecure: InsecureOption = False,
     seed: SeedOption = None,
     flush: FlushOption = "async",
@@ -131,6 +142,10 @@ def up(
         )
     if memory and data is not None:
         raise ConfigError(f"--memory and --data {data} exclude each other: leave one of them out")
+    if secure and control is not None:
+        raise ConfigError(
+            "--secure and --control exclude each other: the control API asks nobody who he is"
+        )
     data = data or Path("pocketmq-data")
     options = ClusterOptions(
         broker_count(brokers, None if memory else data),
@@ -142,7 +157,7 @@ def up(
         default_gateway() if published else "",
         insecure,
     )
-    check_exposure("the cluster", host, is_guarded=False, insecure=insecure)
+    check_exposure("the cluster", host, is_guarded=secure, insecure=insecure)
     if control is not None:
         check_exposure("the control API", control_host, is_guarded=False, insecure=insecure)
     wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
@@ -150,6 +165,7 @@ def up(
         options,
         wanted,
         read_seed_file(seed),
+        secure=secure,
         memory=memory,
         stop_with_stdin=stop_with_stdin,
         output=output,
@@ -162,6 +178,7 @@ async def _up(
     control: ControlOptions | None,
     seed: Seed | None,
     *,
+    secure: bool,
     memory: bool,
     stop_with_stdin: bool,
     output: Format,
@@ -171,6 +188,8 @@ async def _up(
         if memory:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
             options = options._replace(data=Path(directory))
+        if secure:
+            options = _secured(options)
         started = (
             cluster(options)
             if control is None
@@ -180,8 +199,21 @@ async def _up(
             started = sown(started, seed)
         addresses = await enter_unless_stopped(stack, started, stop)
         spare_what_stays()
+        if options.security is not None:
+            option = keep_profile(options.security, addresses.namesrv)
+            for line in words_for_clients(options.security, addresses.namesrv, option):
+                note(line)
         _say_up(addresses, options.data, output)
         await stop.wait()
+
+
+def _secured(options: ClusterOptions) -> ClusterOptions:
+    """Adds credentials and keys, and lets what this process asks the cluster be signed."""
+    from pocketmq.client.credentials import use_credentials
+
+    security = make_secure(options.data / "secure")
+    use_credentials(security.admin)
+    return options._replace(security=security)
 
 
 def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:

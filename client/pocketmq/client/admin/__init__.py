@@ -8,11 +8,14 @@ from pocketmq.client.admin.kv_config import KVConfigAdmin
 from pocketmq.client.admin.messages import MessageAdmin
 from pocketmq.client.admin.offsets import OffsetAdmin
 from pocketmq.client.admin.topics import QUEUES_DEFAULT, TopicAdmin
+from pocketmq.client.admin.users import UserAdmin
 
 __all__ = ["QUEUES_DEFAULT", "Admin"]
 
 
-class Admin(TopicAdmin, GroupAdmin, OffsetAdmin, BrokerAdmin, MessageAdmin, KVConfigAdmin):
+class Admin(
+    TopicAdmin, GroupAdmin, OffsetAdmin, BrokerAdmin, MessageAdmin, KVConfigAdmin, UserAdmin
+):
     """Administers a cluster (`tools/admin/DefaultMQAdminExtImpl`)::
 
         async with Admin("127.0.0.1:9876") as admin:

@@ -37,6 +37,7 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
+from pocketmq.protocol.bodies.users import AclInfo, PolicyEntryInfo, UserInfo
 from pocketmq.protocol.errors import NoPermissionError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
@@ -368,6 +369,113 @@ class Admin(Blocking[admin.Admin]):
     def kv_list(self, namespace: str) -> dict[str, str]:
         """Returns all keys of a namespace with their values."""
         return self._run(self._twin.kv_list(namespace))
+
+    def create_user(
+        self,
+        name: str,
+        password: str,
+        *,
+        user_type: str = "Normal",
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Creates a user."""
+        return self._run(
+            self._twin.create_user(
+                name, password, user_type=user_type, cluster=cluster, broker_addr=broker_addr
+            )
+        )
+
+    def update_user(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        user_type: str | None = None,
+        user_status: str | None = None,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Changes what is given of a user, from its next request on."""
+        return self._run(
+            self._twin.update_user(
+                name,
+                password=password,
+                user_type=user_type,
+                user_status=user_status,
+                cluster=cluster,
+                broker_addr=broker_addr,
+            )
+        )
+
+    def delete_user(
+        self, name: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> list[str]:
+        """Deletes a user and its policies; one that does not exist is no error."""
+        return self._run(self._twin.delete_user(name, cluster=cluster, broker_addr=broker_addr))
+
+    def user(
+        self, name: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, UserInfo]:
+        """Returns a user by the addresses of the brokers that know it."""
+        return self._run(self._twin.user(name, cluster=cluster, broker_addr=broker_addr))
+
+    def users(
+        self, name_part: str = "", *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, list[UserInfo]]:
+        """Returns the users whose names contain a text, by the addresses of the brokers."""
+        return self._run(self._twin.users(name_part, cluster=cluster, broker_addr=broker_addr))
+
+    def create_acl(
+        self,
+        user: str,
+        entries: Sequence[PolicyEntryInfo],
+        *,
+        policy_type: str = "Custom",
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Adds entries to a user's policies; an entry of the same resource is replaced."""
+        return self._run(
+            self._twin.create_acl(
+                user, entries, policy_type=policy_type, cluster=cluster, broker_addr=broker_addr
+            )
+        )
+
+    def delete_acl(
+        self,
+        user: str,
+        resource: str | None = None,
+        *,
+        policy_type: str = "Custom",
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> list[str]:
+        """Deletes the entry of a resource from a user's policies, or all policies."""
+        return self._run(
+            self._twin.delete_acl(
+                user, resource, policy_type=policy_type, cluster=cluster, broker_addr=broker_addr
+            )
+        )
+
+    def acl(
+        self, user: str, *, cluster: str | None = None, broker_addr: str | None = None
+    ) -> dict[str, AclInfo]:
+        """Returns a user's policies, if need be without entries, by broker addresses."""
+        return self._run(self._twin.acl(user, cluster=cluster, broker_addr=broker_addr))
+
+    def acls(
+        self,
+        user_part: str = "",
+        resource_part: str = "",
+        *,
+        cluster: str | None = None,
+        broker_addr: str | None = None,
+    ) -> dict[str, list[AclInfo]]:
+        """Returns the policies whose users and resources contain texts, by broker addresses."""
+        return self._run(
+            self._twin.acls(user_part, resource_part, cluster=cluster, broker_addr=broker_addr)
+        )
 
     def cluster_info(self) -> ClusterInfo:
         """Returns all clusters and their brokers."""
