@@ -213,6 +213,7 @@ EXEMPT = {
     "wire/codecs/__init__.py",
     "messages/__init__.py",
     "names/__init__.py",
+    "tls/__init__.py",
     *(f"requests/{name}.py" for name in (
         "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries",
         "sending",

@@ -15,7 +15,7 @@ from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Co
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
-from pocketmq.transport.frame_stream import FrameStream, FrameStreamOptions
+from pocketmq.transport.frame_stream import CLOSED_BY_PEER, FrameStream, FrameStreamOptions
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import Answer, OnAnswer, ResponseTable
 
@@ -31,6 +31,9 @@ CLIENT_ID = "client_id"
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 """RocketMQ's text for a full request queue, which its clients look for."""
+
+_HINT_PLAIN = "; it has never answered: does it speak TLS only?"
+_HINT_TLS = "; it has never answered: does it want a certificate of the client?"
 
 Reply = Command | None | Awaitable[Command | None]
 Handler = Callable[[Command, "Connection"], Reply]
@@ -143,9 +146,21 @@ class Connection(FrameStream):
         super().connection_lost(exc)
         for task in self._tasks:
             task.cancel()
+        if exc is not None or self.close_reason == CLOSED_BY_PEER:
+            self._hint_at_tls()
         self._table.fail_all(ConnectionClosedError(self.remote_address, self.close_reason))
         if self._on_close is not None:
             self._on_close(self)
+
+    def _hint_at_tls(self) -> None:
+        """Says what may be wrong with a peer that has closed before it answered anything."""
+        if self._dials and self.greeting_due:
+            self.close_reason += _HINT_TLS if self._is_tls else _HINT_PLAIN
+
+    def _check_open(self) -> None:
+        if self.is_closing and self.close_reason == CLOSED_BY_PEER:
+            self._hint_at_tls()
+        super()._check_open()
 
     # -- requests to the peer -----------------------------------------------------------------
 

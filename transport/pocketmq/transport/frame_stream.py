@@ -23,6 +23,7 @@ from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.place_receiver import PlaceReceiver
 from pocketmq.transport.reading_state import NO_HOLDS, Hold, ReadingEvent, ReadingState, after
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.tls.contexts import handshake_failure
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -31,6 +32,8 @@ IDLE_TOLERANCE_S = 1e-6
 
 JOIN_SIZE_MAX = 64 * 1024
 """Frames of up to this many bytes in all are joined by a copy before they are written."""
+
+CLOSED_BY_PEER = "closed by the peer"
 
 _READING = ReadingState.READING
 
@@ -95,6 +98,7 @@ class FrameStream(asyncio.Protocol, ABC):
         "_dials",
         "_holds",
         "_is_in_read",
+        "_is_tls",
         "_last_activity",
         "_loop",
         "_monotonic",
@@ -123,7 +127,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._monotonic = clock.monotonic
         self.remote_address = "unknown"
         self.remote_host = b""
-        self.close_reason = "closed by this side"
+        self.close_reason = CLOSED_BY_PEER
         self._dials = options.dials
         self._read_events, self._share = options.read_events, options.share
         self._budget, self._slow_readers = options.budget, options.slow_readers
@@ -132,6 +136,7 @@ class FrameStream(asyncio.Protocol, ABC):
         self._begun_count = 0  # frames that did not come in one read
         self._state = _READING
         self._holds = NO_HOLDS
+        self._is_tls = False
         self._is_in_read = False  # then frames that are written leave at the end of the read
         self._parser = frames.FrameParser(options.limits.frame_size_max, options.view_codes)
         self._loop = asyncio.get_running_loop()
@@ -157,6 +162,7 @@ class FrameStream(asyncio.Protocol, ABC):
         """Starts the stream: notes the peer's address, and watches for idleness."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
         self._transport.set_write_buffer_limits(high=self.limits.write_pause_size)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         peer = transport.get_extra_info("peername")
         if peer:
             host, port = peer[0], peer[1]
@@ -215,7 +221,7 @@ class FrameStream(asyncio.Protocol, ABC):
         if not self._holds and not self.is_closing:
             self._take_frames()
         if self._state is ReadingState.DRAINING:
-            self.close("closed by the peer")
+            self.close(CLOSED_BY_PEER)
 
     def _take_frames(self) -> None:
         if self._share is not None and self._share.frames_left <= 0:
@@ -336,9 +342,7 @@ class FrameStream(asyncio.Protocol, ABC):
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the stream, and wakes all that waited for the peer to read."""
         if exc is not None:
-            self.close_reason = str(exc) or type(exc).__name__
-        elif not self.is_closing:
-            self.close_reason = "closed by the peer"
+            self.close_reason = handshake_failure(exc) or str(exc) or type(exc).__name__
         if self._timer is not None:
             self._timer.cancel()
         writable, self._writable = self._writable, None
@@ -352,10 +356,20 @@ class FrameStream(asyncio.Protocol, ABC):
             self._closed.set_result(None)
 
     def eof_received(self) -> bool:
-        """Closes, now or when the frames that were put off are taken; tells whether it waits."""
+        """Closes, now or when the frames that were put off are taken; tells whether it waits.
+
+        TLS does not wait: there they are all taken now.
+        """
         self._state = after(self._state, ReadingEvent.PEER_CLOSED)
+        if self._is_tls:
+            if self._state is ReadingState.DRAINING_PUT_OFF:
+                self._share = None
+                self._holds -= {Hold.PUT_OFF}
+                self._take_frames()
+            self.close(CLOSED_BY_PEER)
+            return False
         if self._state is ReadingState.DRAINING:
-            self.close("closed by the peer")
+            self.close(CLOSED_BY_PEER)
         return self._state is ReadingState.DRAINING_PUT_OFF
 
     # -- bytes out, and the end ---------------------------------------------------------------

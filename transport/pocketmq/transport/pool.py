@@ -18,6 +18,8 @@ from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import OnAnswer
+from pocketmq.transport.tls.contexts import client_context, handshake_failure
+from pocketmq.transport.tls.settings import ClientTls
 
 HeaderT = TypeVar("HeaderT", bound=Header)
 
@@ -35,6 +37,10 @@ class ConnectionPool:
         connect_timeout_ms: how long dialling may take.
         on_close: called when a connection is gone.
         before_request: called in order with each request before it is encoded; may change it.
+        tls: how to speak TLS; None for plain connections.
+
+    Raises:
+        ConfigError: a file for TLS cannot be read or does not fit.
     """
 
     def __init__(
@@ -48,7 +54,9 @@ class ConnectionPool:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         on_close: Callable[[Connection], object] | None = None,
         before_request: tuple[BeforeRequest, ...] = (),
+        tls: ClientTls | None = None,
     ) -> None:
+        self._tls = None if tls is None else client_context(tls)
         self._clock, self._handlers = clock.machine, handlers or {}
         self._options = ConnectionOptions(
             limits=limits or Limits(),
@@ -104,18 +112,26 @@ class ConnectionPool:
             _, connection = await within(
                 self._clock,
                 self._connect_timeout_ms / 1000,
-                loop.create_connection(self._connection, host, port),
+                loop.create_connection(self._connection, host, port, ssl=self._tls),
             )
         except TimeoutError:
             raise ConnectError(address, f"no connection in {self._connect_timeout_ms} ms") from None
         except OSError as e:
-            raise ConnectError(address, e.strerror or str(e)) from e
+            raise ConnectError(address, self._dial_failure(e)) from e
         if self._is_closed:
             connection.abort("this client is closed")
             raise ConnectError(address, "this client is closed")
         self._open[address] = connection
         connection.attributes["address"] = address
         return connection
+
+    def _dial_failure(self, error: OSError) -> str:
+        if self._tls is not None and isinstance(error, ConnectionResetError | BrokenPipeError):
+            return (
+                "it closed the connection in the TLS handshake: leave TLS out, or turn it on in "
+                "the server"
+            )
+        return handshake_failure(error) or error.strerror or str(error)
 
     def _connection(self) -> Connection:
         return Connection(self._clock, self._handlers, self._options)

@@ -15,6 +15,8 @@ from pocketmq.transport.frame_stream import ReadEvents
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.tls.listener import TlsListener
+from pocketmq.transport.tls.settings import ServerTls, TlsMode
 
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
@@ -40,6 +42,7 @@ class Server:
         share: how many frames are taken in one iteration of the loop.
         connections: the set in which the server keeps its open connections.
         view_codes: requests whose handlers take a `memoryview` as their body.
+        tls: whether it speaks TLS, and how.
 
     Attributes:
         connections: those that are open.
@@ -61,7 +64,10 @@ class Server:
         share: FrameShare | None = None,
         connections: set[Connection] | None = None,
         view_codes: frozenset[int] = frozenset(),
+        tls: ServerTls | None = None,
     ) -> None:
+        self._tls = tls or ServerTls()
+        self._tls_listener: TlsListener | None = None
         self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
         self._on_close, self._connections_max = on_close, connections_max
         self._slow_readers = slow_readers or SlowReaders(clock.machine)
@@ -91,14 +97,21 @@ class Server:
         Further calls add sockets to the first one, whose address stays the server's.
 
         Raises:
-            ConfigError: the port is no port.
+            ConfigError: the port is no port, or the files for TLS do not fit.
             OSError: the address is in use or not of this machine.
         """
         check_port(port, "the server")
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
-        self._servers.append(server)
-        bound_host, bound_port = server.sockets[0].getsockname()[:2]
+        if self._tls.mode is TlsMode.DISABLED:
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+            self._servers.append(server)
+            bound_host, bound_port = server.sockets[0].getsockname()[:2]
+        else:
+            if self._tls_listener is None:
+                self._tls_listener = TlsListener(
+                    self._connection, self._tls, self._clock, self._peer_log
+                )
+            bound_host, bound_port = await self._tls_listener.listen(host, port, BACKLOG)
         self.address = self.address or join_address(bound_host, bound_port)
 
     @property
@@ -153,6 +166,8 @@ class Server:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
+        if self._tls_listener is not None:
+            await self._tls_listener.close()
         connections = list(self.connections)
         for connection in connections:
             connection.close("the server stops")

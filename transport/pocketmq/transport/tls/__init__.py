@@ -1,0 +1,1 @@
+"""TLS on the ports and connections of the remoting protocol."""
