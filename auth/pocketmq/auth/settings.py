@@ -12,11 +12,13 @@ from typing import NamedTuple, Protocol
 from pocketmq.auth.users import User, UserType
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
+from pocketmq.transport.tls import settings as tls
 
-SECRET_KEYS = frozenset({"initAuthenticationUser", "innerClientAuthenticationCredentials"})
+SECRET_KEYS = tls.SECRET_KEYS | {"initAuthenticationUser", "innerClientAuthenticationCredentials"}
 """Settings that hold secrets: they are never shown."""
 
 FIXED_KEYS = SECRET_KEYS | {
+    *tls.FIXED_KEYS,
     "authenticationEnabled",
     "authorizationEnabled",
     "authenticationWhitelist",

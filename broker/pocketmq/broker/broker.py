@@ -38,6 +38,7 @@ from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
+from pocketmq.transport.tls.settings import server_tls
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -161,6 +162,7 @@ class Broker:
             slow_readers=pressure.slow_readers,
             connections=self._connections,
             view_codes=VIEW_CODES,
+            tls=server_tls(config),
         )
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         host, port = config.bind_address, config.listen_port

@@ -44,6 +44,16 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
             they ask each other, the same in all: `accessKey` and `secretKey`, as JSON or mapping.
         authentication_whitelist: codes of requests that need no signature, with commas between.
         authorization_whitelist: codes of requests that every user may send.
+        tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
+            both.
+        tls_server_cert_path: the file of the certificate, PEM, with those between it and the
+            authority; looked at every 5 s, for new connections.
+        tls_server_key_path: the file of its private key, PEM.
+        tls_server_key_password: of that file.
+        tls_server_need_client_auth: none, optional or require: whether clients must show a
+            certificate.
+        tls_server_trust_cert_path: the file of the authorities whose certificates they may show.
+        tls_ciphers: cipher suites of TLS 1.2 as OpenSSL names them; empty for its own choice.
     """
 
     listen_port: Port = 9876
@@ -68,6 +78,14 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     inner_client_authentication_credentials: str | dict[str, str] = ""
     authentication_whitelist: str = ""
     authorization_whitelist: str = ""
+
+    tls_server_mode: str = "disabled"
+    tls_server_cert_path: str = ""
+    tls_server_key_path: str = ""
+    tls_server_key_password: str = ""
+    tls_server_need_client_auth: str = "none"
+    tls_server_trust_cert_path: str = ""
+    tls_ciphers: str = ""
 
     def __repr__(self) -> str:
         return settings_repr(self, SECRET_KEYS)

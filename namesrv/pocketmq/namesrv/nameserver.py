@@ -22,6 +22,7 @@ from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.server import Server
+from pocketmq.transport.tls.settings import server_tls
 
 log = logging.getLogger("pocketmq.namesrv")
 
@@ -56,7 +57,11 @@ class NameServer:
         self.access = access_of(self._config, self.routes, self._clock, connections)
         self.handlers = handler_table(self.routes, self._kv, self._config, self._clock, self.access)
         self._server = Server(
-            self._clock, self.handlers, on_close=self._connection_closed, connections=connections
+            self._clock,
+            self.handlers,
+            on_close=self._connection_closed,
+            connections=connections,
+            tls=server_tls(self._config),
         )
         self._stack = AsyncExitStack()
 

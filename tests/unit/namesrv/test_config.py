@@ -38,6 +38,13 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "innerClientAuthenticationCredentials": "",
         "authenticationWhitelist": "",
         "authorizationWhitelist": "",
+        "tlsServerMode": "disabled",
+        "tlsServerCertPath": "",
+        "tlsServerKeyPath": "",
+        "tlsServerKeyPassword": "",
+        "tlsServerNeedClientAuth": "none",
+        "tlsServerTrustCertPath": "",
+        "tlsCiphers": "",
     }
 
 

@@ -16,6 +16,7 @@ from pocketmq.protocol.names.names import TRACE_TOPIC
 from pocketmq.runtime.settings import settings_repr
 from pocketmq.transport.frame_budget import UNREAD_SIZE_MAX
 from pocketmq.transport.slow_readers import SLOW_READER_TIMEOUT_S, UNSENT_SIZE_MAX
+from pocketmq.transport.tls.settings import server_tls
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
@@ -184,6 +185,22 @@ class BrokerConfig(
         migrate_auth_from_v1_enabled: take over the accounts of plain_acl_path at the start.
         plain_acl_path: RocketMQ 4's file of accounts, or a folder of such files.
         secrets_key_path: a file with the key by which passwords are encrypted on the disk.
+        tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
+            both.
+        tls_server_cert_path: the file of the certificate, PEM, with those between it and the
+            authority; looked at every 5 s, for new connections.
+        tls_server_key_path: the file of its private key, PEM.
+        tls_server_key_password: of that file.
+        tls_server_need_client_auth: none, optional or require: whether clients must show a
+            certificate.
+        tls_server_trust_cert_path: the file of the authorities whose certificates they may show.
+        tls_ciphers: cipher suites of TLS 1.2 as OpenSSL names them; empty for its own choice.
+        tls_enable: speak TLS to name servers; unset: if tlsServerMode is enforcing.
+        tls_client_trust_cert_path: the file of the authorities of their certificates; empty for
+            those of the system.
+        tls_client_cert_path, tls_client_key_path, tls_client_key_password: the broker's certificate
+            for name servers that ask for one.
+        tls_client_verify: check the certificates of name servers, and that they are for their host.
     """
 
     broker_cluster_name: str = "DefaultCluster"
@@ -279,6 +296,20 @@ class BrokerConfig(
     plain_acl_path: str = ""
     secrets_key_path: str = ""
 
+    tls_server_mode: str = "disabled"
+    tls_server_cert_path: str = ""
+    tls_server_key_path: str = ""
+    tls_server_key_password: str = ""
+    tls_server_need_client_auth: str = "none"
+    tls_server_trust_cert_path: str = ""
+    tls_ciphers: str = ""
+    tls_enable: bool | None = None
+    tls_client_trust_cert_path: str = ""
+    tls_client_cert_path: str = ""
+    tls_client_key_path: str = ""
+    tls_client_key_password: str = ""
+    tls_client_verify: bool = True
+
     def __post_init__(self) -> None:
         """Checks the ranges of numbers and the other limits that types cannot express.
 
@@ -307,6 +338,7 @@ class BrokerConfig(
             except ContentError as e:
                 raise ConfigError(f"advertise: {e}") from e
         self._check_authentication()
+        server_tls(self)
 
     def __repr__(self) -> str:
         return settings_repr(self, SECRET_KEYS)

@@ -46,6 +46,7 @@ from pocketmq.runtime.tasks import Tasks
 from pocketmq.transport.connection import BeforeRequest, Connection
 from pocketmq.transport.errors import CallTimeoutError
 from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.tls.settings import client_tls
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -101,7 +102,10 @@ class Registration:
         self._topics, self._clock = topics, clock
         self._servers = name_server_list(settings.now.namesrv_addr)
         self._pool = ConnectionPool(
-            clock, on_close=self._disconnected, before_request=before_request
+            clock,
+            on_close=self._disconnected,
+            before_request=before_request,
+            tls=client_tls(settings.now),
         )
         self._telling = telling
         self._reachable: dict[str, bool] = {}
