@@ -120,7 +120,7 @@ class TestUsers:
         for request, body, remark in (
             (CreateUserRequest(username="u"), b"{}", "password can not be blank"),
             (CreateUserRequest(username="bare"), secret, "The user is existed"),
-            (UpdateUserRequest(username="u"), secret, "The user is not exist."),
+            (UpdateUserRequest(username="u"), secret, "The user is not exist"),
         ):
             assert await admin.refusal(request, body) == (REFUSED, remark)
         long_name = await admin.refusal(CreateUserRequest(username="u" * 256), secret)
@@ -289,7 +289,7 @@ class TestPolicies:
             (CreateAclRequest(subject="bare"), "The subject is null."),
             (DeleteAclRequest(subject="User:zz"), "The subject is not exist."),
             (AclRequest(subject="Group:g"), "The subject is null."),
-            (AclRequest(subject="User:zz"), "The subject of User:zz is not exist."),
+            (AclRequest(subject="User:zz"), "The subject is not exist."),
         ):
             assert await admin.refusal(request, body) == (REFUSED, remark)
         empty = await admin.refusal(CreateAclRequest(subject="User:bare"), b"{}")

@@ -105,7 +105,7 @@ func (s *stage) awaitRoute(topic string, count int) error {
 
 // routed counts the queues of a topic by a new operator, because one keeps what it once looked up.
 func (s *stage) routed(topic string) (int, error) {
-	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver))
+	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver), admin.WithCredentials(s.credentials))
 	if err != nil {
 		return 0, err
 	}

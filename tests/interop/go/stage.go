@@ -38,6 +38,7 @@ type stage struct {
 	broker       string
 	resolver     primitive.NsResolver
 	namesrv      string
+	credentials  primitive.Credentials
 	operator     admin.Admin
 	producer     rocketmq.Producer
 	queues       []*primitive.MessageQueue
@@ -53,6 +54,9 @@ func newStage(given options, queueCount int) (*stage, error) {
 		broker:   given["broker"],
 		namesrv:  given["namesrv"],
 		resolver: primitive.NewPassthroughResolver([]string{given["namesrv"]}),
+		credentials: primitive.Credentials{
+			AccessKey: given["access-key"], SecretKey: given["secret-key"],
+		},
 	}
 	if err := s.open(queueCount); err != nil {
 		s.close()
@@ -62,11 +66,17 @@ func newStage(given options, queueCount int) (*stage, error) {
 }
 
 func (s *stage) open(queueCount int) error {
-	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver))
+	operator, err := admin.NewAdmin(admin.WithResolver(s.resolver), admin.WithCredentials(s.credentials))
 	if err != nil {
 		return err
 	}
 	s.operator = operator
+	if !s.credentials.IsEmpty() {
+		// This method alone lets the client sign: what it asks later, too.
+		if _, err := operator.GetAllSubscriptionGroup(nothing, s.broker, callTimeout); err != nil {
+			return err
+		}
+	}
 	if err := s.createTopic(s.topic, queueCount); err != nil {
 		return err
 	}
@@ -139,6 +149,7 @@ func (s *stage) newProducer(group string, more ...producer.Option) (rocketmq.Pro
 		producer.WithGroupName(group),
 		producer.WithInstanceName(instance()),
 		producer.WithNsResolver(s.resolver),
+		producer.WithCredentials(s.credentials),
 		producer.WithSendMsgTimeout(callTimeout),
 	}, more...)
 	made, err := rocketmq.NewProducer(settings...)
@@ -184,6 +195,7 @@ func (s *stage) consume(
 		consumer.WithGroupName(group),
 		consumer.WithInstance(instance()),
 		consumer.WithNsResolver(s.resolver),
+		consumer.WithCredentials(s.credentials),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	}, more...)
 	made, err := rocketmq.NewPushConsumer(settings...)
@@ -219,6 +231,7 @@ func (s *stage) puller(group, topic string, selector consumer.MessageSelector,
 		consumer.WithGroupName(group),
 		consumer.WithInstance(instance()),
 		consumer.WithNsResolver(s.resolver),
+		consumer.WithCredentials(s.credentials),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 	}, more...)
 	made, err := rocketmq.NewPullConsumer(settings...)

@@ -95,6 +95,7 @@ func transactions(given options) (any, error) {
 		producer.WithGroupName(s.group),
 		producer.WithInstanceName(instance()),
 		producer.WithNsResolver(s.resolver),
+		producer.WithCredentials(s.credentials),
 		producer.WithSendMsgTimeout(callTimeout),
 	)
 	if err != nil {

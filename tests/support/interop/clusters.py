@@ -37,16 +37,20 @@ def pocketmq_cluster(data: Path, *options: str) -> Iterator[Cluster]:
 
 @contextmanager
 def configured_cluster(
-    data: Path, settings: Mapping[str, object], host: str = HOST
+    data: Path,
+    settings: Mapping[str, object],
+    host: str = HOST,
+    namesrv_settings: Mapping[str, object] | None = None,
 ) -> Iterator[Cluster]:
-    """Run a name server and a broker with these settings of its YAML file, on free ports.
+    """Run a name server and a broker with these settings of their YAML files, on free ports.
 
     Raises processes.StartFailure.
     """
     pocketmq = [sys.executable, "-m", "pocketmq.cli.main"]
     namesrv_file = _write(
         data / "namesrv.yaml",
-        {"listenPort": 0, "bindAddress": host, "kvConfigPath": str(data / "kvConfig.json")},
+        {"listenPort": 0, "bindAddress": host, "kvConfigPath": str(data / "kvConfig.json")}
+        | dict(namesrv_settings or {}),
     )
     with running([*pocketmq, "namesrv", "-c", str(namesrv_file)], POCKETMQ_UP) as up:
         namesrv = dict(ADDRESS.findall(up.group()))["namesrv"]

@@ -117,7 +117,7 @@ class UserHandlers:
         caller = self._super_caller(connection)
         known = self._directory.user(name)
         if known is None:
-            raise refused("The user is not exist.")
+            raise refused("The user is not exist")
         user = msgspec.structs.replace(
             known,
             password=_password(info.password) if info.password else known.password,
@@ -205,7 +205,7 @@ class UserHandlers:
         """3009: answers with a user's policies, without a body if there are none."""
         name = subject_name(command.read(AclRequest).subject)
         if self._directory.user(name) is None:
-            raise refused(f"The subject of User:{name} is not exist.")
+            raise refused("The subject is not exist.")
         acl = self._directory.acl(name)
         body = b"" if acl is None else info_of(acl).encode()
         return Command(ResponseCode.SUCCESS, remark=DONE, body=body)

@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -31,14 +32,15 @@ final class Clients {
   private Clients() {}
 
   static DefaultMQAdminExt admin(Options options) throws Exception {
-    DefaultMQAdminExt admin = new DefaultMQAdminExt(CALL_TIMEOUT_MS);
+    DefaultMQAdminExt admin = new DefaultMQAdminExt(Signing.hook(), CALL_TIMEOUT_MS);
     prepare(admin, options, "admin");
     admin.start();
     return admin;
   }
 
   static DefaultMQProducer producer(Options options) throws Exception {
-    DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-producer"));
+    DefaultMQProducer producer =
+        new DefaultMQProducer(options.text("group", "interop-producer"), Signing.hook());
     prepare(producer, options, "producer");
     producer.setSendMsgTimeout(CALL_TIMEOUT_MS);
     producer.start();
@@ -47,7 +49,7 @@ final class Clients {
 
   static DefaultMQPullConsumer pullConsumer(Options options) throws Exception {
     DefaultMQPullConsumer consumer =
-        new DefaultMQPullConsumer(options.text("group", "interop-pull"));
+        new DefaultMQPullConsumer(options.text("group", "interop-pull"), Signing.hook());
     prepare(consumer, options, "pull");
     consumer.setConsumerPullTimeoutMillis(CALL_TIMEOUT_MS);
     consumer.start();
@@ -56,7 +58,9 @@ final class Clients {
 
   /** Not started: what is subscribed and who listens must be set before. */
   static DefaultMQPushConsumer pushConsumer(Options options, String group) {
-    return prepared(new DefaultMQPushConsumer(group), options);
+    return prepared(
+        new DefaultMQPushConsumer(group, Signing.hook(), new AllocateMessageQueueAveragely()),
+        options);
   }
 
   static DefaultMQPushConsumer prepared(DefaultMQPushConsumer consumer, Options options) {

@@ -42,8 +42,15 @@ final class MqAdmin {
 
     final List<Exchange> exchanges = Collections.synchronizedList(new ArrayList<>());
 
+    /** Given a hook, mqadmin makes none itself of its tools.yml. */
+    private final RPCHook signing = Signing.hook();
+
     @Override
-    public void doBeforeRequest(String address, RemotingCommand request) {}
+    public void doBeforeRequest(String address, RemotingCommand request) {
+      if (signing != null) {
+        signing.doBeforeRequest(address, request);
+      }
+    }
 
     @Override
     public void doAfterResponse(

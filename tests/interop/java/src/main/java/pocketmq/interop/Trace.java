@@ -29,14 +29,18 @@ final class Trace {
     try (Stage stage = new Stage(options, 1)) {
       List<MessageExt> traces = new CopyOnWriteArrayList<>();
       readTraces(stage, traces);
-      DefaultMQProducer producer = new DefaultMQProducer(stage.group(), null, true, null);
+      DefaultMQProducer producer = new DefaultMQProducer(stage.group(), Signing.hook(), true, null);
       Clients.prepare(producer, options, "traced");
       producer.setSendMsgTimeout(Clients.CALL_TIMEOUT_MS);
       producer.start();
       stage.closeLater(producer::shutdown);
       DefaultMQPushConsumer consumer =
           new DefaultMQPushConsumer(
-              stage.group(), null, new AllocateMessageQueueAveragely(), true, null);
+              stage.group(),
+              Signing.hook(),
+              new AllocateMessageQueueAveragely(),
+              true,
+              null);
       Clients.prepared(consumer, options);
       stage.closeLater(consumer::shutdown);
       consumer.subscribe(stage.topic(), "*");

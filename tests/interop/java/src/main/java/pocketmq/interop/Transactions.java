@@ -45,7 +45,7 @@ final class Transactions {
       stage.member("consumer", inbox).start();
       DefaultMQPullConsumer reader = stage.pullConsumer(stage.group() + "-reader");
       Judge judge = new Judge();
-      TransactionMQProducer producer = new TransactionMQProducer(stage.group());
+      TransactionMQProducer producer = new TransactionMQProducer(stage.group(), Signing.hook());
       Clients.prepare(producer, options, "transactions");
       producer.setSendMsgTimeout(Clients.CALL_TIMEOUT_MS);
       producer.setTransactionListener(judge);
