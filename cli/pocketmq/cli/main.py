@@ -10,7 +10,7 @@ import typer
 
 from pocketmq.cli.lazy_group import Entry, LazyGroup
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
-from pocketmq.cli.profiles.target import profile_option
+from pocketmq.cli.profiles.target import profile_options
 from pocketmq.protocol.errors import PocketMQError, UsageError
 
 COMMANDS = {
@@ -135,7 +135,7 @@ def command(*, is_whole: bool = True) -> Any:
     """
     group = typer.main.get_command(app)
     assert isinstance(group, LazyGroup)
-    group.params.append(profile_option())
+    group.params += profile_options()
     if is_whole:
         group.load_all()
     return group

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
     from pocketmq.protocol.messages.trace import ConsumeReturnType, MessageType
     from pocketmq.protocol.signing import Credentials
+    from pocketmq.transport.tls.settings import ClientTls
 
 
 import_module("pocketmq.runtime")  # keeps Python from printing warnings nobody asked for
@@ -87,6 +88,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     # what applications use
     "Admin",
     "ClientInstance",
+    "ClientTls",
     "Credentials",
     "LitePullConsumer",
     "Producer",
@@ -250,6 +252,7 @@ _MODULES = {
         "MessageType",
     ),
     "pocketmq.protocol.signing": ("Credentials",),
+    "pocketmq.transport.tls.settings": ("ClientTls",),
 }
 """The names by the modules that define them: each module is loaded when a name of it is used."""
 

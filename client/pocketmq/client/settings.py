@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.clients import CLUSTERING
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 from pocketmq.protocol.signing import Credentials
+from pocketmq.transport.tls.settings import ClientTls
 
 MEBIBYTE = 1024 * 1024
 
@@ -53,6 +54,8 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
             know it look at; names stay as they are.
         credentials: sign each request; without them the client takes those of the environment
             (`client.credentials`), if there are any.
+        tls: speak TLS to name servers and brokers, as a `ClientTls` says or, if it is True, with
+            the system's authorities; without it as the environment says (`client.tls`).
         local_offsets_dir: the folder of the files in which broadcasting members keep their
             offsets (rocketmq.client.localOffsetStoreDir); by default ``~/.pocketmq/offsets``.
     """
@@ -68,6 +71,7 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     namespace_v2: str = ""
     credentials: Credentials | None = None
+    tls: ClientTls | bool | None = None
     local_offsets_dir: str | None = None
 
 

@@ -12,11 +12,13 @@ import msgspec
 
 from pocketmq.client.credentials import FILE_VARIABLE, default_credentials, read_credentials
 from pocketmq.client.instance.addresses import NAMESRV_VARIABLE, namesrv_addresses
+from pocketmq.client.tls import chosen_tls, portable_tls
 from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.names.names import check_topic
 from pocketmq.protocol.signing import Credentials
 from pocketmq.spark.errors import OptionError, nearest
 from pocketmq.spark.filtering import Expression, read_expression
+from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
     from pocketmq.client.instance.instance import ClientInstance
@@ -69,18 +71,22 @@ class ClusterOptions(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """Which cluster, and as whom: what reads and writes have in common.
 
     The credentials travel from the driver to the executors within readers and writers, so that no
-    plan, log or page of Spark's shows them.
+    plan, log or page of Spark's shows them; and the authorities' certificates, so that executors
+    need no file.
     """
 
     namesrv_addr: str = ""
     credentials_file: str = ""
     credentials: Credentials | None = None
+    tls: bool | None = None
+    tls_trust_cert: str = ""
+    client_tls: ClientTls | bool | None = None
 
     def client(self) -> ClientInstance:
         """Makes a client of the cluster."""
         from pocketmq.client.instance.instance import ClientInstance
 
-        return ClientInstance(self.namesrv_addr, credentials=self.credentials)
+        return ClientInstance(self.namesrv_addr, credentials=self.credentials, tls=self.client_tls)
 
 
 class WriteOptions(ClusterOptions, frozen=True, kw_only=True):
@@ -89,6 +95,9 @@ class WriteOptions(ClusterOptions, frozen=True, kw_only=True):
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         credentials_file: a file on the driver's machine with AccessKey and SecretKey.
+        tls: speak TLS; by default as the driver's environment says.
+        tls_trust_cert: speak TLS; a file on the driver's machine with the authorities'
+            certificates.
         topic: where the rows go; without it the column topic of each row says so.
         large_row_topic: where rows go whose value is above maxMessageSize; without it they fail
             the job.
@@ -138,6 +147,9 @@ class ReadOptions(ClusterOptions, frozen=True, kw_only=True):
     Attributes:
         namesrv_addr: the name servers, ``host:port;host:port``; by default NAMESRV_ADDR.
         credentials_file: a file on the driver's machine with AccessKey and SecretKey.
+        tls: speak TLS; by default as the driver's environment says.
+        tls_trust_cert: speak TLS; a file on the driver's machine with the authorities'
+            certificates.
         subscribe: the topics, separated by commas.
         subscribe_pattern: instead, a regular expression of topics' names.
         assign: instead, queues as JSON ``{"topic": {"broker": [queue, queue]}}``.
@@ -268,7 +280,7 @@ def read_options_of(kind: type[ReadOptionsT], given: Mapping[str, str]) -> ReadO
 
 def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
     known = {name.lower(): name for name in cls.__struct_encode_fields__}
-    del known["credentials"]
+    del known["credentials"], known["clienttls"]
     known |= {alias: name for alias, name in ALIASES.items() if name in known.values()}
     known |= {"topic": topic_name, "subscribe": topic_name}
     taken: dict[str, str] = {}
@@ -294,7 +306,21 @@ def _take(cls: type[Any], given: Mapping[str, str], topic_name: str) -> Any:
     except UsageError as e:
         raise OptionError(f"option 'namesrvAddr': {e}") from e
     options = _converted(cls, taken)
-    return msgspec.structs.replace(options, credentials=_credentials(options.credentials_file))
+    return msgspec.structs.replace(
+        options,
+        credentials=_credentials(options.credentials_file),
+        client_tls=_tls(options.tls, options.tls_trust_cert),
+    )
+
+
+def _tls(switch: bool | None, trust_cert: str) -> ClientTls | bool:
+    try:
+        if trust_cert and switch is not False:
+            return portable_tls(ClientTls(trust_cert_path=trust_cert))
+        tls = chosen_tls(switch)
+        return False if tls is None else portable_tls(tls)
+    except ConfigError as e:
+        raise OptionError(f"option 'tlsTrustCert': {e}" if trust_cert else str(e)) from e
 
 
 def _credentials(path: str) -> Credentials | None:

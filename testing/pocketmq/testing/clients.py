@@ -96,6 +96,8 @@ class ClientSettings:
             "clock": self._core.client_clock,
             "local_offsets_dir": str(self._core.local_offsets_dir),
         }
+        if self._core.certificates is not None:
+            own["tls"] = self._core.certificates.client
         return {**own, "namespace": self._namespace, **INSTANCE_DEFAULTS, **given}
 
     def member(self, given: dict[str, Any]) -> dict[str, Any]:

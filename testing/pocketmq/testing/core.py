@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from pocketmq.broker import Broker
+from pocketmq.client.tls import use_tls
 from pocketmq.namesrv import NameServer
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
@@ -29,6 +30,7 @@ from pocketmq.testing.settings import (
 )
 from pocketmq.testing.travel.settling import Settling
 from pocketmq.testing.travel.travel_clock import ClientClock, TravelClock, WatchedClock
+from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 
 log = logging.getLogger("pocketmq.testing")
 
@@ -48,6 +50,7 @@ class Core:
         client_clock: the clock that clients of this cluster should have.
         settling: waits until nothing moves.
         faults: the faults that are ordered.
+        certificates: those with which the servers speak TLS; None without TLS.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -69,6 +72,7 @@ class Core:
             self.settling.watch(self.travel)
         self.slots: dict[str, BrokerSlot] = {}
         self.faults = RuleTable(self.clock)
+        self.certificates: ClusterCertificates | None = None
         self._stack = AsyncExitStack()
 
     @property
@@ -96,14 +100,17 @@ class Core:
             self.directory = Path(settings.data)
         if self.travel is not None:
             stack.callback(self.travel.close)
-        self.name_server = NameServer(namesrv_config(settings), self.machine)
+        if settings.tls:
+            self.certificates = ClusterCertificates(self.directory / "tls", self.machine)
+        config = namesrv_config(settings, self.certificates)
+        self.name_server = NameServer(config, self.machine)
         await stack.enter_async_context(self.name_server)
         self.faults.attach_name_server(self.name_server)
         stack.push_async_callback(self._stop_brokers)
         for index in range(settings.brokers):
             directory = str(self.directory / broker_name(index))
-            config = broker_config(settings, index, self.namesrv, directory)
-            slot = BrokerSlot(config, self.clock, settings.seed, self.faults.attach)
+            own = broker_config(settings, index, self.namesrv, directory, self.certificates)
+            slot = BrokerSlot(own, self.clock, settings.seed, self.faults.attach)
             self.slots[slot.name] = slot
         await self._start_brokers()
 
@@ -127,6 +134,8 @@ class Core:
         """
         from pocketmq.client.copying.seeds import apply_seed, read_seed
 
+        if self.certificates is not None:
+            use_tls(self.certificates.client)
         report = await apply_seed(read_seed(path), self.namesrv, namespace=namespace)
         for text in report.notes:
             log.warning("%s", text)

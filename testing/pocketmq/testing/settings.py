@@ -17,6 +17,7 @@ from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.names import check_group, check_topic
+from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 
 BROKERS_MAX = 26
 """Brokers of a cluster, which are named broker-a to broker-z."""
@@ -62,6 +63,8 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
             broker_port + i * broker_port_step.
         seed: the seed of the brokers' random choices.
+        tls: name server and brokers speak nothing but TLS, with certificates of an authority that
+            the cluster makes.
         seed_file: a YAML file with topics, groups and messages to begin with (docs/seed.md).
 
     Options that are paths take a `Path`, too.
@@ -79,6 +82,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     broker_port: Port = 0
     broker_port_step: int = 1
     seed: int | None = None
+    tls: bool = False
     seed_file: str | None = None
 
     def topic_configs(self) -> list[TopicConfig]:
@@ -153,9 +157,20 @@ def broker_name(index: int) -> str:
 
 
 def broker_config(
-    settings: ClusterSettings, index: int, namesrv: str, directory: str
+    settings: ClusterSettings,
+    index: int,
+    namesrv: str,
+    directory: str,
+    certificates: ClusterCertificates | None = None,
 ) -> BrokerConfig:
     """Makes the settings of one broker.
+
+    Args:
+        settings: of the cluster.
+        index: which of its brokers.
+        namesrv: the address of the name server.
+        directory: for the broker's data.
+        certificates: with which it speaks TLS; None for none.
 
     Raises:
         ConfigError.
@@ -167,13 +182,20 @@ def broker_config(
         "listen_port": port,
         "namesrv_addr": namesrv,
         "store_path_root_dir": directory,
+        **({} if certificates is None else certificates.broker_settings),
         **settings.broker_settings,
     }
     return _converted(BrokerConfig, fields, "broker_settings", "setting")
 
 
-def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
+def namesrv_config(
+    settings: ClusterSettings, certificates: ClusterCertificates | None = None
+) -> NamesrvConfig:
     """Makes the settings of the name server.
+
+    Args:
+        settings: of the cluster.
+        certificates: with which it speaks TLS; None for none.
 
     Raises:
         ConfigError.
@@ -182,6 +204,7 @@ def namesrv_config(settings: ClusterSettings) -> NamesrvConfig:
         **NAMESRV_DEFAULTS,
         "listen_port": settings.namesrv_port,
         "kv_config_path": _kv_config_path(settings),
+        **({} if certificates is None else certificates.server_settings),
         **settings.namesrv_settings,
     }
     return _converted(NamesrvConfig, fields, "namesrv_settings", "setting")

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
 
@@ -30,7 +31,7 @@ def pocketmq(*words: str, stdin: str | None = None) -> CompletedProcess[str]:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", errors)
             with pytest.raises(SystemExit) as ended:
-                run()
+                copy_context().run(run)  # what it chooses for its process ends with it
         code = int(ended.value.code or 0)
         return CompletedProcess(words, code, _content(out), _content(errors))
 

@@ -23,6 +23,7 @@ EXPORTED = {
     "ByRandom",
     "CheckForbiddenContext",
     "ClientInstance",
+    "ClientTls",
     "ClosedError",
     "CommunicationMode",
     "ConsumeHooks",

@@ -357,6 +357,13 @@ class Connection(FrameStream):
         return self.remote_address + (f" (client {client_id})" if client_id else "")
 
     @property
+    def peer_certificate(self) -> bytes | None:
+        """The certificate that the peer has shown, as DER; None if it showed none."""
+        ssl_object = self._transport.get_extra_info("ssl_object")
+        certificate: bytes | None = ssl_object and ssl_object.getpeercert(binary_form=True)
+        return certificate
+
+    @property
     def pending_calls(self) -> int:
         """How many requests wait for an answer."""
         return len(self._table)

@@ -24,12 +24,19 @@ class Profile(
         name: letters, digits, dots, underscores and hyphens.
         namesrv: the cluster's name servers, separated by semicolons.
         access_key, secret_key: the user's credentials; both or neither.
+        tls: whether its servers are spoken to over TLS.
+        trust_cert_path: the file of the authorities of their certificates; by default the system's.
+        client_cert_path, client_key_path: the user's own certificate, for servers that ask for one.
     """
 
     name: str
     namesrv: str
     access_key: str | None = None
     secret_key: str | None = None
+    tls: bool = False
+    trust_cert_path: str | None = None
+    client_cert_path: str | None = None
+    client_key_path: str | None = None
 
     def __post_init__(self) -> None:
         """Checks rules that types cannot express.
@@ -50,6 +57,8 @@ class Profile(
             raise ConfigError(
                 f"profile {self.name} has only one of accessKey and secretKey: give both or none"
             )
+        if not self.tls and (self.trust_cert_path or self.client_cert_path):
+            raise ConfigError(f"profile {self.name} names certificates, but tls is not true")
 
 
 class ProfileFile(

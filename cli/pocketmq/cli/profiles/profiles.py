@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +46,15 @@ def add(
             help="Who one is there. The secret key is asked for, or read from standard input."
         ),
     ] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="Its servers speak TLS.")] = False,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(help="The file of the authorities of their certificates; implies --tls."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="One's own certificate, if they ask for one.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
     use: Annotated[bool, typer.Option("--use", help="And use it from now on.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace one of that name.")] = False,
 ) -> None:
@@ -54,10 +64,23 @@ def add(
     if not force and any(profile.name == name for profile in old.profiles):
         raise UsageError(f"there is a profile {name} already: replace it with --force")
     secret_key = read_secret(_SECRET, _NO_SECRET) if access_key else None
-    new = Profile(name, namesrv, access_key, secret_key)
+    new = Profile(
+        name,
+        namesrv,
+        access_key,
+        secret_key,
+        tls=tls or tls_ca is not None,
+        trust_cert_path=_absolute(tls_ca),
+        client_cert_path=_absolute(tls_cert),
+        client_key_path=_absolute(tls_key),
+    )
     kept = [profile for profile in old.profiles if profile.name != name]
     save_profiles(path, ProfileFile(name if use else old.use, [*kept, new]))
     note(f"profile {name} is in {path}{' and in use' if use else ''}")
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.expanduser().absolute())
 
 
 @app.command("list")
@@ -93,6 +116,10 @@ def show(
         "namesrv": target.namesrv,
         "accessKey": profile and profile.access_key,
         "secretKey": MASK if profile and profile.secret_key else None,
+        "tls": "yes" if profile and profile.tls else None,
+        "trustCertPath": profile and profile.trust_cert_path,
+        "clientCertPath": profile and profile.client_cert_path,
+        "clientKeyPath": profile and profile.client_key_path,
         "chosenBy": target.origin if name is None else None,
         "file": str(profile_path()),
     }

@@ -13,8 +13,10 @@ either an address goes before a profile. The first of these that is given decide
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import typer
 
 from pocketmq.cli.profiles.profile_file import Profile, load_profiles, profile_path
@@ -27,6 +29,8 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 
 _PROFILE = "pocketmq.profile"
 _TARGET = "pocketmq.target"
+_TLS = "pocketmq.tls"
+_TLS_CA = "pocketmq.tls_ca"
 _COMMAND_LINE = "COMMANDLINE"
 _ENVIRONMENT = "ENVIRONMENT"
 
@@ -100,6 +104,7 @@ def resolve_namesrv(context: typer.Context, value: str) -> str:
     )
     context.meta[_TARGET] = target
     use_credentials_of(target.profile)
+    _use_tls(context, target.profile)
     return target.namesrv
 
 
@@ -113,22 +118,51 @@ def use_credentials_of(profile: Profile | None) -> None:
     use_credentials(credentials)
 
 
+def _use_tls(context: typer.Context, profile: Profile | None) -> None:
+    """Lets the clients of this command speak TLS as its options say, or its profile."""
+    from pocketmq.client.tls import default_tls, use_tls
+    from pocketmq.transport.tls.settings import ClientTls
+
+    tls = None if profile is None or not profile.tls else ClientTls(
+        trust_cert_path=profile.trust_cert_path or "",
+        cert_path=profile.client_cert_path or "",
+        key_path=profile.client_key_path or "",
+    )  # fmt: skip
+    ca: Path | None = context.meta.get(_TLS_CA)
+    if ca is not None or context.meta.get(_TLS):
+        tls = tls or default_tls() or ClientTls()
+        if ca is not None:
+            tls = msgspec.structs.replace(tls, trust_cert_path=str(ca))
+    use_tls(tls)
+
+
+def _keep_tls(context: typer.Context, value: bool) -> bool:
+    context.meta[_TLS] = value
+    return value
+
+
+def _keep_tls_ca(context: typer.Context, value: Path | None) -> Path | None:
+    context.meta[_TLS_CA] = value
+    return value
+
+
 def _keep_profile(context: typer.Context, value: str | None) -> str | None:
     if value is not None:
         context.meta[_PROFILE] = value
     return value
 
 
-def profile_option() -> Any:
-    """Returns the option `--profile`."""
+def profile_options() -> list[Any]:
+    """Returns the options `--profile`, `--tls` and `--tls-ca`."""
     template = typer.Typer(add_completion=False)
-    template.command()(_with_option)
-    (option,) = typer.main.get_command(template).params
-    option.expose_value = False
-    return option
+    template.command()(_with_options)
+    options = list(typer.main.get_command(template).params)
+    for option in options:
+        option.expose_value = False
+    return options
 
 
-def _with_option(
+def _with_options(
     profile: Annotated[
         str | None,
         typer.Option(
@@ -139,12 +173,26 @@ def _with_option(
             show_default=False,
         ),
     ] = None,
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Speak TLS to its servers.", callback=_keep_tls, is_eager=True),
+    ] = False,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-ca",
+            help="Speak TLS; the file of the authorities of its certificates.",
+            callback=_keep_tls_ca,
+            is_eager=True,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Declares the option for Typer; never runs."""
+    """Declares the options for Typer; never runs."""
 
 
 def add_profile_option(command: Any) -> None:
-    """Adds `--profile` to a command that takes `--namesrv`, or to those of a group that do.
+    """Adds `--profile`, `--tls` and `--tls-ca` to commands that take `--namesrv`, also of a group.
 
     Args:
         command: of `typer.main.get_command`; it is changed in place.
@@ -153,7 +201,7 @@ def add_profile_option(command: Any) -> None:
         add_profile_option(inner)
     at = next((i for i, p in enumerate(command.params) if _asks_a_cluster(p)), None)
     if at is not None:
-        command.params.insert(at + 1, profile_option())
+        command.params[at + 1 : at + 1] = profile_options()
 
 
 def _asks_a_cluster(parameter: Any) -> bool:

@@ -21,6 +21,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run, run_server, spare_what_stays
 from pocketmq.runtime.settings import load_settings
 from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
     pass
@@ -99,18 +100,21 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
 def health(
     namesrv: Annotated[str | None, typer.Option(help="host:port of a name server.")] = None,
     broker: Annotated[str | None, typer.Option(help="host:port of a broker.")] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Speak TLS; its certificate is not checked.")
+    ] = False,
 ) -> None:
     """Ask whether a server answers: exit code 0 if it does, 1 if not."""
     if (namesrv is None) == (broker is None):
         raise UsageError("name one server: --namesrv HOST:PORT or --broker HOST:PORT")
     address = namesrv or broker or ""
     request: RequestHeader = TopicListRequest() if namesrv else RuntimeInfoRequest()
-    run(_ask(address, request))
+    run(_ask(address, request, ClientTls(verify=False) if tls else None))
     note(f"{address} answers")
 
 
-async def _ask(address: str, request: RequestHeader) -> None:
-    pool = ConnectionPool(SystemClock(), connect_timeout_ms=HEALTH_TIMEOUT_MS)
+async def _ask(address: str, request: RequestHeader, tls: ClientTls | None) -> None:
+    pool = ConnectionPool(SystemClock(), connect_timeout_ms=HEALTH_TIMEOUT_MS, tls=tls)
     try:
         # A server that asks who one is (16) lives.
         with contextlib.suppress(NoPermissionError):

@@ -67,7 +67,7 @@ def _unanswering(broker: BrokerState) -> Finding:
         f"at its address {broker.address} connections are taken, and questions are not answered: "
         f"{broker.error}",
         "it hangs or is overloaded (see its log), or it is another server that listens there, or "
-        "it asks for credentials (access control), which this client does not send yet",
+        "it asks for credentials (access control) that the caller has not",
     )
 
 

@@ -98,6 +98,7 @@ class ClusterState:
 
     Attributes:
         pool: connections to ask further questions by.
+        clock: the caller's time.
         name_servers: all name servers that the caller named.
         brokers: all brokers that any name server knows, sorted.
         topic: the only topic to examine; None for all topics.
@@ -106,6 +107,7 @@ class ClusterState:
     """
 
     pool: ConnectionPool
+    clock: Clock
     name_servers: Sequence[NamesrvState]
     brokers: Sequence[BrokerState]
     topic: str | None = None
@@ -135,7 +137,7 @@ async def look_at(pool: ConnectionPool, namesrvs: Sequence[str], clock: Clock) -
             key = (broker.name, broker.broker_id, broker.address)
             brokers.setdefault(key, broker).namesrvs.append(state.address)
     await asyncio.gather(*(_look_at_broker(pool, broker, clock) for broker in brokers.values()))
-    return ClusterState(pool, states, [brokers[key] for key in sorted(brokers)])
+    return ClusterState(pool, clock, states, [brokers[key] for key in sorted(brokers)])
 
 
 async def _look_at_namesrv(pool: ConnectionPool, address: str) -> NamesrvState:

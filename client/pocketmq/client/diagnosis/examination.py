@@ -18,6 +18,7 @@ from pocketmq.client.diagnosis.brokers import (
     check_versions,
 )
 from pocketmq.client.diagnosis.brokers import PERMISSIONS as BROKER_PERMISSIONS
+from pocketmq.client.diagnosis.certificates import CERTIFICATES, check_certificates
 from pocketmq.client.diagnosis.clocks import CLOCKS, check_clocks
 from pocketmq.client.diagnosis.cluster_state import COUNT_MAX, ClusterState, look_at
 from pocketmq.client.diagnosis.disks import DISKS, check_disks
@@ -43,6 +44,7 @@ from pocketmq.client.diagnosis.topics import (
     check_routes,
     check_topic_permissions,
 )
+from pocketmq.client.tls import default_tls
 from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.pool import ConnectionPool
@@ -56,6 +58,7 @@ CHECKS: dict[str, Check] = {
     REGISTERED: check_registration,
     REACHABLE: check_addresses,
     CLOCKS: check_clocks,
+    CERTIFICATES: check_certificates,
     DISKS: check_disks,
     DAMAGE: check_damage,
     BROKER_PERMISSIONS: check_broker_permissions,
@@ -119,6 +122,7 @@ async def examine(
         clock,
         connect_timeout_ms=CONNECT_TIMEOUT_MS,
         before_request=signing(default_credentials()),
+        tls=default_tls(),
     )
     try:
         state = await look_at(pool, namesrvs, clock)

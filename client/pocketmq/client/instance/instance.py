@@ -21,6 +21,7 @@ from pocketmq.client.instance.requests import RequestTable
 from pocketmq.client.instance.routes import RouteCache
 from pocketmq.client.lifecycle import Startable
 from pocketmq.client.settings import InstanceSettings, take_settings
+from pocketmq.client.tls import chosen_tls
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages import properties as props
@@ -57,6 +58,7 @@ class ClientInstance(Startable):
     Attributes:
         namespace: of the topics and groups of its members.
         credentials: sign its requests; None for none.
+        tls: how it speaks TLS; None for plain connections.
 
     Raises:
         ConfigError, IllegalNameError.
@@ -72,6 +74,7 @@ class ClientInstance(Startable):
     ) -> None:
         self.settings, _ = take_settings(InstanceSettings, settings)
         self.credentials = self.settings.credentials or default_credentials()
+        self.tls = chosen_tls(self.settings.tls)
         self.namespace = Namespace(self.settings.namespace)
         self._addresses = namesrv_addresses(namesrv)
         self.clock: Clock = clock or SystemClock()
@@ -108,6 +111,7 @@ class ClientInstance(Startable):
                 *namespacing(self.namespace, settings.namespace_v2),
                 *signing(self.credentials),
             ),
+            tls=self.tls,
         )
         self.tasks = Tasks()
         self.namesrv = NamesrvLink(

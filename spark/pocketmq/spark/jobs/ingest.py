@@ -169,7 +169,9 @@ def _run(
     spark: SparkSession, messages: DataFrame, options: IngestOptions, settings: dict[str, str]
 ) -> IngestReport:
     clock, written = SystemClock(), write_options(settings)
-    growth = TopicGrowth(written.namesrv_addr, options.topic, written.credentials)
+    growth = TopicGrowth(
+        written.namesrv_addr, options.topic, written.credentials, written.client_tls
+    )
     with tempfile.TemporaryDirectory(prefix="pocketmq-ingest-") as directory:
         commit_file = Path(directory) / "committed.json"
         settings["commitFile"] = str(commit_file)

@@ -15,6 +15,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import MissingTopicError
 from pocketmq.spark.topics import queue_ends, queues_to_read
+from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +35,18 @@ class TopicGrowth:
         namesrv: the name servers.
         topic: its name.
         credentials: sign what is asked.
+        tls: how to speak TLS, as a `ClientInstance` is told.
     """
 
-    def __init__(self, namesrv: str, topic: str, credentials: Credentials | None = None) -> None:
-        self._namesrv, self._topic, self._credentials = namesrv, topic, credentials
+    def __init__(
+        self,
+        namesrv: str,
+        topic: str,
+        credentials: Credentials | None = None,
+        tls: ClientTls | bool | None = None,
+    ) -> None:
+        self._namesrv, self._topic = namesrv, topic
+        self._credentials, self._tls = credentials, tls
         self._before: int | None = None
 
     def rows(self) -> int:
@@ -60,7 +69,9 @@ class TopicGrowth:
         return run(self._total())
 
     async def _total(self) -> int:
-        async with ClientInstance(self._namesrv, credentials=self._credentials) as instance:
+        async with ClientInstance(
+            self._namesrv, credentials=self._credentials, tls=self._tls
+        ) as instance:
             queues = await queues_to_read(instance, [self._topic])
             ends = await queue_ends(instance, queues)
         return sum(following for _, following in ends.values())

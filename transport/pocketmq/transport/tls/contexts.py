@@ -51,6 +51,11 @@ def client_context(settings: ClientTls) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     elif settings.trust_cert_path:
         _load_trusted(context, settings.trust_cert_path)
+    elif settings.trust_certs:
+        try:
+            context.load_verify_locations(cadata=settings.trust_certs)
+        except (ssl.SSLError, ValueError):
+            raise ConfigError("TLS: the trusted certificates are no PEM") from None
     else:
         context.load_default_certs()
     if settings.cert_path or settings.key_path:

@@ -79,6 +79,7 @@ class ClientTls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         trust_cert_path: the file of the authorities whose certificates of servers are taken, as
             PEM; by default those of the system.
+        trust_certs: the same as text, instead of a file.
         cert_path, key_path, key_password: the client's own certificate and key, for servers that
             ask for one.
         verify: check the server's certificate, and that it is for the host that was dialled.
@@ -86,6 +87,7 @@ class ClientTls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     trust_cert_path: str = ""
+    trust_certs: str = ""
     cert_path: str = ""
     key_path: str = ""
     key_password: str = ""
