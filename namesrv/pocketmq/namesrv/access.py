@@ -10,6 +10,7 @@ from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import Guard
 from pocketmq.auth.needs.namesrv import NAMESRV_NEEDS
 from pocketmq.auth.needs.parts import Facts
+from pocketmq.auth.penalties import Penalties
 from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.settings import auth_settings, check_inner
@@ -77,6 +78,7 @@ def access_of(
     )
     refusals = RefusalLog(PeerLog(clock.machine))
     guard.refused.add(refusals.note)
+    guard.refused.add(Penalties(clock.machine).note)
     Revoking(directory, connections, release=lambda _: None)
     return Access(
         directory,

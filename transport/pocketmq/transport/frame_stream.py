@@ -293,6 +293,10 @@ class FrameStream(asyncio.Protocol, ABC):
             if is_kept and parser.make_place():
                 self._transport.set_protocol(PlaceReceiver(self))
 
+    def is_held(self, reason: Hold) -> bool:
+        """Whether nothing is taken of the peer for a reason."""
+        return reason in self._holds
+
     def hold_reading(self, reason: Hold) -> None:
         """Takes nothing more of the peer until `release_reading` is called with the same reason."""
         assert reason not in self._holds, f"{reason.name} holds {self.peer_name} already"

@@ -81,6 +81,8 @@ class Hold(Enum):
         KV_CONFIG: its last request changes a name server's KV configuration, or lists much of it.
         SIGNATURE: the large body of its last request is hashed, to check who sent it.
         PERMISSIONS: its last request needs very many permissions, which are looked up.
+        PENALTY: its last requests came from strangers.
+        RATE_LIMIT: it has asked for more than it may in this second.
     """
 
     PUT_OFF = auto()
@@ -93,6 +95,8 @@ class Hold(Enum):
     KV_CONFIG = auto()
     SIGNATURE = auto()
     PERMISSIONS = auto()
+    PENALTY = auto()
+    RATE_LIMIT = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()

@@ -11,6 +11,7 @@ from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import Guard
 from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.parts import Facts
+from pocketmq.auth.penalties import Penalties
 from pocketmq.auth.plain_acl import read_plain_acl
 from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
@@ -61,6 +62,7 @@ def broker_guard(
         unasked_codes=settings.authorization_whitelist,
     )
     guard.refused.add(RefusalLog(PeerLog(parts.clock.machine)).note)
+    guard.refused.add(Penalties(parts.clock.machine).note)
     Revoking(directory, connections, parts.polling.release)
     return guard
 
