@@ -32,9 +32,6 @@ CLIENT_ID = "client_id"
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 """RocketMQ's text for a full request queue, which its clients look for."""
 
-_HINT_PLAIN = "; it has never answered: does it speak TLS only?"
-_HINT_TLS = "; it has never answered: does it want a certificate of the client?"
-
 Reply = Command | None | Awaitable[Command | None]
 Handler = Callable[[Command, "Connection"], Reply]
 """Answers a request now (a command), later (an awaitable), or on its own by `respond` (None).
@@ -115,6 +112,8 @@ class Connection(FrameStream):
         "peer_is_pocketmq",
     )
 
+    _never_answered = "; it has never answered: does it speak TLS only?"
+
     def __init__(
         self, clock: Clock, handlers: Handlers, options: ConnectionOptions | None = None
     ) -> None:
@@ -155,7 +154,7 @@ class Connection(FrameStream):
     def _hint_at_tls(self) -> None:
         """Says what may be wrong with a peer that has closed before it answered anything."""
         if self._dials and self.greeting_due:
-            self.close_reason += _HINT_TLS if self._is_tls else _HINT_PLAIN
+            self.close_reason += self._never_answered
 
     def _check_open(self) -> None:
         if self.is_closing and self.close_reason == CLOSED_BY_PEER:

@@ -23,7 +23,6 @@ from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.place_receiver import PlaceReceiver
 from pocketmq.transport.reading_state import NO_HOLDS, Hold, ReadingEvent, ReadingState, after
 from pocketmq.transport.slow_readers import SlowReaders
-from pocketmq.transport.tls.contexts import handshake_failure
 
 log = logging.getLogger("pocketmq.transport")
 
@@ -98,7 +97,6 @@ class FrameStream(asyncio.Protocol, ABC):
         "_dials",
         "_holds",
         "_is_in_read",
-        "_is_tls",
         "_last_activity",
         "_loop",
         "_monotonic",
@@ -136,7 +134,6 @@ class FrameStream(asyncio.Protocol, ABC):
         self._begun_count = 0  # frames that did not come in one read
         self._state = _READING
         self._holds = NO_HOLDS
-        self._is_tls = False
         self._is_in_read = False  # then frames that are written leave at the end of the read
         self._parser = frames.FrameParser(options.limits.frame_size_max, options.view_codes)
         self._loop = asyncio.get_running_loop()
@@ -162,7 +159,6 @@ class FrameStream(asyncio.Protocol, ABC):
         """Starts the stream: notes the peer's address, and watches for idleness."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
         self._transport.set_write_buffer_limits(high=self.limits.write_pause_size)
-        self._is_tls = transport.get_extra_info("sslcontext") is not None
         peer = transport.get_extra_info("peername")
         if peer:
             host, port = peer[0], peer[1]
@@ -346,7 +342,7 @@ class FrameStream(asyncio.Protocol, ABC):
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the stream, and wakes all that waited for the peer to read."""
         if exc is not None:
-            self.close_reason = handshake_failure(exc) or str(exc) or type(exc).__name__
+            self.close_reason = str(exc) or type(exc).__name__
         if self._timer is not None:
             self._timer.cancel()
         writable, self._writable = self._writable, None
@@ -360,18 +356,8 @@ class FrameStream(asyncio.Protocol, ABC):
             self._closed.set_result(None)
 
     def eof_received(self) -> bool:
-        """Closes, now or when the frames that were put off are taken; tells whether it waits.
-
-        TLS does not wait: there they are all taken now.
-        """
+        """Closes, now or when the frames that were put off are taken; tells whether it waits."""
         self._state = after(self._state, ReadingEvent.PEER_CLOSED)
-        if self._is_tls:
-            if self._state is ReadingState.DRAINING_PUT_OFF:
-                self._share = None
-                self._holds -= {Hold.PUT_OFF}
-                self._take_frames()
-            self.close(CLOSED_BY_PEER)
-            return False
         if self._state is ReadingState.DRAINING:
             self.close(CLOSED_BY_PEER)
         return self._state is ReadingState.DRAINING_PUT_OFF

@@ -18,6 +18,7 @@ from pocketmq.transport.errors import CallTimeoutError, ConnectError
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.permits import ASYNC_PERMITS, ONEWAY_PERMITS, Permits
 from pocketmq.transport.response_table import OnAnswer
+from pocketmq.transport.tls.connection import TlsConnection
 from pocketmq.transport.tls.contexts import client_context, handshake_failure
 from pocketmq.transport.tls.settings import ClientTls
 
@@ -134,7 +135,8 @@ class ConnectionPool:
         return handshake_failure(error) or error.strerror or str(error)
 
     def _connection(self) -> Connection:
-        return Connection(self._clock, self._handlers, self._options)
+        kind = Connection if self._tls is None else TlsConnection
+        return kind(self._clock, self._handlers, self._options)
 
     def _closed(self, connection: Connection) -> None:
         address = connection.attributes.get("address")

@@ -15,6 +15,7 @@ from pocketmq.transport.frame_stream import ReadEvents
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.peer_log import PeerLog
 from pocketmq.transport.slow_readers import SlowReaders
+from pocketmq.transport.tls.connection import TlsConnection
 from pocketmq.transport.tls.listener import TlsListener
 from pocketmq.transport.tls.settings import ServerTls, TlsMode
 
@@ -109,7 +110,11 @@ class Server:
         else:
             if self._tls_listener is None:
                 self._tls_listener = TlsListener(
-                    self._connection, self._tls, self._clock, self._peer_log
+                    self._connection,
+                    self._tls_connection,
+                    self._tls,
+                    self._clock,
+                    self._peer_log,
                 )
             bound_host, bound_port = await self._tls_listener.listen(host, port, BACKLOG)
         self.address = self.address or join_address(bound_host, bound_port)
@@ -121,6 +126,9 @@ class Server:
 
     def _connection(self) -> Connection:
         return Connection(self._clock, self._handlers, self._options)
+
+    def _tls_connection(self) -> TlsConnection:
+        return TlsConnection(self._clock, self._handlers, self._options)
 
     def _opened(self, connection: Connection) -> None:
         if self._is_closed:  # it was accepted just before the listening socket closed

@@ -82,4 +82,4 @@ def test_unknown_ciphers_are_named(files: CertificateFiles) -> None:
 
 def test_other_errors_are_no_matter_of_tls() -> None:
     assert handshake_failure(ConnectionRefusedError()) is None
-    assert handshake_failure(ssl.SSLError("odd")) == "the TLS handshake failed: ('odd',)"
+    assert handshake_failure(ssl.SSLError("odd")) == "TLS failed: ('odd',)"

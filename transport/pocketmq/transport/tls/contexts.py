@@ -108,7 +108,7 @@ def handshake_failure(error: BaseException) -> str | None:
         )
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "reason", None) or str(error)
-        return _REASONS.get(reason, f"the TLS handshake failed: {reason}")
+        return _REASONS.get(reason, f"TLS failed: {reason}")
     return None
 
 

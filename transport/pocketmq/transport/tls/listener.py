@@ -92,7 +92,8 @@ class TlsListener:
     """Listens, and gives each connection a protocol when its first byte or its handshake is there.
 
     Args:
-        protocol: makes the protocol of a connection.
+        protocol: makes the protocol of a plain connection.
+        tls_protocol: that of one over TLS.
         settings: permissive or enforcing, and the files.
         clock: for time limits, and to look at the files now and then.
         peer_log: of the server.
@@ -105,12 +106,14 @@ class TlsListener:
     def __init__(
         self,
         protocol: Callable[[], asyncio.Protocol],
+        tls_protocol: Callable[[], asyncio.Protocol],
         settings: ServerTls,
         clock: Clock,
         peer_log: PeerLog,
         pending_max: int = PENDING_MAX,
     ) -> None:
-        self._protocol, self._is_enforcing = protocol, settings.mode is TlsMode.ENFORCING
+        self._protocol, self._tls_protocol = protocol, tls_protocol
+        self._is_enforcing = settings.mode is TlsMode.ENFORCING
         self._clock, self._peer_log, self._pending_max = clock, peer_log, pending_max
         self._reloaded = ReloadedContext(settings, clock)
         self._loop = asyncio.get_running_loop()
@@ -218,7 +221,7 @@ class TlsListener:
         peer = _peer(accepted)
         try:
             await self._loop.connect_accepted_socket(
-                self._protocol,
+                self._protocol if context is None else self._tls_protocol,
                 accepted,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else _LOOPS_TIMEOUT_S,
