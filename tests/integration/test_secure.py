@@ -13,9 +13,20 @@ from support.commands.here import ok, pocketmq
 from support.commands.process import pocketmq_process
 from support.interop.clusters import Cluster, pocketmq_cluster
 
-from pocketmq.cli.servers.secure import ADMIN, PROFILE, keep_profile, secure
+from pocketmq.cli.servers.secure import (
+    ADMIN,
+    LOCAL_HOSTS,
+    PROFILE,
+    RENEWED_BEFORE_DAYS,
+    keep_profile,
+    reached_as,
+    secure,
+)
 from pocketmq.client import read_credentials
 from pocketmq.client.credentials import use_credentials
+from pocketmq.client.tls import use_tls
+from pocketmq.runtime.certificates import days_left, hosts_of
+from pocketmq.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.process
 
@@ -40,6 +51,7 @@ def nobody(home: Path) -> Iterator[None]:
     """Commands that run in this process leave no credentials to the next test."""
     yield
     use_credentials(None)
+    use_tls(None)
 
 
 def rows(*words: str) -> Any:
@@ -53,19 +65,22 @@ def refused(*words: str, stdin: str | None = None, code: int = 1) -> str:
     return done.stderr
 
 
-def as_user(patch: pytest.MonkeyPatch, name: str, secret: str, cluster: Cluster) -> None:
+def as_user(
+    patch: pytest.MonkeyPatch, name: str, secret: str, cluster: Cluster, home: Path
+) -> None:
     """Lets commands sign as a user."""
+    patch.setenv("POCKETMQ_TLS_TRUST_CERT", str(home / "data" / "secure" / "ca.pem"))
     patch.setenv("POCKETMQ_ACCESS_KEY", name)
     patch.setenv("POCKETMQ_SECRET_KEY", secret)
     patch.setenv("NAMESRV_ADDR", cluster.namesrv)
 
 
-def test_the_first_minutes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_minutes(home: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     ok("topic", "create", "First")
     secret = ok("user", "create", "alice", "--generate").strip()
     ok("acl", "create", "alice", "-r", "Topic:First", "-a", "Pub,Sub", "-r", "Group:a*")
     with monkeypatch.context() as patch:
-        as_user(patch, "alice", secret, cluster)
+        as_user(patch, "alice", secret, cluster, home)
         ok("send", "First", "hello")
         options = ("--from-beginning", "--count", "1", "--timeout", "20")
         assert "hello" in ok("consume", "First", "--group", "alices", *options)
@@ -73,14 +88,17 @@ def test_the_first_minutes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) ->
         assert "Cluster:DefaultCluster" in refused("user", "list")
         assert "Group:others" in refused("consume", "First", "--group", "others", *options)
     monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
-    assert "username cannot be null" in refused("send", "First", "hello")
+    assert "TLS" in refused("send", "First", "hello")
+    ca = str(home / "data" / "secure" / "ca.pem")
+    assert "username cannot be null" in refused("send", "First", "hello", "--tls-ca", ca)
 
 
 def test_secrets_are_private_and_in_no_command_line(home: Path, cluster: Cluster) -> None:
     folder = home / "data" / "secure"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = sorted(path.name for path in folder.iterdir())
-    assert files == ["admin.key", "broker-a.yaml", "broker-b.yaml", "inner.key", "secrets.key",
+    assert files == ["admin.key", "broker-a.yaml", "broker-b.yaml", "ca.key", "ca.pem",
+                     "inner.key", "secrets.key", "server.key", "server.pem", "tls.properties",
                      "tools.yml"]  # fmt: skip
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     secrets = [read_credentials(folder / f"{name}.key").secret_key for name in ("admin", "inner")]
@@ -181,7 +199,7 @@ accounts:
 
 
 def test_accounts_of_rocketmq_4_are_migrated(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "plain_acl.yml"
     file.write_text(PLAIN_ACL)
@@ -194,25 +212,42 @@ def test_accounts_of_rocketmq_4_are_migrated(
     assert "12345678" not in done.stdout + done.stderr
     assert "old-user exists already" in pocketmq("acl", "migrate", str(file)).stderr
     with monkeypatch.context() as patch:
-        as_user(patch, "old-user", "87654321", cluster)
+        as_user(patch, "old-user", "87654321", cluster, home)
         assert "the decision is deny" in refused("send", "topicA", "x")
     ok("topic", "create", "topicB")
     with monkeypatch.context() as patch:
-        as_user(patch, "old-user", "87654321", cluster)
+        as_user(patch, "old-user", "87654321", cluster, home)
         ok("send", "topicB", "x")
 
 
 def test_a_second_start_finds_what_is_there(tmp_path: Path) -> None:
-    first = secure(tmp_path / "secure")
-    assert secure(tmp_path / "secure") == first
+    first = secure(tmp_path / "secure", LOCAL_HOSTS)
+    assert secure(tmp_path / "secure", LOCAL_HOSTS) == first
     assert first.admin.secret_key != first.inner.secret_key
     assert first.admin.secret_key not in repr(first)
+
+
+def test_a_certificate_is_renewed_in_time_and_for_further_names(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    files = secure(tmp_path / "secure", LOCAL_HOSTS, clock).files
+    ca, first = files.ca.read_bytes(), files.certificate.read_bytes()
+    secure(files.directory, LOCAL_HOSTS[:1], clock)
+    assert files.certificate.read_bytes() == first
+    secure(files.directory, reached_as("10.1.2.3", ["mq.example"]), clock)
+    second = files.certificate.read_bytes()
+    assert {"10.1.2.3", "mq.example", "localhost"} <= set(hosts_of(second))
+    later = VirtualClock(
+        clock.now_ms() + int((days_left(second, clock) - RENEWED_BEFORE_DAYS + 1) * 86_400_000)
+    )
+    secure(files.directory, LOCAL_HOSTS, later)
+    assert files.certificate.read_bytes() != second
+    assert files.ca.read_bytes() == ca
 
 
 def test_a_profile_in_use_stays_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     ok("profile", "add", "mine", "-n", "127.0.0.1:1", "--use")
-    security = secure(tmp_path / "secure")
+    security = secure(tmp_path / "secure", LOCAL_HOSTS)
     assert keep_profile(security, "127.0.0.1:2") == f" --profile {PROFILE}"
     assert keep_profile(security, "127.0.0.1:3") == f" --profile {PROFILE}"
     assert [row["namesrv"] for row in rows("profile", "list")] == ["127.0.0.1:1", "127.0.0.1:3"]

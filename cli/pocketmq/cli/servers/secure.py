@@ -1,4 +1,4 @@
-"""Makes a cluster secure in one step: credentials, keys, and the settings of its servers.
+"""Makes a cluster secure in one step: certificates, credentials, and settings of its servers.
 
 All of it lies in one directory that only its owner may read, and is made once: a further start
 finds what is there. Whoever has the directory has the cluster.
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import MASK, Credentials
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.private_files import write_private
+
+if TYPE_CHECKING:
+    from pocketmq.runtime.certificates import Issued
 
 ADMIN = "admin"
 INNER = "pocketmq-inner"
@@ -23,8 +28,21 @@ INNER = "pocketmq-inner"
 PROFILE = "secure"
 """The profile that commands use for the cluster."""
 
+JAVA_TLS = """tls.test.mode.enable=false
+tls.client.authServer=true
+tls.client.trustCertPath={ca}
+"""
+"""What Java's clients read of TLS."""
+
 SECRET_SIZE = 24
 """Random bytes of a secret, which is a third longer as text."""
+
+
+RENEWED_BEFORE_DAYS = 60
+"""So long before its end a server's certificate is made anew at a start."""
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+ANY_HOST = ("0.0.0.0", "::")  # noqa: S104
 
 
 class SecureFiles(NamedTuple):
@@ -35,6 +53,31 @@ class SecureFiles(NamedTuple):
     """
 
     directory: Path
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of the authority: what clients trust."""
+        return self.directory / "ca.pem"
+
+    @property
+    def ca_key(self) -> Path:
+        """The authority's key: who has it can pretend to be a server."""
+        return self.directory / "ca.key"
+
+    @property
+    def certificate(self) -> Path:
+        """The servers' certificate."""
+        return self.directory / "server.pem"
+
+    @property
+    def key(self) -> Path:
+        """The servers' key."""
+        return self.directory / "server.key"
+
+    @property
+    def java_tls(self) -> Path:
+        """The TLS settings of Java's clients (``-Dtls.config.file``)."""
+        return self.directory / "tls.properties"
 
     @property
     def admin(self) -> Path:
@@ -82,11 +125,18 @@ class Security(NamedTuple):
                 "accessKey": self.inner.access_key,
                 "secretKey": self.inner.secret_key,
             },
+            "tlsServerMode": "enforcing",
+            "tlsServerCertPath": str(self.files.certificate),
+            "tlsServerKeyPath": str(self.files.key),
         }
 
     def broker_settings(self) -> dict[str, Any]:
         """The settings of every broker, under the keys of its YAML file."""
-        return {**self.server_settings(), "secretsKeyPath": str(self.files.secrets_key)}
+        return {
+            **self.server_settings(),
+            "secretsKeyPath": str(self.files.secrets_key),
+            "tlsClientTrustCertPath": str(self.files.ca),
+        }
 
     def settings_file(self, name: str, settings: Mapping[str, object]) -> Path:
         """Writes the settings of one broker's process: its command line is seen by others.
@@ -103,11 +153,31 @@ class Security(NamedTuple):
         return f"Security({self.files.directory}, {MASK})"
 
 
-def secure(directory: Path) -> Security:
+def reached_as(host: str, names: Sequence[str] = ()) -> list[str]:
+    """The names and addresses that a certificate has to have.
+
+    Args:
+        host: that servers listen on.
+        names: further ones.
+    """
+    own = [host] if host not in ANY_HOST else [socket.gethostname(), *_own_addresses()]
+    return list(dict.fromkeys([*LOCAL_HOSTS, *own, *names]))
+
+
+def _own_addresses() -> list[str]:
+    try:
+        return [socket.gethostbyname(socket.gethostname())]
+    except OSError:
+        return []
+
+
+def secure(directory: Path, hosts: Sequence[str], clock: Clock | None = None) -> Security:
     """Makes what a secure cluster needs, as far as it is not there.
 
     Args:
         directory: where it lies; made if it does not exist.
+        hosts: the names and addresses by which the servers are reached.
+        clock: dates the certificates.
 
     Raises:
         ConfigError: a file cannot be read or written.
@@ -116,12 +186,46 @@ def secure(directory: Path) -> Security:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.chmod(0o700)
+        _certify(files, hosts, clock or SystemClock())
         admin, inner = _credentials(files.admin, ADMIN), _credentials(files.inner, INNER)
         tools = {"accessKey": admin.access_key, "secretKey": admin.secret_key}
         write_private(files.tools, json.dumps(tools).encode())
+        write_private(files.java_tls, JAVA_TLS.format(ca=files.ca).encode())
     except OSError as e:
         raise ConfigError(f"--secure: {e.filename}: {e.strerror}; it must be writable") from e
     return Security(files, admin, inner)
+
+
+def _certify(files: SecureFiles, hosts: Sequence[str], clock: Clock) -> None:
+    """Makes the authority's and the servers' certificates, or the latter anew if it is due."""
+    from pocketmq.runtime.certificates import make_ca, make_certificate
+
+    ca = _issued(files.ca, files.ca_key)
+    if ca is None:
+        ca = make_ca("PocketMQ", clock)
+        write_private(files.ca_key, ca.key)
+        write_private(files.ca, ca.certificate)
+        files.certificate.unlink(missing_ok=True)
+    server = _issued(files.certificate, files.key)
+    if server is None or _is_outdated(server, hosts, clock):
+        server = make_certificate(hosts, ca, clock)
+        write_private(files.key, server.key)
+        write_private(files.certificate, server.certificate)
+
+
+def _issued(certificate: Path, key: Path) -> Issued | None:
+    from pocketmq.runtime.certificates import Issued
+
+    if not certificate.exists() or not key.exists():
+        return None
+    return Issued(certificate.read_bytes(), key.read_bytes())
+
+
+def _is_outdated(server: Issued, hosts: Sequence[str], clock: Clock) -> bool:
+    from pocketmq.runtime.certificates import days_left, hosts_of
+
+    missing = set(hosts) - set(hosts_of(server.certificate))
+    return bool(missing) or days_left(server.certificate, clock) < RENEWED_BEFORE_DAYS
 
 
 def _credentials(path: Path, name: str) -> Credentials:
@@ -155,7 +259,14 @@ def keep_profile(security: Security, namesrv: str) -> str:
     path = profile_path()
     old = load_profiles(path)
     admin = security.admin
-    new = Profile(PROFILE, namesrv, admin.access_key, admin.secret_key)
+    new = Profile(
+        PROFILE,
+        namesrv,
+        admin.access_key,
+        admin.secret_key,
+        tls=True,
+        trust_cert_path=str(security.files.ca),
+    )
     kept = [profile for profile in old.profiles if profile.name != PROFILE]
     use = old.use or PROFILE
     save_profiles(path, ProfileFile(use, [*kept, new]))
@@ -170,17 +281,22 @@ def words_for_clients(security: Security, namesrv: str, option: str) -> list[str
         namesrv: the address of its name server.
         option: what commands have to say, as `keep_profile` returns it.
     """
-    key = security.files.admin
+    files = security.files
     return [
-        f"secure: only signed requests are taken. The secret of the user {ADMIN}, who may do "
-        f"everything, is in {key}",
-        f"  CLI     pocketmq cluster list{option}",
-        f"          pocketmq user create NAME --generate{option}",
-        f"          pocketmq acl create NAME -r Topic:TOPIC -a Pub{option}",
-        f"  Python  POCKETMQ_CREDENTIALS={key}, or "
-        f'Producer("GROUP", namesrv="{namesrv}", credentials=Credentials(accessKey, secretKey))',
-        f"  Java    -Drocketmq.client.keyFile={key} and new AclClientRPCHook(new "
-        f"SessionCredentials()), or new SessionCredentials(accessKey, secretKey)",
-        "  Go      producer.WithCredentials(primitive.Credentials{AccessKey: …, SecretKey: …})",
-        f"  mqadmin cp {security.files.tools} $ROCKETMQ_HOME/conf/tools.yml",
+        f"secure: TLS only, and signed requests only. The secret of the user {ADMIN}, who may do "
+        f"everything, is in {files.admin}",
+        f"  CLI      pocketmq cluster list{option}",
+        f"           pocketmq user create NAME --generate{option}",
+        f"           pocketmq acl create NAME -r Topic:TOPIC -a Pub{option}",
+        f"  Python   POCKETMQ_CREDENTIALS={files.admin} POCKETMQ_TLS_TRUST_CERT={files.ca}",
+        f'           or Producer("GROUP", "{namesrv}", credentials=read_credentials(Path(…)), '
+        f"tls=ClientTls(trust_cert_path=…))",
+        f"  Java     -Drocketmq.client.keyFile={files.admin} -Dtls.enable=true "
+        f"-Dtls.config.file={files.java_tls}",
+        '           and new DefaultMQProducer("GROUP", new AclClientRPCHook(new '
+        "SessionCredentials()))",
+        "  Go       producer.WithCredentials(primitive.Credentials{AccessKey: …, SecretKey: …}), "
+        "producer.WithTls(true)",
+        f"  mqadmin  cp {files.tools} $ROCKETMQ_HOME/conf/tools.yml; export "
+        f'JAVA_OPT="-Dtls.enable=true -Dtls.config.file={files.java_tls}"',
     ]

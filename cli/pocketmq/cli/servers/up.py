@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ from pocketmq.cli.servers.cluster import (
 )
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
-from pocketmq.cli.servers.secure import keep_profile, words_for_clients
+from pocketmq.cli.servers.secure import keep_profile, reached_as, words_for_clients
 from pocketmq.cli.servers.secure import secure as make_secure
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
@@ -77,6 +78,14 @@ SecureOption = Annotated[
         envvar=f"{ENV}SECURE",
     ),
 ]
+TlsHostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --secure: a further name or address of this machine for its certificate; may be "
+        "repeated.",
+        envvar=f"{ENV}TLS_HOST",
+    ),
+]
 SeedOption = Annotated[
     Path | None,
     typer.Option(help="YAML file of topics, groups and messages to begin with; see docs/seed.md."),
@@ -120,6 +129,7 @@ def up(
     host: HostOption = "127.0.0.1",
     published: PublishedOption = False,
     secure: SecureOption = False,
+    tls_host: TlsHostOption = None,
     insecure: InsecureOption = False,
     seed: SeedOption = None,
     flush: FlushOption = "async",
@@ -165,7 +175,7 @@ def up(
         options,
         wanted,
         read_seed_file(seed),
-        secure=secure,
+        certified=reached_as(host, tls_host or ()) if secure else None,
         memory=memory,
         stop_with_stdin=stop_with_stdin,
         output=output,
@@ -178,7 +188,7 @@ async def _up(
     control: ControlOptions | None,
     seed: Seed | None,
     *,
-    secure: bool,
+    certified: list[str] | None,
     memory: bool,
     stop_with_stdin: bool,
     output: Format,
@@ -188,8 +198,8 @@ async def _up(
         if memory:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
             options = options._replace(data=Path(directory))
-        if secure:
-            options = _secured(options)
+        if certified is not None:
+            options = _secured(options, certified)
         started = (
             cluster(options)
             if control is None
@@ -207,12 +217,15 @@ async def _up(
         await stop.wait()
 
 
-def _secured(options: ClusterOptions) -> ClusterOptions:
-    """Adds credentials and keys, and lets what this process asks the cluster be signed."""
+def _secured(options: ClusterOptions, hosts: Sequence[str]) -> ClusterOptions:
+    """Adds certificates and credentials, and lets this process, too, ask the cluster with them."""
     from pocketmq.client.credentials import use_credentials
+    from pocketmq.client.tls import use_tls
+    from pocketmq.transport.tls.settings import ClientTls
 
-    security = make_secure(options.data / "secure")
+    security = make_secure(options.data / "secure", hosts)
     use_credentials(security.admin)
+    use_tls(ClientTls(trust_cert_path=str(security.files.ca)))
     return options._replace(security=security)
 
 
