@@ -100,7 +100,7 @@ def test_a_name_servers_settings_fit_its_service(service: str) -> None:
 
 def test_every_server_has_a_volume_of_its_own() -> None:
     used = [source for name in SERVERS for source in mounts(name).values() if "/" not in source]
-    assert sorted([*used, "spark-out"]) == sorted(COMPOSE["volumes"])
+    assert sorted([*used, "spark-out", "secure"]) == sorted(COMPOSE["volumes"])
 
 
 @pytest.mark.parametrize("service", BROKERS)
@@ -126,6 +126,24 @@ def test_a_health_check_asks_the_server_itself(service: str) -> None:
     assert (how, program) == ("CMD", "pocketmq")
     asked = parse(words)["broker" if service in BROKERS else "namesrv"]
     assert split_address(asked) == ("127.0.0.1", listen_port(service))
+
+
+def test_the_secure_cluster_publishes_what_asks_who_one_is() -> None:
+    service = SERVICES["secure"]
+    options = parse(list(service["command"]))
+    assert options["secure"] is True
+    assert options["published"] is True
+    assert options["tls_mode"] == "enforcing"
+    ports = (options["namesrv_port"], options["broker_port"])
+    assert service["ports"] == [f"{port}:{port}" for port in ports]
+    assert "secure" in options["tls_host"], "containers reach it by its service's name"
+    how, program, *words = service["healthcheck"]["test"]
+    assert (how, program) == ("CMD", "pocketmq")
+    asked = parse(words)
+    assert split_address(asked["namesrv"]) == ("127.0.0.1", options["namesrv_port"])
+    assert asked["tls"] is True
+    assert service["profiles"] == ["secure"], "it is only there when it is asked for"
+    assert mounts("secure")["/var/lib/pocketmq"] == "secure"
 
 
 def test_the_cluster_for_tests_is_reached_by_its_ports() -> None:

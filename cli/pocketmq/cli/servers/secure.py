@@ -106,11 +106,13 @@ class Security(NamedTuple):
     Attributes:
         files: where everything lies.
         admin, inner: the first user, and the servers themselves.
+        tls_mode: ``enforcing``, or ``permissive`` for clients that speak no TLS.
     """
 
     files: SecureFiles
     admin: Credentials
     inner: Credentials
+    tls_mode: str = "enforcing"
 
     def server_settings(self) -> dict[str, Any]:
         """The settings of every server, under the keys of its YAML file."""
@@ -125,7 +127,7 @@ class Security(NamedTuple):
                 "accessKey": self.inner.access_key,
                 "secretKey": self.inner.secret_key,
             },
-            "tlsServerMode": "enforcing",
+            "tlsServerMode": self.tls_mode,
             "tlsServerCertPath": str(self.files.certificate),
             "tlsServerKeyPath": str(self.files.key),
         }
@@ -135,6 +137,7 @@ class Security(NamedTuple):
         return {
             **self.server_settings(),
             "secretsKeyPath": str(self.files.secrets_key),
+            "tlsEnable": True,
             "tlsClientTrustCertPath": str(self.files.ca),
         }
 
@@ -171,13 +174,16 @@ def _own_addresses() -> list[str]:
         return []
 
 
-def secure(directory: Path, hosts: Sequence[str], clock: Clock | None = None) -> Security:
+def secure(
+    directory: Path, hosts: Sequence[str], clock: Clock | None = None, tls_mode: str = "enforcing"
+) -> Security:
     """Makes what a secure cluster needs, as far as it is not there.
 
     Args:
         directory: where it lies; made if it does not exist.
         hosts: the names and addresses by which the servers are reached.
         clock: dates the certificates.
+        tls_mode: see `Security`.
 
     Raises:
         ConfigError: a file cannot be read or written.
@@ -193,7 +199,7 @@ def secure(directory: Path, hosts: Sequence[str], clock: Clock | None = None) ->
         write_private(files.java_tls, JAVA_TLS.format(ca=files.ca).encode())
     except OSError as e:
         raise ConfigError(f"--secure: {e.filename}: {e.strerror}; it must be writable") from e
-    return Security(files, admin, inner)
+    return Security(files, admin, inner, tls_mode)
 
 
 def _certify(files: SecureFiles, hosts: Sequence[str], clock: Clock) -> None:
@@ -283,7 +289,8 @@ def words_for_clients(security: Security, namesrv: str, option: str) -> list[str
     """
     files = security.files
     return [
-        f"secure: TLS only, and signed requests only. The secret of the user {ADMIN}, who may do "
+        f"secure: {'TLS only' if security.tls_mode == 'enforcing' else 'TLS or plain'}, and signed "
+        f"requests only. The secret of the user {ADMIN}, who may do "
         f"everything, is in {files.admin}",
         f"  CLI      pocketmq cluster list{option}",
         f"           pocketmq user create NAME --generate{option}",
@@ -295,8 +302,8 @@ def words_for_clients(security: Security, namesrv: str, option: str) -> list[str
         f"-Dtls.config.file={files.java_tls}",
         '           and new DefaultMQProducer("GROUP", new AclClientRPCHook(new '
         "SessionCredentials()))",
-        "  Go       producer.WithCredentials(primitive.Credentials{AccessKey: …, SecretKey: …}), "
-        "producer.WithTls(true)",
+        "  Go       producer.WithCredentials(primitive.Credentials{AccessKey: …, SecretKey: …}); "
+        "Go's client 2.1.2 speaks no TLS and needs --tls-mode permissive here",
         f"  mqadmin  cp {files.tools} $ROCKETMQ_HOME/conf/tools.yml; export "
         f'JAVA_OPT="-Dtls.enable=true -Dtls.config.file={files.java_tls}"',
     ]

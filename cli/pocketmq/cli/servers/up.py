@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 
 ENV = "POCKETMQ_UP_"
 """Options that the image sets are read from the environment (deploy/Dockerfile)."""
+
+
+class TlsModeChoice(StrEnum):
+    """What a secure cluster takes."""
+
+    ENFORCING = "enforcing"
+    PERMISSIVE = "permissive"
+
 
 BrokersOption = Annotated[
     str,
@@ -86,6 +95,13 @@ TlsHostOption = Annotated[
         envvar=f"{ENV}TLS_HOST",
     ),
 ]
+TlsModeOption = Annotated[
+    TlsModeChoice,
+    typer.Option(
+        help="With --secure: permissive takes plain connections, too, of clients without TLS.",
+        envvar=f"{ENV}TLS_MODE",
+    ),
+]
 SeedOption = Annotated[
     Path | None,
     typer.Option(help="YAML file of topics, groups and messages to begin with; see docs/seed.md."),
@@ -130,6 +146,7 @@ def up(
     published: PublishedOption = False,
     secure: SecureOption = False,
     tls_host: TlsHostOption = None,
+    tls_mode: TlsModeOption = TlsModeChoice.ENFORCING,
     insecure: InsecureOption = False,
     seed: SeedOption = None,
     flush: FlushOption = "async",
@@ -176,6 +193,7 @@ def up(
         wanted,
         read_seed_file(seed),
         certified=reached_as(host, tls_host or ()) if secure else None,
+        tls_mode=tls_mode,
         memory=memory,
         stop_with_stdin=stop_with_stdin,
         output=output,
@@ -189,6 +207,7 @@ async def _up(
     seed: Seed | None,
     *,
     certified: list[str] | None,
+    tls_mode: str,
     memory: bool,
     stop_with_stdin: bool,
     output: Format,
@@ -199,7 +218,7 @@ async def _up(
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
             options = options._replace(data=Path(directory))
         if certified is not None:
-            options = _secured(options, certified)
+            options = _secured(options, certified, tls_mode)
         started = (
             cluster(options)
             if control is None
@@ -217,13 +236,13 @@ async def _up(
         await stop.wait()
 
 
-def _secured(options: ClusterOptions, hosts: Sequence[str]) -> ClusterOptions:
+def _secured(options: ClusterOptions, hosts: Sequence[str], tls_mode: str) -> ClusterOptions:
     """Adds certificates and credentials, and lets this process, too, ask the cluster with them."""
     from pocketmq.client.credentials import use_credentials
     from pocketmq.client.tls import use_tls
     from pocketmq.transport.tls.settings import ClientTls
 
-    security = make_secure(options.data / "secure", hosts)
+    security = make_secure(options.data / "secure", hosts, tls_mode=tls_mode)
     use_credentials(security.admin)
     use_tls(ClientTls(trust_cert_path=str(security.files.ca)))
     return options._replace(security=security)
