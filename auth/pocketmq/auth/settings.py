@@ -27,6 +27,9 @@ FIXED_KEYS = SECRET_KEYS | {
     "migrateAuthFromV1Enabled",
     "plainAclPath",
     "secretsKeyPath",
+    "auditLogPath",
+    "auditLogSizeMax",
+    "auditTopic",
 }
 """Settings that only the configuration file can change."""
 

@@ -14,7 +14,7 @@ import msgspec
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.auth.settings import auth_settings
 from pocketmq.broker.config.config import BrokerConfig
-from pocketmq.broker.handlers.access import broker_guard
+from pocketmq.broker.handlers.access import broker_audit, broker_guard
 from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, load_data
@@ -183,7 +183,10 @@ class Broker:
         self.settings.follow(lambda config: create_system_topics(self.topics, config))
         restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
-        self.handlers.update(handler_table(parts, self.address, store_host, guard))
+        audit = broker_audit(parts, store_host, stack)
+        if guard is not None and audit is not None:
+            guard.refused.add(audit.refused)
+        self.handlers.update(handler_table(parts, self.address, store_host, guard, audit))
         self.vip_port = await listen_for_vips(server, config)
         return store_host
 

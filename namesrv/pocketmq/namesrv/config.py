@@ -44,6 +44,9 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
             they ask each other, the same in all: `accessKey` and `secretKey`, as JSON or mapping.
         authentication_whitelist: codes of requests that need no signature, with commas between.
         authorization_whitelist: codes of requests that every user may send.
+        audit_log_path: the file of the audit, a line for each administrative change and refused
+            request; none if it is empty.
+        audit_log_size_max: bytes of that file; then it begins anew, and five earlier ones stay.
         tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
             both.
         tls_server_cert_path: the file of the certificate, PEM, with those between it and the
@@ -78,6 +81,9 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     inner_client_authentication_credentials: str | dict[str, str] = ""
     authentication_whitelist: str = ""
     authorization_whitelist: str = ""
+
+    audit_log_path: str = ""
+    audit_log_size_max: Annotated[int, Meta(ge=64 * 1024)] = 64 * 1024 * 1024
 
     tls_server_mode: str = "disabled"
     tls_server_cert_path: str = ""

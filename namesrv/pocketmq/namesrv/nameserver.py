@@ -10,6 +10,8 @@ from typing import Self
 
 import msgspec
 
+from pocketmq.auth.audit import Audit
+from pocketmq.auth.audit_file import AuditFile
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.namesrv.access import access_of
 from pocketmq.namesrv.config import NamesrvConfig
@@ -55,7 +57,10 @@ class NameServer:
         self._kv = KVConfig(Path(path).expanduser() if path else None)
         connections = set[Connection]()
         self.access = access_of(self._config, self.routes, self._clock, connections)
-        self.handlers = handler_table(self.routes, self._kv, self._config, self._clock, self.access)
+        self._audit_file = self._open_audit()
+        self.handlers = handler_table(
+            self.routes, self._kv, self._config, self._clock, self.access, self._audit()
+        )
         self._server = Server(
             self._clock,
             self.handlers,
@@ -74,6 +79,8 @@ class NameServer:
         """
         self._kv.load()
         async with AsyncExitStack() as stack:
+            if self._audit_file is not None:
+                stack.callback(self._audit_file.close)
             stack.push_async_callback(self._kv.close)
             stack.push_async_callback(self._server.close)
             await self._listen()
@@ -96,6 +103,21 @@ class NameServer:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _open_audit(self) -> AuditFile | None:
+        config = self._config
+        if not config.audit_log_path:
+            return None
+        path = Path(config.audit_log_path).expanduser()
+        return AuditFile(path, config.audit_log_size_max, self._clock)
+
+    def _audit(self) -> Audit | None:
+        if self._audit_file is None:
+            return None
+        audit = Audit("namesrv", self._clock, [self._audit_file.write])
+        if self.access is not None:
+            self.access.guard.refused.add(audit.refused)
+        return audit
 
     async def close(self) -> None:
         """Answers requests that came in, closes all connections and frees the port. Idempotent."""

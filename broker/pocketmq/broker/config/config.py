@@ -40,6 +40,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "os_page_cache_busy_time_out_mills": (1, 600_000),
     "flush_backlog_size_max": (64 * 1024, 1 << 40),
     "flush_consumer_offset_interval": (1, 600_000),
+    "audit_log_size_max": (64 * 1024, 16 * 1024 * MIB),
     "segment_size": (64 * 1024, 16 * 1024 * MIB),
     "open_files_max": (16, 1_000_000),
     "file_reserved_time": (1, 24 * 3650),
@@ -185,6 +186,10 @@ class BrokerConfig(
         migrate_auth_from_v1_enabled: take over the accounts of plain_acl_path at the start.
         plain_acl_path: RocketMQ 4's file of accounts, or a folder of such files.
         secrets_key_path: a file with the key by which passwords are encrypted on the disk.
+        audit_log_path: the file of the audit, a line for each administrative change and refused
+            request; by default audit.log beside the data of a broker that authenticates.
+        audit_log_size_max: bytes of that file; then it begins anew, and five earlier ones stay.
+        audit_topic: a topic of this broker that gets the lines, too; none if it is empty.
         tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
             both.
         tls_server_cert_path: the file of the certificate, PEM, with those between it and the
@@ -295,6 +300,9 @@ class BrokerConfig(
     migrate_auth_from_v1_enabled: bool = False
     plain_acl_path: str = ""
     secrets_key_path: str = ""
+    audit_log_path: str = ""
+    audit_log_size_max: int = 64 * MIB
+    audit_topic: str = ""
 
     tls_server_mode: str = "disabled"
     tls_server_cert_path: str = ""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from pocketmq.auth.audit import Audit, Sink
+from pocketmq.auth.audit_file import AuditFile
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import Guard
 from pocketmq.auth.needs.broker import BROKER_NEEDS
@@ -17,6 +20,7 @@ from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.settings import AuthSettings
 from pocketmq.broker.appending.stored_message import read_stored
+from pocketmq.broker.handlers.audit_topic import AuditTopic
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.slices import next_slice
 from pocketmq.broker.store.store import MessageStore
@@ -27,6 +31,9 @@ from pocketmq.transport.connection import Connection
 from pocketmq.transport.peer_log import PeerLog
 
 log = logging.getLogger("pocketmq.broker")
+
+AUDIT_FILE = "audit.log"
+"""In the data directory, unless another file is named."""
 
 _WAITING_TOPICS = frozenset(
     {names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC}
@@ -65,6 +72,33 @@ def broker_guard(
     guard.refused.add(Penalties(parts.clock.machine).note)
     Revoking(directory, connections, parts.polling.release)
     return guard
+
+
+def broker_audit(parts: BrokerParts, store_host: bytes, stack: AsyncExitStack) -> Audit | None:
+    """Builds the audit of a broker, if it is to have one.
+
+    Args:
+        parts: of the broker.
+        store_host: the broker's encoded address.
+        stack: closes the file.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    data, clock, config = parts.data, parts.clock, parts.data.settings.now
+    sinks: list[Sink] = []
+    path = config.audit_log_path
+    if path or config.authentication_enabled:
+        chosen = Path(path).expanduser() if path else data.store.directory / AUDIT_FILE
+        file = AuditFile(chosen, config.audit_log_size_max, clock)
+        stack.callback(file.close)
+        sinks.append(file.write)
+    if config.audit_topic:
+        topic = AuditTopic(
+            config.audit_topic, data.topics, data.store, data.appender, store_host, clock
+        )
+        sinks.append(topic.write)
+    return Audit(config.broker_name, clock, sinks) if sinks else None
 
 
 def make_first_users(settings: AuthSettings, directory: UserDirectory) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from pocketmq.auth.audit import Audit
 from pocketmq.auth.guard import Guard as AccessGuard
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
@@ -16,6 +17,7 @@ from pocketmq.broker.handlers.administration.settings import SettingHandlers
 from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
 from pocketmq.broker.handlers.administration.users import UserHandlers
+from pocketmq.broker.handlers.audited import audited
 from pocketmq.broker.handlers.consuming.clients import ClientHandlers
 from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
@@ -66,7 +68,11 @@ class Family(Protocol):
 
 
 def handler_table(
-    parts: BrokerParts, address: str, store_host: bytes, access: AccessGuard | None = None
+    parts: BrokerParts,
+    address: str,
+    store_host: bytes,
+    access: AccessGuard | None = None,
+    audit: Audit | None = None,
 ) -> dict[int, Handler]:
     """Builds what a broker answers, by request code.
 
@@ -75,6 +81,7 @@ def handler_table(
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
         access: stands before all handlers; None if everybody may ask for everything.
+        audit: notes administrative changes; None without one.
     """
     selections = SelectionShare(parts.work_share)
     families = (
@@ -89,6 +96,8 @@ def handler_table(
         visible = parts.data.settings.now.authentication_password_visible
         users = UserHandlers(parts.data.users, parts.clock, shows_passwords=visible)
         table.update(users.table())
+    if audit is not None:
+        table = audited(table, audit, parts.data)
     guards: tuple[Guard, ...] = (  # the innermost first
         parts.back_pressure.backlog.guard,
         TurnShare(parts.clock.machine).guard,

@@ -95,7 +95,7 @@ class ClusterOptions(NamedTuple):
             "bindAddress": self.host,
             "insecure": self.insecure,
             "kvConfigPath": self.kv_config_path(),
-            **({} if self.security is None else self.security.server_settings()),
+            **({} if self.security is None else self.security.namesrv_settings()),
         }
 
     def kv_config_path(self) -> str:

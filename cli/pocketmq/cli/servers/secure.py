@@ -132,6 +132,11 @@ class Security(NamedTuple):
             "tlsServerKeyPath": str(self.files.key),
         }
 
+    def namesrv_settings(self) -> dict[str, Any]:
+        """The settings of every name server, under the keys of its YAML file."""
+        audit_path = self.files.directory.parent / "namesrv" / "audit.log"
+        return {**self.server_settings(), "auditLogPath": str(audit_path)}
+
     def broker_settings(self) -> dict[str, Any]:
         """The settings of every broker, under the keys of its YAML file."""
         return {

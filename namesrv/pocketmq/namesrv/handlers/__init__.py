@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pocketmq.auth.audit import Audit
 from pocketmq.namesrv.access import Access
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers.brokers import BrokerHandlers
@@ -14,9 +15,21 @@ from pocketmq.namesrv.handlers.users import UserHandlers
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_answers import RouteAnswers
 from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
+
+AUDITED_CODES = (
+    Code.PUT_KV_CONFIG,
+    Code.DELETE_KV_CONFIG,
+    Code.WIPE_WRITE_PERM_OF_BROKER,
+    Code.ADD_WRITE_PERM_OF_BROKER,
+    Code.DELETE_TOPIC_IN_NAMESRV,
+    Code.UPDATE_NAMESRV_CONFIG,
+    Code.UNREGISTER_BROKER,
+)
+"""Requests that people send to change something, and the end of a broker."""
 
 
 def handler_table(
@@ -25,6 +38,7 @@ def handler_table(
     config: NamesrvConfig,
     clock: Clock,
     access: Access | None = None,
+    audit: Audit | None = None,
 ) -> dict[int, Handler]:
     """Makes the handlers of all request codes that a name server knows.
 
@@ -33,6 +47,7 @@ def handler_table(
         config: of the name server.
         clock: of the name server.
         access: who may ask for what; None for everybody.
+        audit: notes administrative changes; None without one.
     """
     answers = RouteAnswers(routes, kv, config)
     table = {
@@ -43,6 +58,8 @@ def handler_table(
         **KVHandlers(kv).table(),
         **SettingsHandlers(config).table(),
     }
+    if audit is not None:
+        table |= {code: audit.guard(table[code]) for code in AUDITED_CODES}
     if access is None:
         return table
     table |= UserHandlers(access.users, access.inner, routes).table()
