@@ -33,7 +33,7 @@ from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.namesrv import NAMESRV_NEEDS
 from pocketmq.auth.needs.table import described
 from pocketmq.auth.penalties import FREE_COUNT
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.telling import ToldUser, UserTable
 from pocketmq.auth.users import UserStatus, UserType
 from pocketmq.broker import BrokerConfig

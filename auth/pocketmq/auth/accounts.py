@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.auth.directory import UserDirectory
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.users import UserStatus, UserType
 from pocketmq.protocol.signing import SigningKey
 

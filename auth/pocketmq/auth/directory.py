@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.stored import StoredUsers
 from pocketmq.auth.users import User
 from pocketmq.runtime.listeners import Listeners

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import msgspec
 
 from pocketmq.auth.accounts import Account, Accounts
-from pocketmq.auth.decision import decide
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.needs.parts import Facts, Part
 from pocketmq.auth.needs.table import ONLY_SUPER, NeedsTable, key_fields
-from pocketmq.auth.policies import Need
 from pocketmq.auth.refused import NAME_LENGTH_MAX, RefusedRequest
+from pocketmq.auth.rights.decision import decide
+from pocketmq.auth.rights.policies import Need
 from pocketmq.protocol.codes import ResponseCode, Version
 from pocketmq.protocol.errors import ContentError, ResponseError
 from pocketmq.protocol.signing import ACCESS_KEY, SIGNATURE, signed_form

@@ -28,6 +28,13 @@ FIXED_KEYS = SECRET_KEYS | {
     "plainAclPath",
     "secretsKeyPath",
     "auditLogPath",
+    "requestsPerSecondOfAddress",
+    "bytesPerSecondOfAddress",
+    "requestsPerSecondOfClient",
+    "bytesPerSecondOfClient",
+    "requestsPerSecondOfUser",
+    "bytesPerSecondOfUser",
+    "connectionsMaxOfAddress",
     "auditLogSizeMax",
     "auditTopic",
 }

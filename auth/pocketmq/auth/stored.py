@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.users import User
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.private_files import is_readable_by_others, write_private

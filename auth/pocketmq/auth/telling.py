@@ -11,7 +11,7 @@ from hashlib import sha256
 import msgspec
 
 from pocketmq.auth.directory import UserDirectory
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.users import User
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.signing import Credentials

@@ -156,6 +156,7 @@ class Broker:
             ),
             on_close=self._disconnected,
             connections_max=room_for_connections(config.connections_max, config.open_files_max),
+            connections_max_of_address=config.connections_max_of_address,
             read_events=store.committer,
             watch=pressure.watch,
             budget=pressure.budget,

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from pocketmq.auth.directory import UserDirectory
+from pocketmq.auth.rates import RateLimits, Rates
 from pocketmq.auth.stored import StoredUsers, secret_box
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.real_targets import RealTargets
@@ -88,6 +89,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         keys: finds messages by key.
         statistics: what was sent and consumed.
         back_pressure: what holds up clients that ask for too much.
+        rate_limits: what an address, a client and a user may ask for in a second.
     """
 
     clock: Clock
@@ -104,6 +106,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     keys: KeyIndex
     statistics: Statistics
     back_pressure: BackPressure
+    rate_limits: RateLimits
 
 
 def load_data(
@@ -233,6 +236,7 @@ async def build_parts(
             SlowReaders(machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
             WriteBacklog(store.committer, store.flusher, settings.view(BacklogSettings.of)),
         ),
+        rate_limits=RateLimits(Rates.of(config), clock),
     )
     stack.callback(parts.back_pressure.watch.close)
     stack.callback(parts.catch_up.close)

@@ -47,6 +47,11 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
         audit_log_path: the file of the audit, a line for each administrative change and refused
             request; none if it is empty.
         audit_log_size_max: bytes of that file; then it begins anew, and five earlier ones stay.
+        requests_per_second_of_address, bytes_per_second_of_address: what the clients of one
+            address may ask for, and send, in a second; 0 is no limit.
+        requests_per_second_of_client, bytes_per_second_of_client: the same of one connection.
+        requests_per_second_of_user, bytes_per_second_of_user: the same of one user.
+        connections_max_of_address: how many connections of one address may be open.
         tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
             both.
         tls_server_cert_path: the file of the certificate, PEM, with those between it and the
@@ -84,6 +89,14 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
 
     audit_log_path: str = ""
     audit_log_size_max: Annotated[int, Meta(ge=64 * 1024)] = 64 * 1024 * 1024
+
+    requests_per_second_of_address: Annotated[int, Meta(ge=0)] = 0
+    bytes_per_second_of_address: Annotated[int, Meta(ge=0)] = 0
+    requests_per_second_of_client: Annotated[int, Meta(ge=0)] = 0
+    bytes_per_second_of_client: Annotated[int, Meta(ge=0)] = 0
+    requests_per_second_of_user: Annotated[int, Meta(ge=0)] = 0
+    bytes_per_second_of_user: Annotated[int, Meta(ge=0)] = 0
+    connections_max_of_address: Annotated[int, Meta(ge=1)] = 15_000
 
     tls_server_mode: str = "disabled"
     tls_server_cert_path: str = ""

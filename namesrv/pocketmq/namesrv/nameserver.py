@@ -10,8 +10,8 @@ from typing import Self
 
 import msgspec
 
-from pocketmq.auth.audit import Audit
-from pocketmq.auth.audit_file import AuditFile
+from pocketmq.auth.audit_log.audit import Audit
+from pocketmq.auth.audit_log.file import AuditFile
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.namesrv.access import access_of
 from pocketmq.namesrv.config import NamesrvConfig
@@ -65,6 +65,7 @@ class NameServer:
             self._clock,
             self.handlers,
             on_close=self._connection_closed,
+            connections_max_of_address=self._config.connections_max_of_address,
             connections=connections,
             tls=server_tls(self._config),
         )

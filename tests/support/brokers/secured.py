@@ -8,7 +8,7 @@ from typing import Any
 from support.brokers.broker_parts import LOCALHOST, Client, Stage
 from support.peers.transport import until
 
-from pocketmq.auth.policies import Acl, Action, Decision, PolicyEntry
+from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry
 from pocketmq.auth.users import User, UserStatus, UserType
 from pocketmq.broker import Broker
 from pocketmq.namesrv import NameServer, NamesrvConfig

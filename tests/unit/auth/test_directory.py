@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.auth.accounts import GRANTS_MAX, Account, Accounts
 from pocketmq.auth.directory import UserDirectory
-from pocketmq.auth.policies import Acl, Action, Decision, PolicyEntry
+from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry
 from pocketmq.auth.telling import TABLE_SIZE_MAX, ToldUser, UserTable
 from pocketmq.auth.users import User, UserStatus, UserType
 from pocketmq.protocol.errors import ContentError

@@ -17,8 +17,8 @@ from pocketmq.auth.guard import HASHED_AT_ONCE_SIZE_MAX, NEEDS_AT_ONCE_MAX, USER
 from pocketmq.auth.needs import bodies
 from pocketmq.auth.needs.parts import Facts
 from pocketmq.auth.needs.table import NeedsTable, cluster, in_body, topic
-from pocketmq.auth.policies import Action
 from pocketmq.auth.refused import RefusedRequest
+from pocketmq.auth.rights.policies import Action
 from pocketmq.auth.users import User, UserStatus, UserType
 from pocketmq.protocol.bodies.clients import ConsumerData, Heartbeat
 from pocketmq.protocol.codes import ResponseCode, Version

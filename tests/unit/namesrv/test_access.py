@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import USER
-from pocketmq.auth.policies import Acl
+from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.telling import ToldUser, UserTable
 from pocketmq.auth.users import User, UserType
 from pocketmq.namesrv import broker_owners, told_users

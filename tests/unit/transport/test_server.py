@@ -70,6 +70,22 @@ async def test_connections_over_the_limit_are_closed_at_once(
     await third.got(1)
 
 
+async def test_an_address_has_its_share_of_the_connections(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await stage.serve({1: echo}, connections_max_of_address=2)
+    first, _second = await stage.dial(server), await stage.dial(server)
+    with caplog.at_level(logging.WARNING):
+        connection = await stage.pool().get(server.address)
+        await connection.wait_closed()
+    assert "it has 2 connections, which is the limit of an address" in caplog.text
+    first.transport.close()
+    await until(lambda: len(server.connections) == 1)
+    third = await stage.dial(server)
+    third.send(Command(1, 5))
+    await third.got(1)
+
+
 async def test_close_sends_what_is_queued_and_stops_listening(stage: Stage) -> None:
     server = await stage.serve({1: echo})
     peer = await stage.dial(server)

@@ -82,7 +82,6 @@ class Hold(Enum):
         SIGNATURE: the large body of its last request is hashed, to check who sent it.
         PERMISSIONS: its last request needs very many permissions, which are looked up.
         PENALTY: its last requests came from strangers.
-        RATE_LIMIT: it has asked for more than it may in this second.
     """
 
     PUT_OFF = auto()
@@ -96,7 +95,6 @@ class Hold(Enum):
     SIGNATURE = auto()
     PERMISSIONS = auto()
     PENALTY = auto()
-    RATE_LIMIT = auto()
 
 
 NO_HOLDS: frozenset[Hold] = frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from pocketmq.protocol.messages.hosts import check_port, join_address
@@ -36,6 +37,7 @@ class Server:
         limits: of each connection.
         on_close: called when a connection is gone.
         connections_max: how many may be open together.
+        connections_max_of_address: how many of them one address may have.
         read_events: notified when a read of any connection begins and ends.
         watch: notified of each request.
         budget: how much of large frames may be under way.
@@ -58,6 +60,7 @@ class Server:
         limits: Limits | None = None,
         on_close: Callable[[Connection], object] | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        connections_max_of_address: int = CONNECTIONS_MAX,
         read_events: ReadEvents | None = None,
         watch: LoopWatch | None = None,
         budget: FrameBudget | None = None,
@@ -71,6 +74,8 @@ class Server:
         self._tls_listener: TlsListener | None = None
         self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
         self._on_close, self._connections_max = on_close, connections_max
+        self._of_address_max = connections_max_of_address
+        self._of_address: Counter[str] = Counter()
         self._slow_readers = slow_readers or SlowReaders(clock.machine)
         self._peer_log = PeerLog(clock.machine)
         self._options = ConnectionOptions(
@@ -143,6 +148,17 @@ class Server:
             )
             connection.abort("too many connections")
             return
+        host = connection.remote_address.rpartition(":")[0]
+        if self._of_address[host] >= self._of_address_max:
+            self._peer_log.warning(
+                connection.remote_address,
+                "refusing %s: it has %d connections, which is the limit of an address",
+                connection.remote_address,
+                self._of_address_max,
+            )
+            connection.abort("too many connections of one address")
+            return
+        self._of_address[host] += 1
         self.connections.add(connection)
         if len(self.connections) > self._tuned_for:
             self._tune()
@@ -163,10 +179,16 @@ class Server:
     def _closed(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.discard(connection)
+            self._forget_address(connection.remote_address.rpartition(":")[0])
             if len(self.connections) < self._tuned_for // RETUNED_BELOW:
                 self._tune()
             if self._on_close is not None:
                 self._on_close(connection)
+
+    def _forget_address(self, host: str) -> None:
+        self._of_address[host] -= 1
+        if not self._of_address[host]:
+            del self._of_address[host]
 
     async def close(self) -> None:
         """Stops listening, sends what is queued and closes every connection. Idempotent."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import field
 
 from pocketmq.auth.needs.parts import Actions, group_need, topic_need
-from pocketmq.auth.policies import Action, Need
+from pocketmq.auth.rights.policies import Action, Need
 from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.clients import CheckClientConfigBody, GroupConfig, Heartbeat
 from pocketmq.protocol.bodies.groups import GroupConfigList

@@ -17,7 +17,7 @@ from pocketmq.auth.needs.table import (
     topic,
     topic_if_named,
 )
-from pocketmq.auth.policies import Action
+from pocketmq.auth.rights.policies import Action
 from pocketmq.protocol.codes import RequestCode as Code
 
 CREATE, DELETE, GET, PUB, SUB, UPDATE = (

@@ -12,7 +12,7 @@ from pocketmq.auth.needs.table import (
     cluster,
     named_cluster,
 )
-from pocketmq.auth.policies import Action, ResourceType
+from pocketmq.auth.rights.policies import Action, ResourceType
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from pocketmq.auth.policies import Action, Need, Resource, ResourceType
+from pocketmq.auth.rights.policies import Action, Need, Resource, ResourceType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError, ResponseError, UsageError, response_error
 from pocketmq.protocol.messages.ids import parse_offset_msg_id

@@ -14,7 +14,7 @@ from pocketmq.auth.needs.parts import (
     StoredPart,
     SuperPart,
 )
-from pocketmq.auth.policies import Action, Need, ResourceType
+from pocketmq.auth.rights.policies import Action, Need, ResourceType
 
 NeedsTable = Mapping[int, Sequence[Part]]
 """The parts that find the needs of a request, in the order in which they are checked, by code.

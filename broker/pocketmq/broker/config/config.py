@@ -40,6 +40,18 @@ RANGES: dict[str, tuple[int, int]] = {
     "os_page_cache_busy_time_out_mills": (1, 600_000),
     "flush_backlog_size_max": (64 * 1024, 1 << 40),
     "flush_consumer_offset_interval": (1, 600_000),
+    **dict.fromkeys(
+        (
+            "requests_per_second_of_address",
+            "bytes_per_second_of_address",
+            "requests_per_second_of_client",
+            "bytes_per_second_of_client",
+            "requests_per_second_of_user",
+            "bytes_per_second_of_user",
+        ),
+        (0, 1 << 40),
+    ),
+    "connections_max_of_address": (1, 1_000_000),
     "audit_log_size_max": (64 * 1024, 16 * 1024 * MIB),
     "segment_size": (64 * 1024, 16 * 1024 * MIB),
     "open_files_max": (16, 1_000_000),
@@ -190,6 +202,11 @@ class BrokerConfig(
             request; by default audit.log beside the data of a broker that authenticates.
         audit_log_size_max: bytes of that file; then it begins anew, and five earlier ones stay.
         audit_topic: a topic of this broker that gets the lines, too; none if it is empty.
+        requests_per_second_of_address, bytes_per_second_of_address: what the clients of one
+            address may ask for, and send, in a second; 0 is no limit.
+        requests_per_second_of_client, bytes_per_second_of_client: the same of one connection.
+        requests_per_second_of_user, bytes_per_second_of_user: the same of one user.
+        connections_max_of_address: how many connections of one address may be open.
         tls_server_mode: disabled takes plain connections, enforcing those over TLS, permissive
             both.
         tls_server_cert_path: the file of the certificate, PEM, with those between it and the
@@ -303,6 +320,14 @@ class BrokerConfig(
     audit_log_path: str = ""
     audit_log_size_max: int = 64 * MIB
     audit_topic: str = ""
+
+    requests_per_second_of_address: int = 0
+    bytes_per_second_of_address: int = 0
+    requests_per_second_of_client: int = 0
+    bytes_per_second_of_client: int = 0
+    requests_per_second_of_user: int = 0
+    bytes_per_second_of_user: int = 0
+    connections_max_of_address: int = 15_000
 
     tls_server_mode: str = "disabled"
     tls_server_cert_path: str = ""

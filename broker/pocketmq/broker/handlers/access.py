@@ -8,16 +8,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from pocketmq.auth.audit import Audit, Sink
-from pocketmq.auth.audit_file import AuditFile
+from pocketmq.auth.audit_log.audit import Audit, Sink
+from pocketmq.auth.audit_log.file import AuditFile
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import Guard
 from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.parts import Facts
 from pocketmq.auth.penalties import Penalties
-from pocketmq.auth.plain_acl import read_plain_acl
 from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
+from pocketmq.auth.rights.plain_acl import read_plain_acl
 from pocketmq.auth.settings import AuthSettings
 from pocketmq.broker.appending.stored_message import read_stored
 from pocketmq.broker.handlers.audit_topic import AuditTopic

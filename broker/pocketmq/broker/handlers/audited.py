@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from pocketmq.auth.acl_texts import info_of, subject_name
-from pocketmq.auth.audit import Audit, State
+from pocketmq.auth.audit_log.audit import Audit, State
+from pocketmq.auth.rights.acl_texts import info_of, subject_name
 from pocketmq.auth.settings import SECRET_KEYS
 from pocketmq.broker.parts import BrokerState
 from pocketmq.protocol.bodies.clients import GroupConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pocketmq.auth.audit import Audit
+from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.guard import Guard as AccessGuard
 from pocketmq.broker.groups.client_calls import ClientCalls
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
@@ -84,6 +84,7 @@ def handler_table(
         audit: notes administrative changes; None without one.
     """
     selections = SelectionShare(parts.work_share)
+    limits = parts.rate_limits
     families = (
         *_of_messages(parts, address, store_host, selections),
         *_of_clients(parts, selections),
@@ -104,7 +105,9 @@ def handler_table(
     )
     for guard in guards:
         table = {code: guard(code, handler) for code, handler in table.items()}
-    return table if access is None else access.table(table)
+    if access is not None:
+        table = access.table(limits.inner(table))
+    return limits.outer(table)
 
 
 def _of_messages(
@@ -185,7 +188,7 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
     figures = StoreFigures(store.logs, store.disk, store.files, store.committer, store.damaged)
     runtime_info = RuntimeInfo(
         figures, parts.schedule, parts.polling, store.counters, parts.statistics,
-        parts.back_pressure, parts.clock,
+        parts.back_pressure, parts.rate_limits, parts.clock,
     )  # fmt: skip
     return (
         TopicHandlers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pocketmq.auth.rates import RateLimits
 from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import MESSAGES, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
@@ -25,6 +26,7 @@ class RuntimeInfo:
         schedule, polling: of the broker.
         counters, statistics: the rates and totals.
         back_pressure: the limits that hold clients up.
+        rate_limits: what clients may ask for in a second.
         clock: for the broker's age.
     """
 
@@ -36,9 +38,10 @@ class RuntimeInfo:
         counters: StoreCounters,
         statistics: Statistics,
         back_pressure: BackPressure,
+        rate_limits: RateLimits,
         clock: Clock,
     ) -> None:
-        self._back_pressure = back_pressure
+        self._back_pressure, self._rate_limits = back_pressure, rate_limits
         self._store, self._schedule, self._polling = store, schedule, polling
         self._counters, self._statistics, self._clock = counters, statistics, clock
 
@@ -52,6 +55,7 @@ class RuntimeInfo:
             **self._store.figures(),
             **self._queues(),
             **self._back_pressure.figures(),
+            "requestsRefusedByRate": self._rate_limits.refused_count,
             **self._delays(),
         }
 

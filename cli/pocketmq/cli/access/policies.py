@@ -199,9 +199,9 @@ def explain(
 
 
 def _verdict(info: UserInfo, acl: AclInfo, action: str, resource: str, ip: str) -> dict[str, Any]:
-    from pocketmq.auth.acl_texts import entries_of, named, resource_of
-    from pocketmq.auth.decision import decide
-    from pocketmq.auth.policies import Acl, Action, Need, ResourceType
+    from pocketmq.auth.rights.acl_texts import entries_of, named, resource_of
+    from pocketmq.auth.rights.decision import decide
+    from pocketmq.auth.rights.policies import Acl, Action, Need, ResourceType
     from pocketmq.protocol.errors import ResponseError
 
     wanted = named(Action, action)
@@ -247,8 +247,8 @@ def migrate(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Turn accounts of RocketMQ 4 (ACL 1.0) into users and policies; existing users stay."""
-    from pocketmq.auth.acl_texts import info_of
-    from pocketmq.auth.plain_acl import read_plain_acl
+    from pocketmq.auth.rights.acl_texts import info_of
+    from pocketmq.auth.rights.plain_acl import read_plain_acl
     from pocketmq.client import Admin
 
     migrated = read_plain_acl(path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.auth.audit import Audit
+from pocketmq.auth.audit_log.audit import Audit
+from pocketmq.auth.rates import RateLimits, Rates
 from pocketmq.namesrv.access import Access
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers.brokers import BrokerHandlers
@@ -60,8 +61,9 @@ def handler_table(
     }
     if audit is not None:
         table |= {code: audit.guard(table[code]) for code in AUDITED_CODES}
+    limits = RateLimits(Rates.of(config), clock)
     if access is None:
-        return table
+        return limits.outer(table)
     table |= UserHandlers(access.users, access.inner, routes).table()
     table = {code: access.owners.guard(code, handler) for code, handler in table.items()}
-    return access.guard.table(table)
+    return limits.outer(access.guard.table(limits.inner(table)))

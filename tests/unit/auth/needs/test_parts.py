@@ -10,7 +10,7 @@ from pocketmq.auth.needs.broker import BROKER_NEEDS
 from pocketmq.auth.needs.namesrv import NAMESRV_NEEDS
 from pocketmq.auth.needs.parts import Facts, Part
 from pocketmq.auth.needs.table import described, group_if_named, key_fields, topic
-from pocketmq.auth.policies import Action
+from pocketmq.auth.rights.policies import Action
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.messages.hosts import encode_host

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pocketmq.auth.acl_texts import (
+from pocketmq.auth.directory import UserDirectory
+from pocketmq.auth.guard import USER
+from pocketmq.auth.refused import NAME_LENGTH_MAX
+from pocketmq.auth.rights.acl_texts import (
     entries_of,
     info_of,
     merged,
@@ -21,10 +24,7 @@ from pocketmq.auth.acl_texts import (
     subject_name,
     without,
 )
-from pocketmq.auth.directory import UserDirectory
-from pocketmq.auth.guard import USER
-from pocketmq.auth.policies import PolicyType
-from pocketmq.auth.refused import NAME_LENGTH_MAX
+from pocketmq.auth.rights.policies import PolicyType
 from pocketmq.auth.users import User, UserStatus, UserType
 from pocketmq.protocol.bodies.users import AclInfo, UserInfo
 from pocketmq.protocol.codes import RequestCode, ResponseCode

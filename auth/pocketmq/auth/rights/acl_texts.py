@@ -7,7 +7,7 @@ from enum import Enum
 from ipaddress import ip_network
 from typing import TypeVar
 
-from pocketmq.auth.policies import (
+from pocketmq.auth.rights.policies import (
     Acl,
     Action,
     Decision,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pocketmq.auth import audit as audits
-from pocketmq.auth.audit import PERIOD_S, REFUSALS_MAX, Audit
-from pocketmq.auth.audit_file import FILES_MAX, AuditFile
+from pocketmq.auth.audit_log import audit as audits
+from pocketmq.auth.audit_log.audit import PERIOD_S, REFUSALS_MAX, Audit
+from pocketmq.auth.audit_log.file import FILES_MAX, AuditFile
 from pocketmq.auth.guard import USER
 from pocketmq.auth.refused import RefusedRequest
 from pocketmq.protocol.codes import RequestCode, ResponseCode

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.auth.decision import DENIED, NO_MATCH, decide
-from pocketmq.auth.policies import (
+from pocketmq.auth.rights.decision import DENIED, NO_MATCH, decide
+from pocketmq.auth.rights.policies import (
     Acl,
     Action,
     Decision,

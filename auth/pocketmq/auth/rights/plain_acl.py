@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pocketmq.auth.policies import Acl, Action, Decision, PolicyEntry, PolicyType
+from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry, PolicyType
 from pocketmq.auth.users import User, UserType
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import MASK

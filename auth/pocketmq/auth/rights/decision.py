@@ -6,7 +6,7 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
-from pocketmq.auth.policies import (
+from pocketmq.auth.rights.policies import (
     Acl,
     Action,
     Decision,

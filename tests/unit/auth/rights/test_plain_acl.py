@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.auth.plain_acl import read_plain_acl
-from pocketmq.auth.policies import Decision, PolicyEntry
+from pocketmq.auth.rights.plain_acl import read_plain_acl
+from pocketmq.auth.rights.policies import Decision, PolicyEntry
 from pocketmq.auth.users import UserType
 from pocketmq.broker import BrokerConfig
 from pocketmq.protocol.errors import ConfigError

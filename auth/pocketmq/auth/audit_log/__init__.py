@@ -1,0 +1,1 @@
+"""The audit, and where its lines go."""

@@ -1,0 +1,1 @@
+"""What users may do: policies, how they decide, and how they are written."""
