@@ -8,6 +8,7 @@ from typing import Any
 
 from pocketmq.runtime.certificates import Issued, make_ca, make_certificate
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.private_files import write_private
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.tls.settings import ClientTls, ServerTls, TlsMode
 
@@ -43,7 +44,7 @@ class CertificateFiles:
         """Writes another certificate and key of the same authority."""
         issued = make_certificate(hosts, self.ca, clock, days)
         Path(self.cert_path).write_bytes(issued.certificate)
-        Path(self.key_path).write_bytes(issued.key)
+        write_private(Path(self.key_path), issued.key)
 
     def server(self, mode: TlsMode = TlsMode.ENFORCING, **settings: Any) -> ServerTls:
         """How a server speaks TLS with them."""

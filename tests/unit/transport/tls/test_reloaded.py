@@ -92,6 +92,16 @@ async def test_the_end_is_told_once_a_day(
     assert levels == [[], [], *warned, *[["ERROR"]] * 9]
 
 
+def test_a_key_that_others_may_read_is_told(
+    files: CertificateFiles, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ReloadedContext(files.server(), clock)
+    assert caplog.text == ""
+    Path(files.key_path).chmod(0o640)
+    ReloadedContext(files.server(), clock)
+    assert "key.pem: chmod 600 it" in caplog.text
+
+
 def test_what_is_no_certificate_is_named(files: CertificateFiles, clock: VirtualClock) -> None:
     Path(files.cert_path).write_text("nothing")
     with pytest.raises(ConfigError, match=r"cert\.pem"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.certificates import days_left
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.private_files import is_readable_by_others
 from pocketmq.transport.tls.contexts import server_context
 from pocketmq.transport.tls.settings import ServerTls
 
@@ -50,6 +51,8 @@ class ReloadedContext:
         self._expires_ms = self._expiry_ms()
         self._told_s: float | None = None
         self._look_at_expiry()
+        if is_readable_by_others(Path(settings.key_path).expanduser()):
+            log.warning("TLS: others may read the key %s: chmod 600 it", settings.key_path)
 
     def look(self) -> None:
         """Makes the context anew if a file has changed; logs why if that is not possible."""
