@@ -170,8 +170,10 @@ def checked_out(commit: str) -> Path:
     """Unpacks the files of a commit that are measured; returns their directory."""
     tree = BASES / commit
     if not tree.exists():
+        there = (git("ls-tree", "--name-only", commit) or "").split()
+        components = [name for name in COMPONENTS if name in there]  # some are younger
         archive = subprocess.run(
-            ["git", "archive", commit, "bench", *COMPONENTS],
+            ["git", "archive", commit, "bench", *components],
             cwd=ROOT, stdout=subprocess.PIPE, check=True,
         ).stdout  # fmt: skip
         shutil.rmtree(BASES, ignore_errors=True)
