@@ -11,7 +11,7 @@ import typer
 from pocketmq.cli.lazy_group import Entry, LazyGroup
 from pocketmq.cli.output import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_USAGE
 from pocketmq.cli.profiles.target import profile_options
-from pocketmq.protocol.errors import PocketMQError, UsageError
+from pocketmq.protocol.errors import NoPermissionError, PocketMQError, UsageError
 
 COMMANDS = {
     "up": Entry(
@@ -156,8 +156,23 @@ def run() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    sys.stderr.write(f"pocketmq: {error}\n")
+    sys.stderr.write(f"pocketmq: {error}{_remedy(error)}\n")
     sys.exit(code)
+
+
+def _remedy(error: Exception) -> str:
+    """What helps whom a server did not know; RocketMQ's words for it say only what is wrong."""
+    if not isinstance(error, NoPermissionError):
+        return ""
+    remark = error.remark or ""
+    if remark == "username cannot be null.":
+        return (
+            " Say who you are: --profile NAME (made by pocketmq profile add NAME --access-key "
+            "USER), or POCKETMQ_CREDENTIALS with the file of the credentials"
+        )
+    if "has no permission to access" in remark:
+        return " What the user may do, and why not: pocketmq acl explain USER ACTION RESOURCE"
+    return ""
 
 
 if __name__ == "__main__":
