@@ -94,6 +94,7 @@ class TestJava:
         assert transactions["checks"]["check-commit"] >= 2
         assert len(transactions["deliveries"]) == 2
 
+    @pytest.mark.whole_interop
     def test_who_signs_nothing_or_wrongly_gets_nothing(
         self, probe: JavaProbe, signed: Cluster, new_name: NewName, tmp_path: Path
     ) -> None:

@@ -113,6 +113,7 @@ class TestWhoIsBelieved:
         jvm = careful(tmp_path, files, files)
         assert probe.run("create-topic", jvm=jvm, namesrv=secured.namesrv, topic=new_name("tls"))
 
+    @pytest.mark.whole_interop
     def test_neither_strangers_nor_plain_clients_get_in(
         self,
         probe: JavaProbe,
