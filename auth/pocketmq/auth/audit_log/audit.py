@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -91,57 +91,39 @@ class Audit:
         @wraps(handler)
         def audited_handler(command: Command, connection: Connection) -> Reply:
             before = _described(state, command)
+            user = str(connection.attributes.get(USER, ""))  # a later request may be another's
+            change = _Change(command, connection, user, state, before)
             try:
                 reply = handler(command, connection)
             except ResponseError as e:
-                self._changed(command, connection, state, before, e.code, e.remark)
+                self._changed(change, e.code, e.remark)
                 raise
             if isinstance(reply, Awaitable):
-                return self._later(reply, command, connection, state, before)
+                return self._later(reply, change)
             if reply is not None:
-                self._changed(command, connection, state, before, reply.code, reply.remark)
+                self._changed(change, reply.code, reply.remark)
             return reply
 
         return audited_handler
 
-    async def _later(
-        self,
-        reply: Awaitable[Command | None],
-        command: Command,
-        connection: Connection,
-        state: State | None,
-        before: msgspec.Raw | None,
-    ) -> Command | None:
+    async def _later(self, reply: Awaitable[Command | None], change: _Change) -> Command | None:
         try:
             answer = await reply
         except ResponseError as e:
-            self._changed(command, connection, state, before, e.code, e.remark)
+            self._changed(change, e.code, e.remark)
             raise
         if answer is not None:
-            self._changed(command, connection, state, before, answer.code, answer.remark)
+            self._changed(change, answer.code, answer.remark)
         return answer
 
-    def _changed(
-        self,
-        command: Command,
-        connection: Connection,
-        state: State | None,
-        before: msgspec.Raw | None,
-        result: int,
-        remark: str | None,
-    ) -> None:
+    def _changed(self, change: _Change, result: int, remark: str | None) -> None:
+        command, connection, user, state, before = change
         details: dict[str, object] = {"fields": _fields(command), "result": int(result)}
         if result:
             details["reason"] = remark
         elif state is not None:
             details |= {"before": before, "after": _described(state, command)}
-        self._write(
-            "changed",
-            connection,
-            command.code,
-            user=str(connection.attributes.get(USER, "")),
-            **details,
-        )
+        self._write("changed", connection, command.code, user=user, **details)
 
     def _write(self, event: str, connection: Connection, code: int, **details: object) -> None:
         self._line(
@@ -157,6 +139,16 @@ class Audit:
         line = msgspec.json.encode({"timeMs": time_ms, "server": self._server, **values})
         for sink in self._sinks:
             sink(line)
+
+
+class _Change(NamedTuple):
+    """A change that is under way, and what was there before."""
+
+    command: Command
+    connection: Connection
+    user: str
+    state: State | None
+    before: msgspec.Raw | None
 
 
 def _described(state: State | None, command: Command) -> msgspec.Raw | None:

@@ -108,6 +108,16 @@ async def test_a_change_that_fails_is_told_with_its_reason(audited: Audited) -> 
     assert len(audited.written) == 2
 
 
+async def test_a_change_is_told_of_who_asked_for_it(audited: Audited) -> None:
+    connection = audited.connection()
+    reply = audited.guarded(audited.change_later)(command(), connection)
+    connection.attributes[USER] = "bob"  # who uses the connection, too
+    assert reply is not None
+    assert not isinstance(reply, Command)
+    await reply
+    assert audited.written[0]["user"] == "alice"
+
+
 async def test_long_fields_are_cut_and_unreadable_states_left_out(audited: Audited) -> None:
     def unreadable(_: Command) -> object:
         raise ContentError("no JSON")
