@@ -454,6 +454,18 @@ async def test_pulls_beyond_the_limit_are_answered_at_once(stage: Stage) -> None
     held[1].cancel()
 
 
+async def test_pulls_of_one_client_beyond_its_limit_are_answered_at_once(stage: Stage) -> None:
+    client = await stage.started_with_topic(max_held_pulls_of_connection=1)
+    held = await client.hold()
+    pull = await client.pull(queue_id=1, sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND)
+    assert pull.found == (NOT_FOUND, 0)
+    others = await stage.client(client.broker).hold(queue_id=1)
+    await client.send(b"x")
+    assert (await held).bodies == [b"x"]
+    await client.hold(1)
+    others.cancel()
+
+
 async def test_a_client_that_goes_frees_its_pulls(stage: Stage, client: Client) -> None:
     leaving = stage.client(client.broker)
     lost = [await leaving.hold(), await leaving.hold(queue_id=1)]

@@ -215,7 +215,9 @@ async def build_parts(
         data=data,
         members=Membership(groups, clock, settings.view(MembershipSettings.of)),
         progress=progress,
-        polling=LongPolling(machine, config.max_held_pulls, work_share),
+        polling=LongPolling(
+            machine, config.max_held_pulls, work_share, config.max_held_pulls_of_connection
+        ),
         work_share=work_share,
         catch_up=CatchUpShare(machine, store.counters.total, work_share),
         schedule=schedule,

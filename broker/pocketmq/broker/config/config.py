@@ -76,6 +76,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_transfer_bytes_on_message_in_memory": (1, 15 * MIB),
     "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
     "max_held_pulls": (0, 10_000_000),
+    "max_held_pulls_of_connection": (0, 10_000_000),
     "max_topics": (100, 100_000_000),
     "max_groups": (100, 100_000_000),
     "max_names_of_connection": (1, 100_000_000),
@@ -161,6 +162,8 @@ class BrokerConfig(
         max_transfer_bytes_on_message_in_memory: bytes of one pull.
         max_transfer_bytes_on_bulk: of one bulk pull.
         max_held_pulls: pulls that may wait for messages together.
+        max_held_pulls_of_connection: those that one connection may have; a client that consumes
+            more queues is answered at once, and asks again.
         max_topics: topics of the broker; those of retries and dead letters are not refused.
         max_groups: consumer groups of the broker.
         max_names_of_connection: topics and groups that one connection may make by naming them, and
@@ -284,6 +287,7 @@ class BrokerConfig(
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     max_transfer_bytes_on_bulk: int = 8 * MIB
     max_held_pulls: int = 100_000
+    max_held_pulls_of_connection: int = 60_000
     max_topics: int = 1_000_000
     max_groups: int = 100_000
     max_names_of_connection: int = 5_000

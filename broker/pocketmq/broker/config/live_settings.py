@@ -23,7 +23,8 @@ FIXED_KEYS = (
     | {
         "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId",
         "brokerName", "connectionIdleTimeout", "connectionsMax", "insecure", "listenPort",
-        "maxHeldPulls", "maxOrderLocks", "maxOrderLocksOfGroup", "msgTraceTopicName",
+        "maxHeldPulls", "maxHeldPullsOfConnection", "maxOrderLocks", "maxOrderLocksOfGroup",
+        "msgTraceTopicName",
         "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
         "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
         "unsentSizeMax", "vipChannelEnable", "writeBufferMax",

@@ -77,10 +77,18 @@ class LongPolling:
         clock: for their time limits.
         held_max: how many may wait together; further ones are answered at once.
         share: how many are woken in a turn of the loop.
+        connection_max: how many of them one connection may have; by default all.
     """
 
-    def __init__(self, clock: Clock, held_max: int, share: WorkShare | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        held_max: int,
+        share: WorkShare | None = None,
+        connection_max: int | None = None,
+    ) -> None:
         self._clock, self._held_max = clock, held_max
+        self._connection_max = held_max if connection_max is None else connection_max
         self._share = share or WorkShare()
         self._waking: dict[QueueLog, bool] = {}  # those whose pulls are woken; if they grew since
         self._held: dict[tuple[str, int], dict[HeldPull, None]] = {}
@@ -94,7 +102,8 @@ class LongPolling:
 
     def hold(self, pull: HeldPull, timeout_ms: int) -> bool:
         """Keeps a pull until a message arrives or its time is over; False if there is no room."""
-        if self._count >= self._held_max:
+        own = self._of_connection.get(pull.connection, {})
+        if self._count >= self._held_max or len(own) >= self._connection_max:
             return False
         selection = self._filters.take(pull.selection)
         if selection is None:
@@ -102,7 +111,8 @@ class LongPolling:
         pull.selection = selection
         self._count += 1
         self._held.setdefault((pull.topic_name, pull.queue_id), {})[pull] = None
-        self._of_connection.setdefault(pull.connection, {})[pull] = None
+        own[pull] = None
+        self._of_connection[pull.connection] = own
         now_s = self._clock.monotonic()
         tick = pull.end_tick = -(-(round(now_s * 1000) + timeout_ms) // TICK_MS)
         end = self._ends.get(tick)
