@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import field
-
 from pocketmq.auth.needs.parts import Actions, group_need, topic_need
 from pocketmq.auth.rights.policies import Action, Need
-from pocketmq.protocol.bodies import Body
 from pocketmq.protocol.bodies.clients import CheckClientConfigBody, GroupConfig, Heartbeat
 from pocketmq.protocol.bodies.groups import GroupConfigList
 from pocketmq.protocol.bodies.locks import LockBatchBody
+from pocketmq.protocol.bodies.popping import Assignment, BatchAck, RequestMode
 from pocketmq.protocol.bodies.topics import TopicConfigList
 
 SUB: Actions = frozenset({Action.SUB})
 CREATE: Actions = frozenset({Action.CREATE})
 UPDATE: Actions = frozenset({Action.UPDATE})
 CREATE_OR_UPDATE: Actions = frozenset({Action.CREATE, Action.UPDATE})
-
-
-class _Assignment(Body, kw_only=True):
-    topic: str
-    consumer_group: str
-
-
-class _Ack(Body, kw_only=True):
-    c: str
-    t: str
-
-
-class _BatchAck(Body, kw_only=True):
-    acks: list[_Ack] = field(default_factory=list)
 
 
 def heartbeat(body: bytes) -> Iterator[Need]:
@@ -76,18 +60,18 @@ def groups(body: bytes) -> Iterator[Need]:
 
 def assignment(body: bytes) -> Iterator[Need]:
     """400: as a pull."""
-    wanted = _Assignment.of_request(body)
+    wanted = Assignment.of_request(body)
     yield topic_need(wanted.topic, SUB)
     yield group_need(wanted.consumer_group, SUB)
 
 
 def request_mode(body: bytes) -> Iterator[Need]:
     """401: the group whose mode is set."""
-    yield group_need(_Assignment.of_request(body).consumer_group, UPDATE)
+    yield group_need(RequestMode.of_request(body).consumer_group, UPDATE)
 
 
 def batch_ack(body: bytes) -> Iterator[Need]:
     """200151: group and topic of each acknowledgement."""
-    for ack in _BatchAck.of_request(body).acks:
+    for ack in BatchAck.of_request(body).acks:
         yield group_need(ack.c, SUB)
         yield topic_need(ack.t, SUB)
