@@ -217,5 +217,11 @@ DIFFERENCES = (
                "other defaults"),
     Difference(319, r"body\.\w+", only_theirs, "settings of what works otherwise here"),
     Difference(319, r"body\.brokerExpiredTimeout", only_ours, "fixed in RocketMQ"),
+    Difference(
+        319,
+        r"body\.(insecure|auth\w+|audit\w+|init\w+|inner\w+|tls\w+|\w+Of(Address|Client|User))",
+        only_ours,
+        "RocketMQ's name servers ask nobody, and have TLS by properties of the JVM",
+    ),
     Difference(319, r"body\.listenPort", both(is_number), "configured otherwise"),
 )  # fmt: skip
