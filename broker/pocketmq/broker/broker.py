@@ -20,6 +20,7 @@ from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, load_data
 from pocketmq.broker.registration.advertised_host import advertised_host
 from pocketmq.broker.registration.registration import Registration
+from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.registration.vip_channel import listen_for_vips
 from pocketmq.broker.store.disk.errors import FormatError
@@ -34,7 +35,7 @@ from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.open_files import room_for_connections
 from pocketmq.runtime.tasks import Tasks
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import BeforeRequest, Connection, Handler
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
@@ -177,6 +178,7 @@ class Broker:
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)
         stack.callback(parts.polling.release_all)
+        stack.callback(parts.waiting.release_all)
         own_host = advertised_host(config)
         self.address = join_address(own_host, server.port)
         store_host = encode_host(own_host, server.port)
@@ -184,10 +186,15 @@ class Broker:
         self.settings.follow(lambda config: create_system_topics(self.topics, config))
         restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
+        parts.popping.revival.start()
         audit = broker_audit(parts, store_host, stack)
         if guard is not None and audit is not None:
             guard.refused.add(audit.refused)
-        self.handlers.update(handler_table(parts, self.address, store_host, guard, audit))
+        routes = TopicRoutes(
+            self.settings, self.address, self.topics, self.clock, self._before_request()
+        )
+        stack.push_async_callback(routes.close)
+        self.handlers.update(handler_table(parts, self.address, store_host, routes, guard, audit))
         self.vip_port = await listen_for_vips(server, config)
         return store_host
 
@@ -201,12 +208,18 @@ class Broker:
             self.address,
             self.topics,
             clock.machine,
-            before_request=(partial(sign, credentials=inner),),
+            before_request=self._before_request(),
             telling=UserTelling(users, inner, clock) if self._auth.is_authenticating else None,
         )
         users.changed.add(lambda _: registration.request())
         return registration
 
+    def _before_request(self) -> tuple[BeforeRequest, ...]:
+        """What signs requests to other servers of the cluster, if they have credentials."""
+        inner = self._auth.inner
+        return () if inner is None else (partial(sign, credentials=inner),)
+
     def _disconnected(self, connection: Connection) -> None:
         self.parts.polling.forget(connection)
+        self.parts.waiting.forget(connection)
         self.parts.members.forget(connection)

@@ -101,6 +101,7 @@ def start_rounds(
         _Round(
             "transactions", lambda c: c.flush_delay_offset_interval / 1000, parts.transactions.save
         ),
+        _Round("pops", lambda c: c.flush_delay_offset_interval / 1000, parts.popping.keep_small),
         _Round("keys", lambda _: KEY_INDEX_PERIOD_S, parts.keys.run),
         _Round("idle logs", lambda _: IDLE_LOG_PERIOD_S, data.store.logs.close_idle_logs),
         _Round("statistics", lambda _: SAMPLE_PERIOD_S, parts.statistics.sample),

@@ -24,7 +24,10 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.membership import Membership, MembershipSettings
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.groups.order_locks import LockLimits, OrderLocks
+from pocketmq.broker.groups.request_modes import RequestModes
 from pocketmq.broker.name_limits import NameLimits
+from pocketmq.broker.popping.popping import Popping
+from pocketmq.broker.popping.waiting import PopWaiting
 from pocketmq.broker.reading.catch_up_share import CatchUpShare
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
@@ -59,6 +62,7 @@ class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         topics, groups: what is known of each topic and consumer group.
         offsets: how far each group has consumed.
         order_locks: which member consumes which queue in order.
+        request_modes: which groups consume which topics by pops.
         users: who may ask, and for what.
     """
 
@@ -69,6 +73,7 @@ class BrokerState(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     groups: GroupTable
     offsets: ConsumerOffsets
     order_locks: OrderLocks
+    request_modes: RequestModes
     users: UserDirectory
 
 
@@ -81,6 +86,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         members: the living producers and consumers.
         progress: how far each group has pulled.
         polling: the pulls that wait for a message.
+        popping: the messages that were popped and not acknowledged.
+        waiting: the pops that wait for a message.
         work_share: bounds costly reads in a turn of the loop.
         catch_up: bounds the time that groups far behind take from senders.
         schedule: delayed messages and timers.
@@ -98,6 +105,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     members: Membership
     progress: PullProgress
     polling: LongPolling
+    popping: Popping
+    waiting: PopWaiting
     work_share: WorkShare
     catch_up: CatchUpShare
     schedule: Schedule
@@ -150,6 +159,7 @@ def load_data(
         order_locks=OrderLocks(
             metadata, clock, LockLimits(config.max_order_locks, config.max_order_locks_of_group)
         ),
+        request_modes=RequestModes(metadata),
         users=_users(store, config),
     )
     if not store.was_clean:
@@ -204,9 +214,16 @@ async def build_parts(
     transactions = Transactions(store, metadata, clock, data.appender, targets)
     await transactions.open()
     stack.push_async_callback(transactions.close)
+    popping = Popping(store, clock, data.appender, topics, groups, data.offsets)
+    popping.open()
+    stack.callback(popping.close)
 
     def still_needs(queue_log: QueueLog) -> bool:
-        return schedule.still_needs(queue_log) or transactions.still_needs(queue_log)
+        return (
+            schedule.still_needs(queue_log)
+            or transactions.still_needs(queue_log)
+            or popping.still_needs(queue_log)
+        )
 
     progress, work_share = PullProgress(clock), WorkShare()
     parts = BrokerParts(
@@ -217,6 +234,14 @@ async def build_parts(
         progress=progress,
         polling=LongPolling(
             machine, config.max_held_pulls, work_share, config.max_held_pulls_of_connection
+        ),
+        popping=popping,
+        waiting=PopWaiting.of(
+            clock,
+            config.max_pop_polling_size,
+            config.max_held_pulls_of_connection,
+            settings.view(lambda c: c.pop_polling_size),
+            work_share,
         ),
         work_share=work_share,
         catch_up=CatchUpShare(machine, store.counters.total, work_share),
@@ -243,5 +268,7 @@ async def build_parts(
     stack.callback(parts.back_pressure.watch.close)
     stack.callback(parts.catch_up.close)
     store.committer.appended.add(parts.polling.arrived)
+    store.committer.appended.add(parts.waiting.arrived)
+    stack.callback(parts.waiting.close)
     store.checkpointed.add(parts.keys.want)
     return parts

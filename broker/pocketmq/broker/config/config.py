@@ -9,6 +9,7 @@ import msgspec
 
 from pocketmq.auth.settings import SECRET_KEYS, auth_settings, check_inner
 from pocketmq.broker.config.delay_levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
+from pocketmq.protocol.bodies.popping import POP, PULL
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.errors import ConfigError, ContentError
 from pocketmq.protocol.names.advertise import parse_advertised
@@ -77,6 +78,12 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_transfer_bytes_on_bulk": (64 * 1024, 15 * MIB),
     "max_held_pulls": (0, 10_000_000),
     "max_held_pulls_of_connection": (0, 10_000_000),
+    "pop_polling_size": (1, 1_000_000),
+    "max_pop_polling_size": (1, 1_000_000),
+    "pop_from_retry_probability": (0, 100),
+    "max_pop_in_flight": (1, 100_000_000),
+    "max_pop_in_flight_of_group": (1, 100_000_000),
+    "default_pop_share_queue_num": (-1, 1_000_000),
     "max_topics": (100, 100_000_000),
     "max_groups": (100, 100_000_000),
     "max_names_of_connection": (1, 100_000_000),
@@ -164,6 +171,16 @@ class BrokerConfig(
         max_held_pulls: pulls that may wait for messages together.
         max_held_pulls_of_connection: those that one connection may have; a client that consumes
             more queues is answered at once, and asks again.
+        pop_polling_size: pops of one group that may wait for messages of one queue or topic.
+        max_pop_polling_size: pops that may wait for messages, of all groups together.
+        pop_from_retry_probability: how many of hundred pops look at the retry topic first.
+        max_pop_in_flight: popped messages that may be unacknowledged, of all groups together; a
+            pop that would add more finds nothing.
+        max_pop_in_flight_of_group: those of one group.
+        default_message_request_mode: PULL or POP: how groups consume of which nobody has said it
+            (mqadmin setConsumeMode).
+        default_pop_share_queue_num: of how many other members each member pops the queues, too; -1
+            and 0: of all.
         max_topics: topics of the broker; those of retries and dead letters are not refused.
         max_groups: consumer groups of the broker.
         max_names_of_connection: topics and groups that one connection may make by naming them, and
@@ -288,6 +305,13 @@ class BrokerConfig(
     max_transfer_bytes_on_bulk: int = 8 * MIB
     max_held_pulls: int = 100_000
     max_held_pulls_of_connection: int = 60_000
+    pop_polling_size: int = 1024
+    max_pop_polling_size: int = 100_000
+    pop_from_retry_probability: int = 20
+    max_pop_in_flight: int = 2_000_000
+    max_pop_in_flight_of_group: int = 500_000
+    default_message_request_mode: str = PULL
+    default_pop_share_queue_num: int = -1
     max_topics: int = 1_000_000
     max_groups: int = 100_000
     max_names_of_connection: int = 5_000
@@ -356,6 +380,11 @@ class BrokerConfig(
         if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
             raise ConfigError(
                 f"flushDiskType is {self.flush_disk_type!r}: it must be ASYNC_FLUSH or SYNC_FLUSH"
+            )
+        if self.default_message_request_mode not in (PULL, POP):
+            raise ConfigError(
+                f"defaultMessageRequestMode is {self.default_message_request_mode!r}: it must be "
+                f"PULL or POP"
             )
         if not self.broker_name or not self.broker_cluster_name:
             raise ConfigError("brokerName and brokerClusterName must not be empty")

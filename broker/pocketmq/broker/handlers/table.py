@@ -23,6 +23,11 @@ from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.consuming.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.consuming.queries import QueryHandlers
+from pocketmq.broker.handlers.popping.acks import AckHandlers
+from pocketmq.broker.handlers.popping.assignments import AssignmentHandlers, AssignmentSettings
+from pocketmq.broker.handlers.popping.checks import PopChecks, PopCheckSettings
+from pocketmq.broker.handlers.popping.notifications import NotificationHandlers
+from pocketmq.broker.handlers.popping.pop import PopHandlers
 from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
@@ -40,8 +45,11 @@ from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, T
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
 from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.parts import BrokerParts
+from pocketmq.broker.popping.deletions import PopDeletions
+from pocketmq.broker.popping.taking import Taking, TakingSettings
 from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.reading.reader import Reader
+from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
@@ -71,6 +79,7 @@ def handler_table(
     parts: BrokerParts,
     address: str,
     store_host: bytes,
+    routes: TopicRoutes,
     access: AccessGuard | None = None,
     audit: Audit | None = None,
 ) -> dict[int, Handler]:
@@ -80,6 +89,7 @@ def handler_table(
         parts: what the handlers work with.
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
+        routes: know the queues of all brokers.
         access: stands before all handlers; None if everybody may ask for everything.
         audit: notes administrative changes; None without one.
     """
@@ -87,6 +97,7 @@ def handler_table(
     limits = parts.rate_limits
     families = (
         *_of_messages(parts, address, store_host, selections),
+        *_of_pops(parts, selections, routes),
         *_of_clients(parts, selections),
         *_of_administration(parts, address),
     )
@@ -159,6 +170,36 @@ def _of_messages(
     )  # fmt: skip
 
 
+def _of_pops(
+    parts: BrokerParts, selections: SelectionShare, routes: TopicRoutes
+) -> tuple[Family, ...]:
+    data, popping, waiting, clock = parts.data, parts.popping, parts.waiting, parts.clock
+    topics, groups, store, settings = data.topics, data.groups, data.store, data.settings
+    reader = Reader(store, clock, data.offsets, parts.progress, parts.work_share, parts.catch_up)
+    checks = PopChecks(topics, groups, clock, settings.view(PopCheckSettings.of))
+    taking = Taking(
+        topics,
+        data.offsets,
+        store,
+        popping.queues,
+        reader,
+        clock,
+        parts.random,
+        settings.view(TakingSettings.of),
+    )
+    return (
+        PopHandlers(
+            checks, taking, popping.queues, waiting, selections, store, clock, parts.work_share
+        ),
+        AckHandlers(topics, store, popping.queues, waiting, clock),
+        NotificationHandlers(checks, taking, waiting),
+        AssignmentHandlers(
+            topics, groups, parts.members.consumers, data.request_modes, routes,
+            settings.view(AssignmentSettings.of),
+        ),
+    )  # fmt: skip
+
+
 def _of_clients(parts: BrokerParts, selections: SelectionShare) -> tuple[Family, ...]:
     data, members = parts.data, parts.members
     topics, groups = data.topics, data.groups
@@ -184,6 +225,7 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
     name, offsets, progress = settings.now.broker_name, data.offsets, parts.progress
     calls = ClientCalls(consumers)
+    pops = PopDeletions(parts.popping.queues, parts.waiting, data.request_modes)
     system_names = system_topic_names(settings.now.broker_cluster_name, name)
     figures = StoreFigures(store.logs, store.disk, store.files, store.committer, store.damaged)
     runtime_info = RuntimeInfo(
@@ -193,9 +235,9 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
     return (
         TopicHandlers(
             name, system_names, topics, offsets, store, store.counters, store.damaged, parts.clock,
-            progress, parts.polling,
+            progress, parts.polling, pops,
         ),
-        GroupHandlers(topics, groups, offsets, progress, parts.clock),
+        GroupHandlers(topics, groups, offsets, progress, parts.clock, pops),
         ConsumptionHandlers(
             name, address, topics, groups, offsets, consumers, store, progress,
             parts.clock,

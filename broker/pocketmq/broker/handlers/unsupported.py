@@ -8,7 +8,7 @@ _COLD_DATA = (
     "reads of old messages are not throttled: they take turns with all others, whatever is in "
     "memory"
 )
-_POP = "there is no POP consumption: use push, pull or lite pull consumers"
+_POP_ROLLBACK = "popped messages are kept in one way only: there is nothing to export"
 _LITE = "there are no lite topics: use ordinary topics, which cost nothing while they are idle"
 _AUTH = (
     "this broker does not ask who its clients are, so it keeps no users: set "
@@ -25,15 +25,7 @@ UNSUPPORTED: dict[Code, str] = {
     Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: _COLD_DATA,
     Code.GET_COLD_DATA_FLOW_CTR_INFO: _COLD_DATA,
     Code.SET_COMMITLOG_READ_MODE: "the operating system reads ahead as it sees fit",
-    **dict.fromkeys(
-        (
-            Code.QUERY_ASSIGNMENT, Code.SET_MESSAGE_REQUEST_MODE,
-            Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.POP_MESSAGE, Code.ACK_MESSAGE,
-            Code.BATCH_ACK_MESSAGE, Code.PEEK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME,
-            Code.NOTIFICATION, Code.POLLING_INFO, Code.POP_ROLLBACK,
-        ),
-        _POP,
-    ),
+    Code.POP_ROLLBACK: _POP_ROLLBACK,
     **dict.fromkeys(
         (
             Code.POP_LITE_MESSAGE, Code.LITE_SUBSCRIPTION_CTL, Code.ACK_LITE_MESSAGE,

@@ -174,6 +174,23 @@ class LongPolling:
         """Wakes all pulls of a queue, as after an order to read on elsewhere."""
         self._each(iter(list(self._held.get((topic, queue_id), ()))), self._try)
 
+    def wake_first(self, topic: str, queue_id: int) -> None:
+        """Wakes the pulls of a queue, the oldest first, until one finds nothing: as for pops, of
+        which each takes what it finds away from the others.
+        """
+        while self._share.left > 0:
+            pull = next(iter(self._held.get((topic, queue_id), ())), None)
+            if pull is None:
+                return
+            self._share.took(WAKE_WORK)
+            if not self._try(pull):
+                return
+        self._share.put_off(partial(self.wake_first, topic, queue_id))
+
+    def count_of(self, topic: str, queue_id: int) -> int:
+        """How many pulls of a queue are held."""
+        return len(self._held.get((topic, queue_id), ()))
+
     def _try(self, pull: HeldPull) -> bool:
         is_answered = self._is_held(pull) and pull.wake()
         if is_answered:

@@ -177,6 +177,16 @@ def check_record(data: bytes | memoryview, position: int, end: int) -> int:
     return int(total)
 
 
+def record_offsets(data: bytes | memoryview) -> list[int]:
+    """The queue offsets of records back to back, which must be sound."""
+    offsets = []
+    position, end = 0, len(data)
+    while position < end:
+        offsets.append(_STORED.unpack_from(data, position + QUEUE_OFFSET_AT)[0])
+        position += _INT.unpack_from(data, position)[0]
+    return offsets
+
+
 def body_size_at(sys_flag: int) -> int:
     """Returns where in a record the body's length stands: the hosts' address families decide."""
     at = BODY_SIZE_AT_V4

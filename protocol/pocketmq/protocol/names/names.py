@@ -16,6 +16,7 @@ SYSTEM_PREFIX = "rmq_sys_"
 AUTO_CREATE_TOPIC = "TBW102"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
+POP_JOURNAL_TOPIC = "rmq_sys_pop_journal"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -45,6 +46,7 @@ SEND_FORBIDDEN_TOPICS = frozenset(
     {
         SCHEDULE_TOPIC,
         TIMER_TOPIC,
+        POP_JOURNAL_TOPIC,
         HALF_TOPIC,
         OP_HALF_TOPIC,
         CHECK_MAX_TIME_TOPIC,
@@ -72,6 +74,20 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 def retry_topic(group: str) -> str:
     """Returns the topic that holds a group's messages for another attempt."""
     return RETRY_PREFIX + group
+
+
+def pop_retry_topic(group: str, topic: str) -> str:
+    """Returns the topic that holds a group's popped messages of a topic for another attempt.
+
+    It is RocketMQ's first form (`KeyBuilder#buildPopRetryTopicV1`), which only those can take apart
+    who know the group.
+    """
+    return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def pop_retry_topic_v2(group: str, topic: str) -> str:
+    """Returns RocketMQ's second form of `pop_retry_topic`."""
+    return f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def dlq_topic(group: str) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.popping.deletions import PopDeletions
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
 from pocketmq.broker.slices import encoded_in_slices
@@ -36,6 +37,7 @@ class GroupHandlers:
         topics, groups, offsets: of the broker.
         progress: what groups have pulled.
         clock: for the turns of others.
+        pops: forgets deleted groups.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class GroupHandlers:
         offsets: ConsumerOffsets,
         progress: PullProgress,
         clock: Clock,
+        pops: PopDeletions,
     ) -> None:
+        self._pops = pops
         self._topics, self._groups = topics, groups
         self._offsets, self._progress, self._clock = offsets, progress, clock
 
@@ -127,6 +131,7 @@ class GroupHandlers:
         request = command.read(DeleteGroupRequest)
         self._groups.remove(request.group_name)
         self._progress.remove_groups({request.group_name})
+        self._pops.group_deleted(request.group_name)
         if request.clean_offset:
             self._offsets.remove_group(request.group_name)
         return Command(ResponseCode.SUCCESS)

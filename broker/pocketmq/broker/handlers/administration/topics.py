@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.groups.hidden_queues import hidden_queues, warning_of
 from pocketmq.broker.groups.offsets import ConsumerOffsets
+from pocketmq.broker.popping.deletions import PopDeletions
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
@@ -55,6 +56,7 @@ class TopicHandlers:
         topics, offsets, store, progress, polling: of the broker.
         counters: the rates of the topics.
         damaged: the queues that are not served.
+        pops: forgets deleted topics.
     """
 
     def __init__(
@@ -69,7 +71,9 @@ class TopicHandlers:
         clock: Clock,
         progress: PullProgress,
         polling: LongPolling,
+        pops: PopDeletions,
     ) -> None:
+        self._pops = pops
         self._broker_name, self._system_names = broker_name, system_names
         self._topics, self._offsets, self._clock = topics, offsets, clock
         self._store, self._progress, self._polling = store, progress, polling
@@ -228,16 +232,24 @@ class TopicHandlers:
         self._check_not_system(request.topic)
         if not names.is_topic(request.topic):  # a path must never get as far as the store
             return Command(ResponseCode.SUCCESS)
-        deletion = self._store.delete_topic(request.topic)  # the rest is in memory
+        retry_topics = self._pops.retry_topics_of(request.topic)
+        deletions = [self._delete(request.topic)]
+        deletions += [self._delete(topic) for topic in retry_topics if topic in self._topics]
+        return _success_after(deletions)
+
+    def _delete(self, topic: str) -> Awaitable[None]:
+        deletion = self._store.delete_topic(topic)  # the rest is in memory
         try:
-            self._topics.forget(request.topic)
+            self._topics.forget(topic)
         finally:  # its version may not be kept, but the topic is gone
-            self._offsets.remove_topic(request.topic)
-            self._progress.remove_topic(request.topic)
-            self._polling.release_topic(request.topic)
-        return _success_after(deletion)
+            self._offsets.remove_topic(topic)
+            self._progress.remove_topic(topic)
+            self._polling.release_topic(topic)
+            self._pops.topic_deleted(topic)
+        return deletion
 
 
-async def _success_after(deletion: Awaitable[None]) -> Command:
-    await deletion
+async def _success_after(deletions: list[Awaitable[None]]) -> Command:
+    for deletion in deletions:
+        await deletion
     return Command(ResponseCode.SUCCESS)

@@ -1,0 +1,1 @@
+"""Handlers of requests about popped messages, and about who consumes how."""

@@ -1,0 +1,1 @@
+"""POP consumption: what groups got and have not acknowledged, whichever member has it."""
