@@ -25,6 +25,8 @@ from support.brokers.broker_parts import (
     pulled,
     send_request,
 )
+from support.brokers.pop_parts import FULL as POPS_FULL
+from support.brokers.pop_parts import NOTHING, held_pop, pop
 from support.brokers.transaction_parts import (
     PRODUCERS,
     QUIET,
@@ -39,6 +41,7 @@ from support.store.disks import SlowFiles
 from pocketmq.broker import BrokerConfig
 from pocketmq.broker.config.live_settings import FIXED_KEYS
 from pocketmq.protocol.bodies.clients import Subscription
+from pocketmq.protocol.bodies.popping import AssignedQueues, Assignment
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import PocketMQError
 from pocketmq.protocol.messages import properties as props
@@ -47,6 +50,7 @@ from pocketmq.protocol.requests.brokers import UpdateBrokerConfigRequest
 from pocketmq.protocol.requests.groups import ResetOffsetRequest
 from pocketmq.protocol.requests.nameserver import QueryDataVersionResponse
 from pocketmq.protocol.requests.offsets import UpdateConsumerOffsetRequest
+from pocketmq.protocol.requests.popping import QueryAssignmentRequest
 from pocketmq.protocol.requests.pulling import PULL_SUBSCRIPTION, PULL_SUSPEND, BulkPullRequest
 from pocketmq.protocol.requests.sending import RecallMessageRequest, SendReplyRequest
 from pocketmq.protocol.requests.topics import GroupConfigRequest
@@ -56,6 +60,7 @@ from pocketmq.transport.connection import Connection
 from pocketmq.transport.server import Server
 
 REPLY_TOPIC = names.reply_topic("DefaultCluster")
+SUBSCRIPTION = Subscription(topic=TOPIC, sub_string="*")
 KIB = 1024
 FULL = 1 << 60
 """More free bytes than a disk has: with it the shares of the disk's space count."""
@@ -646,6 +651,76 @@ async def short_polling(scene: Scene) -> None:
     assert not held.done()
     await scene.clock.advance(0.1)
     assert (await held).code == 19
+
+
+@effect("defaultMessageRequestMode", "POP")
+async def consumption_by_pops(scene: Scene) -> None:
+    client = await scene.client()
+    assert await request_mode(client) == ("PULL", 0)
+    await scene.change()
+    assert await request_mode(client) == ("POP", -1)
+
+
+@effect("defaultPopShareQueueNum", 1)
+async def queues_of_neighbours(scene: Scene) -> None:
+    client = await scene.client(default_message_request_mode="POP")
+    for client_id in ("a", "b", "c"):
+        await scene.stage.client(client.broker).heartbeat(SUBSCRIPTION, client_id=client_id)
+    assert await request_mode(client) == ("POP", -1)
+    await scene.change()
+    assert await request_mode(client) == ("POP", 3), "the last member's own is the first"
+
+
+async def request_mode(client: Client) -> tuple[str, int]:
+    """How a group consumes, and the first of its queues."""
+    await client.heartbeat(SUBSCRIPTION)
+    body = Assignment(topic=TOPIC, consumer_group=GROUP, client_id="client-1")
+    answer = await client.ask(QueryAssignmentRequest(), body.encode())
+    first = AssignedQueues.decode(answer.body).message_queue_assignments[0]
+    return first.mode, first.message_queue.queue_id
+
+
+@effect("maxPopInFlight", 2)
+async def popped_messages_of_all_groups(scene: Scene) -> None:
+    client = await scene.client()
+    for _ in range(4):
+        await client.send()
+    assert len((await pop(client, max_msg_nums=2)).messages) == 2
+    await scene.change()
+    assert (await pop(client, consumer_group="others")).code == NOTHING
+
+
+@effect("maxPopInFlightOfGroup", 2)
+async def popped_messages_of_a_group(scene: Scene) -> None:
+    client = await scene.client()
+    for _ in range(4):
+        await client.send()
+    assert len((await pop(client, max_msg_nums=2)).messages) == 2
+    await scene.change()
+    assert (await pop(client)).code == NOTHING
+    assert (await pop(client, consumer_group="others")).code == 0
+
+
+@effect("popPollingSize", 1)
+async def pops_that_wait(scene: Scene) -> None:
+    client = await scene.client()
+    await held_pop(client)
+    await held_pop(client)
+    await scene.change()
+    assert (await pop(client, poll_time=1000)).code == POPS_FULL
+
+
+@effect("popFromRetryProbability", 100)
+async def pops_of_the_retry_topic(scene: Scene) -> None:
+    client = await scene.client(pop_from_retry_probability=0)
+    for number in range(4):
+        await client.send(b"%d" % number)
+    await pop(client, invisible_time=1000, max_msg_nums=2)
+    await scene.clock.advance(1)
+    await until(lambda: client.broker.parts.popping.revival.count == 2)
+    assert (await pop(client, max_msg_nums=1)).bodies == [b"2"]
+    await scene.change()
+    assert (await pop(client, max_msg_nums=1)).bodies == [b"0"]
 
 
 @effect("maxTransferCountOnMessageInMemory", 1)

@@ -23,7 +23,8 @@ FIXED_KEYS = (
     | {
         "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId",
         "brokerName", "connectionIdleTimeout", "connectionsMax", "insecure", "listenPort",
-        "maxHeldPulls", "maxHeldPullsOfConnection", "maxOrderLocks", "maxOrderLocksOfGroup",
+        "maxHeldPulls", "maxHeldPullsOfConnection", "maxPopPollingSize",
+        "maxOrderLocks", "maxOrderLocksOfGroup",
         "msgTraceTopicName",
         "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
         "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",

@@ -82,6 +82,30 @@ class AckMessageRequest(RequestHeader, kw_only=True):
     lite_topic: str | None = None
 
 
+class BatchAckRequest(RequestHeader, kw_only=True):
+    """Says that messages of several pops are handled: `bodies.popping.BatchAck`."""
+
+    code: ClassVar[RequestCode] = RequestCode.BATCH_ACK_MESSAGE
+
+
+class QueryAssignmentRequest(RequestHeader, kw_only=True):
+    """Asks which queues a member consumes: `bodies.popping.Assignment`."""
+
+    code: ClassVar[RequestCode] = RequestCode.QUERY_ASSIGNMENT
+
+
+class SetRequestModeRequest(RequestHeader, kw_only=True):
+    """Sets how a group consumes a topic: `bodies.popping.RequestMode`."""
+
+    code: ClassVar[RequestCode] = RequestCode.SET_MESSAGE_REQUEST_MODE
+
+
+class AllRequestModesRequest(RequestHeader, kw_only=True):
+    """Asks how groups consume: `bodies.popping.RequestModes`."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
+
+
 class PeekMessageRequest(RequestHeader, kw_only=True):
     """Asks for messages without a change of who gets them; answered as a pop."""
 
