@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from pocketmq.protocol.errors import ConfigError
@@ -15,8 +16,12 @@ _VERIFY = {
 }
 
 
-def server_context(settings: ServerTls) -> ssl.SSLContext:
+def server_context(settings: ServerTls, alpn: Sequence[str] = ()) -> ssl.SSLContext:
     """Makes a server's context: TLS 1.2 and newer.
+
+    Args:
+        settings: name the files.
+        alpn: protocols of the application that it offers.
 
     Raises:
         ConfigError: a file cannot be read or does not fit; the text names the file.
@@ -26,6 +31,8 @@ def server_context(settings: ServerTls) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load_own(context, settings.cert_path, settings.key_path, settings.key_password)
     context.verify_mode = _VERIFY[settings.client_auth]
+    if alpn:
+        context.set_alpn_protocols(alpn)
     if settings.client_auth is not ClientAuth.NONE:
         _load_trusted(context, settings.trust_cert_path)
     if settings.ciphers:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.runtime.clock import Clock, Timer
@@ -98,6 +98,7 @@ class TlsListener:
         clock: for time limits, and to look at the files now and then.
         peer_log: of the server.
         pending_max: connections that may be without a first byte or in a handshake.
+        alpn: protocols of the application that it offers.
 
     Raises:
         ConfigError: a file cannot be read or does not fit; the text names the file.
@@ -111,11 +112,12 @@ class TlsListener:
         clock: Clock,
         peer_log: PeerLog,
         pending_max: int = PENDING_MAX,
+        alpn: Sequence[str] = (),
     ) -> None:
         self._protocol, self._tls_protocol = protocol, tls_protocol
         self._is_enforcing = settings.mode is TlsMode.ENFORCING
         self._clock, self._peer_log, self._pending_max = clock, peer_log, pending_max
-        self._reloaded = ReloadedContext(settings, clock)
+        self._reloaded = ReloadedContext(settings, clock, alpn)
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._tasks.spawn(repeat(clock, LOOK_PERIOD_S, self._reloaded.look), "look at certificates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from pocketmq.protocol.errors import ConfigError
@@ -36,6 +37,7 @@ class ReloadedContext:
     Args:
         settings: name the files.
         clock: tells how long the certificate is valid.
+        alpn: protocols of the application that it offers.
 
     Attributes:
         context: for the next connection.
@@ -44,10 +46,10 @@ class ReloadedContext:
         ConfigError: a file cannot be read or does not fit, or the certificate has expired.
     """
 
-    def __init__(self, settings: ServerTls, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(self, settings: ServerTls, clock: Clock, alpn: Sequence[str] = ()) -> None:
+        self._settings, self._clock, self._alpn = settings, clock, alpn
         self._stamp = self._files_stamp()
-        self.context: ssl.SSLContext = server_context(settings)
+        self.context: ssl.SSLContext = server_context(settings, alpn)
         self._expires_ms = self._expiry_ms()
         self._told_s: float | None = None
         self._look_at_expiry()
@@ -60,7 +62,8 @@ class ReloadedContext:
         if stamp != self._stamp:
             self._stamp = stamp  # a bad pair is told once
             try:
-                context, self._expires_ms = server_context(self._settings), self._expiry_ms()
+                context = server_context(self._settings, self._alpn)
+                self._expires_ms = self._expiry_ms()
             except ConfigError as e:
                 log.error("%s; new connections get the certificate from before", e)
             else:

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from hpack import Decoder, Encoder
+
+from pocketmq.transport.http2.frames import ConnectionFault, ErrorCode, StreamFault
+from pocketmq.transport.http2.header_blocks import (
+    BlockDecoder,
+    Fields,
+    changes_no_table,
+    check_request,
+    check_trailers,
+    encode_block,
+)
+
+REQUEST: Fields = [
+    (b":method", b"POST"),
+    (b":scheme", b"http"),
+    (b":path", b"/s/M"),
+    (b"te", b"trailers"),
+]
+
+
+def test_a_repeated_block_is_decoded_once_until_the_table_changes() -> None:
+    encoder, decoder = Encoder(), BlockDecoder(1000)
+    assert decoder.decode(encoder.encode(REQUEST)) == REQUEST
+    repeated = encoder.encode(REQUEST)
+    assert changes_no_table(repeated)
+    first = decoder.decode(repeated)
+    assert decoder.decode(encoder.encode(REQUEST)) is first
+    other: Fields = [(b"x", b"y")]
+    assert decoder.decode(encoder.encode(other)) == other
+    again = decoder.decode(encoder.encode(REQUEST))
+    assert again == REQUEST
+    assert again is not first
+
+
+def test_an_answer_enters_no_table() -> None:
+    fields = [("grpc-status", "0"), ("grpc-message", "x" * 300)]
+    decoder = Decoder()
+    decoded = decoder.decode(encode_block(fields))
+    assert [(str(n), str(v)) for n, v in decoded] == fields
+    assert not decoder.header_table.dynamic_entries
+
+
+@pytest.mark.parametrize("block", [b"\x80", b"\xff\xff\xff\xff\xff\xff\xff", b"\xbf", b"\x40\x85a"])
+def test_bad_blocks_are_compression_errors(block: bytes) -> None:
+    with pytest.raises(ConnectionFault) as caught:
+        BlockDecoder(1000).decode(block)
+    assert caught.value.code is ErrorCode.COMPRESSION_ERROR
+
+
+def test_a_bomb_of_references_is_refused() -> None:
+    encoder, decoder = Encoder(), BlockDecoder(16_384)
+    decoder.decode(encoder.encode([(b"x", b"y" * 3000)]))
+    with pytest.raises(ConnectionFault, match="larger than 16384") as caught:
+        decoder.decode(b"\xbe" * 10_000)
+    assert caught.value.code is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_a_good_request() -> None:
+    assert check_request(REQUEST) is None
+    assert check_request([*REQUEST, (b"content-length", b"12")]) == 12
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        REQUEST[1:],
+        [*REQUEST, (b":path", b"/late")],
+        [*REQUEST[:3], (b":path", b"/twice")],
+        [*REQUEST[:2], (b":path", b"")],
+        [(b":status", b"200"), *REQUEST],
+        [*REQUEST, (b"Upper", b"1")],
+        [*REQUEST, (b"", b"1")],
+        [*REQUEST, (b"connection", b"close")],
+        [*REQUEST[:3], (b"te", b"gzip")],
+        [*REQUEST, (b"content-length", b"-1")],
+        [*REQUEST, (b"x", b"a\r\nb: c")],
+    ],
+)
+def test_malformed_requests(fields: Fields) -> None:
+    with pytest.raises(StreamFault):
+        check_request(fields)
+
+
+def test_trailers_have_no_pseudo_fields() -> None:
+    check_trailers([(b"x", b"1")])
+    with pytest.raises(StreamFault):
+        check_trailers([(b":path", b"1")])

@@ -1,0 +1,1 @@
+"""gRPC for servers, upon `pocketmq.transport.http2` and asyncio."""
