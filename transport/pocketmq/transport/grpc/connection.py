@@ -119,7 +119,7 @@ class GrpcConnection(asyncio.Protocol):
         self._in_read = self._finishing = self._is_flush_due = False
         self._is_lost = False
         self._held = 0
-        self._head: RequestHead = cast(Any, None)
+        self._head: RequestHead | None = None
         self._head_fields: Fields | None = None
         self.is_open = False
         self.remote_address = ""
@@ -237,9 +237,12 @@ class GrpcConnection(asyncio.Protocol):
     def on_request(self, stream: Stream, fields: Fields) -> None:
         """Begins a call."""
         self.idle_since_s = None
-        if fields is not self._head_fields:
-            self._head, self._head_fields = RequestHead(fields, self._options.service), fields
-        head = self._head
+        if fields is self._head_fields and self._head is not None:
+            head = self._head
+        else:
+            head = RequestHead(fields, self._options.service)
+            is_repeated = self._http2.may_repeat(fields)
+            self._head, self._head_fields = (head, fields) if is_repeated else (None, None)
         seconds = head.timeout_s
         deadline_s = None if seconds is None else self.monotonic() + seconds
         stream.context = call = Call(self, stream, head, deadline_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 from pocketmq.transport.grpc.service import Bidirectional, Kind, Service, Streaming, Unary
 from pocketmq.transport.grpc.status import CONTENT_TYPE, GrpcError, GrpcStatus
 from pocketmq.transport.http2.header_blocks import Fields, encode_block
@@ -40,11 +42,12 @@ class RequestHead:
         self.metadata: dict[str, str] = {}
         for name, value in fields:
             if name == b":path":
-                self.path = value.decode("latin-1")
+                self.path = intern(value.decode("latin-1"))
             elif name == b":method":
                 method = value.decode("latin-1")
             elif name[:1] != b":" and not name.endswith(b"-bin"):
-                self.metadata[name.decode("latin-1")] = value.decode("latin-1")
+                # Most names and values are those of other connections, too.
+                self.metadata[intern(name.decode("latin-1"))] = intern(value.decode("latin-1"))
         self.timeout_s = read_timeout_s(self.metadata.get("grpc-timeout", ""))
         self.error: GrpcError | None = None
         self.plain_block = b""

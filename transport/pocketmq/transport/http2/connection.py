@@ -301,7 +301,7 @@ class Http2Connection:
         self.last_stream = number
         if fields is not self._checked:  # calls often repeat their fields
             self._length = check_request(fields)
-            self._checked = fields
+            self._checked = fields if self._decoder.remembers(block) else None
         length = self._length
         if is_end and length:
             raise malformed("the data is not of its content-length")
@@ -313,6 +313,10 @@ class Http2Connection:
         self._events.on_request(stream, fields)
         if is_end and number in self.streams:
             self._events.on_data(stream, b"", True)
+
+    def may_repeat(self, fields: Fields) -> bool:
+        """Whether further requests may come with this very list."""
+        return fields is self._checked
 
     def _trailers(self, stream: Stream, fields: Fields, is_end: bool) -> None:
         if stream.is_remote_closed:

@@ -40,6 +40,10 @@ class BlockDecoder:
         self._decoder: Decoder | None = None
         self._cache: dict[bytes, Fields] = {}
 
+    def remembers(self, block: bytes) -> bool:
+        """Whether the block will mean the same list of fields when it comes again."""
+        return block in self._cache
+
     def decode(self, block: bytes) -> Fields:
         """Decodes a block; the caller does not change the list.
 
