@@ -35,6 +35,17 @@ def test_a_repeated_block_is_decoded_once_until_the_table_changes() -> None:
     assert again is not first
 
 
+def test_tables_forget_as_hpack_says() -> None:
+    encoder, decoder = Encoder(), BlockDecoder(10_000)
+    for number in range(300):
+        fields: Fields = [(b"name-%d" % (number % 70), b"v" * (number % 90)), (b"same", b"1")]
+        assert decoder.decode(encoder.encode(fields)) == fields
+    encoder.header_table_size = 100
+    small: Fields = [(b"name-1", b"v"), (b"same", b"1")]
+    for _ in range(3):
+        assert decoder.decode(encoder.encode(small)) == small
+
+
 def test_an_answer_enters_no_table() -> None:
     fields = [("grpc-status", "0"), ("grpc-message", "x" * 300)]
     decoder = Decoder()

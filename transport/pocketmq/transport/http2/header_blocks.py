@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
@@ -21,6 +22,29 @@ _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _NEEDED = (b":method", b":scheme", b":path")
 
 Fields = list[tuple[bytes, bytes]]
+
+SHARED_MAX, SHARED_SIZE_MAX = 512, 128
+"""Fields that the tables of all connections share, and how long one of them may be."""
+
+_shared: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+
+
+class TableEntries(list[tuple[bytes, bytes]]):
+    """The entries of a connection's table: smaller than a deque, and shared where they are equal.
+
+    A table has at most 128 entries, so that a new first one costs little.
+    """
+
+    __slots__ = ()
+
+    def appendleft(self, entry: tuple[bytes, bytes]) -> None:
+        """Adds the newest entry."""
+        known = _shared.get(entry)
+        if known is None:
+            known = (bytes(entry[0]), bytes(entry[1]))
+            if len(_shared) < SHARED_MAX and len(known[0]) + len(known[1]) <= SHARED_SIZE_MAX:
+                _shared[known] = known
+        self.insert(0, known)
 
 
 class BlockDecoder:
@@ -55,6 +79,7 @@ class BlockDecoder:
             return fields
         if self._decoder is None:
             self._decoder = Decoder(self._size_max)
+            self._decoder.header_table.dynamic_entries = cast(Any, TableEntries())
         try:
             fields = [(bytes(n), bytes(v)) for n, v in self._decoder.decode(block, raw=True)]
         except OversizedHeaderListError:
