@@ -101,11 +101,7 @@ class Guard:
         """
         if code in self._open_codes:
             return handler
-        is_asked = self._authorizes and code not in self._unasked_codes and code != UNKNOWN_CODE
-        rights = None
-        if is_asked:
-            parts = self._needs.get(code, ONLY_SUPER)
-            rights = _Rights(code, parts, self._facts, _getter(parts))
+        rights = self._rights(code)
         accounts, admit = self._accounts, self._admit
 
         @wraps(handler)
@@ -134,6 +130,53 @@ class Guard:
 
         return guarded_handler
 
+    def _rights(self, code: int) -> _Rights | None:
+        """What requests of a code need; None if the policies are not asked."""
+        if not self._authorizes or code in self._unasked_codes or code == UNKNOWN_CODE:
+            return None
+        parts = self._needs.get(code, ONLY_SUPER)
+        return _Rights(code, parts, self._facts, _getter(parts))
+
+    # -- users who have signed otherwise ------------------------------------------------------
+
+    def known_table(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """Guards handlers for connections whose attribute `USER` is known to be right."""
+        return {code: self._guard_known(code, handler) for code, handler in handlers.items()}
+
+    def _guard_known(self, code: int, handler: Handler) -> Handler:
+        if code in self._open_codes:
+            return handler
+        rights = self._rights(code)
+
+        @wraps(handler)
+        def guarded_handler(command: Command, connection: Connection) -> Reply:
+            name: str = connection.attributes[USER]
+            account = self._accounts.get(name) or self.account(name)
+            if account is None:
+                return self._refuse(command, connection, f"User:{name} is not found.")
+            if not account.is_enabled:
+                return self._refuse(command, connection, f"User:{name} is disabled.")
+            texts = {key: str(value) for key, value in command.fields.items()}
+            return self._admit(_Request(command, connection, account, texts), rights, handler)
+
+        return guarded_handler
+
+    def account(self, name: str) -> Account | None:
+        """Returns what is kept of a user; None if there is no such user."""
+        try:
+            return self._accounts[name]
+        except KeyError:
+            return None
+
+    def missing(self, name: str, needs: Sequence[Need], source_ip: str) -> str | None:
+        """Says why a user lacks a right; None if it has all of them, or nobody is asked."""
+        account = self.account(name)
+        if account is None or not account.is_enabled:
+            return f"User:{name} is not found, or disabled."
+        if not self._authorizes or account.is_super:
+            return None
+        return refusal(account, needs, source_ip)
+
     async def _hash_in_thread(
         self, request: _Request, text: bytes, rights: _Rights | None, handler: Handler
     ) -> Reply:
@@ -150,7 +193,7 @@ class Guard:
         command, connection, account, texts = request
         attributes = connection.attributes
         if attributes.get(USER) != account.name:
-            _note_user(connection, account.name)
+            note_user(connection, account.name)
         if command.raw.__class__ is msgspec.Raw:
             command.raw = texts  # the handler must not read the same bytes in another way
         if rights is None or account.is_super:
@@ -289,7 +332,8 @@ def _name_of(command: Command) -> str:
     return "" if name is None else str(name)[:NAME_LENGTH_MAX]
 
 
-def _note_user(connection: Connection, name: str) -> None:
+def note_user(connection: Connection, name: str) -> None:
+    """Notes whose requests come over a connection."""
     attributes = connection.attributes
     attributes[USER] = name
     attributes.setdefault(USERS, set()).add(name)

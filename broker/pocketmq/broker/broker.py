@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ import msgspec
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.auth.settings import auth_settings
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.endpoint.endpoint import GrpcEndpoint, Served, Wiring
 from pocketmq.broker.handlers.access import broker_audit, broker_guard
 from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
@@ -56,6 +59,7 @@ class Broker:
     Attributes:
         address: the address that clients use, ``host:port``.
         vip_port: the port of the VIP channel; None without one.
+        grpc_port: the port of the gRPC endpoint; None without one.
         handlers: the handlers by request code.
         server: the sockets and connections.
         registration: registers the broker with name servers.
@@ -79,6 +83,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.address = ""
         self.vip_port: int | None = None
+        self.grpc_port: int | None = None
         self.handlers: dict[int, Handler] = {}
         self._files, self._random = files, random.Random(seed)
         self._connections = set[Connection]()
@@ -194,9 +199,33 @@ class Broker:
             self.settings, self.address, self.topics, self.clock, self._before_request()
         )
         stack.push_async_callback(routes.close)
-        self.handlers.update(handler_table(parts, self.address, store_host, routes, guard, audit))
+        tables = handler_table(parts, self.address, store_host, routes, guard, audit)
+        self.handlers.update(tables.outer)
+        await self._listen_for_grpc(Wiring(tables.inner, routes, guard), stack)
         self.vip_port = await listen_for_vips(server, config)
         return store_host
+
+    async def _listen_for_grpc(self, wiring: Wiring, stack: AsyncExitStack) -> None:
+        """Opens the port for RocketMQ 5's SDKs, if there is to be one."""
+        config = self.config
+        host, port = config.bind_address, config.grpc_server_port
+        if port < 0:
+            return
+
+        async def load(sockets: Sequence[socket.socket]) -> Served:
+            from pocketmq.broker.endpoint.loaded import LoadedService
+
+            loaded = LoadedService(self.parts, wiring, self._before_request(), self._disconnected)
+            await loaded.start(sockets)
+            return loaded
+
+        endpoint = GrpcEndpoint(load)
+        try:
+            await endpoint.listen(host, port)
+        except OSError as e:
+            raise CannotListenError(f"{config.broker_name} (grpcServerPort)", host, port, e) from e
+        stack.push_async_callback(endpoint.close)
+        self.grpc_port = endpoint.port
 
     def _registration(self) -> Registration:
         """What registers the broker; it signs if the servers of the cluster have credentials."""

@@ -276,6 +276,10 @@ class Connection(FrameStream):
         if not self._dials:  # the dialling side greets until it has seen an answer
             self.greeting_due = False
 
+    def awaits(self, request: Command) -> bool:
+        """Whether the peer still waits for the answer to a request."""
+        return not self.is_closing
+
     def refuse(self, request: Command, code: int, remark: str) -> None:
         """Answers a request with an error."""
         self.respond(request, Command(code, remark=remark))

@@ -35,6 +35,7 @@ CONGESTION_UNLIMITED = 2**31 - 1
 RANGES: dict[str, tuple[int, int]] = {
     "broker_id": (0, 2**31),
     "listen_port": (0, 65535),
+    "grpc_server_port": (-1, 65535),
     "flush_interval_commit_log": (1, 600_000),
     "sync_flush_timeout": (1, 600_000),
     "wait_time_mills_in_send_queue": (1, 600_000),
@@ -116,6 +117,9 @@ class BrokerConfig(
         listen_port: 0 lets the system choose.
         vip_channel_enable: listen on listen_port - 2 as well, for clients with vipChannelEnabled;
             unset: unless the system chose the port. RocketMQ always does.
+        grpc_server_port: for RocketMQ 5's gRPC SDKs; -1: none, 0: the system chooses one. Where
+            tlsServerMode is disabled, it takes plain calls and those over TLS, with a certificate
+            that it makes itself.
         bind_address: the address that is listened on; any but the loopback address needs
             authentication, or the next setting. RocketMQ listens on all addresses.
         insecure: be open to everybody who reaches the address, on purpose.
@@ -251,6 +255,7 @@ class BrokerConfig(
     namesrv_addr: str = ""
     listen_port: int = 10911
     vip_channel_enable: bool | None = None
+    grpc_server_port: int = -1
     bind_address: str = "127.0.0.1"
     insecure: bool = False
     broker_ip1: str = msgspec.field(default="", name="brokerIP1")

@@ -29,6 +29,7 @@ FIXED_KEYS = (
         "namesrvAddr", "openFilesMax", "segmentSize", "slowReaderTimeout",
         "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
         "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
+        "grpcServerPort",
     }
 )  # fmt: skip
 """Keys that are read at the start: only the configuration file can change them."""

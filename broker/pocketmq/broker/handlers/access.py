@@ -70,7 +70,12 @@ def broker_guard(
     )
     guard.refused.add(RefusalLog(PeerLog(parts.clock.machine)).note)
     guard.refused.add(Penalties(parts.clock.machine).note)
-    Revoking(directory, connections, parts.polling.release)
+
+    def release(connection: Connection) -> None:
+        parts.polling.release(connection)
+        parts.waiting.release(connection)
+
+    Revoking(directory, connections, release)
     return guard
 
 

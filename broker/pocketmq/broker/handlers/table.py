@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.guard import Guard as AccessGuard
@@ -75,6 +75,18 @@ class Family(Protocol):
         """The handlers by request code."""
 
 
+class Tables(NamedTuple):
+    """The handlers of a broker by request code.
+
+    Attributes:
+        outer: for requests that say by themselves who asks.
+        inner: for those whose user the broker knows already, as of gRPC calls.
+    """
+
+    outer: dict[int, Handler]
+    inner: dict[int, Handler]
+
+
 def handler_table(
     parts: BrokerParts,
     address: str,
@@ -82,7 +94,7 @@ def handler_table(
     routes: TopicRoutes,
     access: AccessGuard | None = None,
     audit: Audit | None = None,
-) -> dict[int, Handler]:
+) -> Tables:
     """Builds what a broker answers, by request code.
 
     Args:
@@ -116,9 +128,11 @@ def handler_table(
     )
     for guard in guards:
         table = {code: guard(code, handler) for code, handler in table.items()}
-    if access is not None:
-        table = access.table(limits.inner(table))
-    return limits.outer(table)
+    if access is None:
+        table = limits.outer(table)
+        return Tables(table, table)
+    table = limits.inner(table)
+    return Tables(limits.outer(access.table(table)), limits.outer(access.known_table(table)))
 
 
 def _of_messages(

@@ -65,6 +65,9 @@ class Command(msgspec.Struct, eq=False):
             return raw.read(cls)
         if raw.__class__ is msgspec.Raw:
             return read_json_fields(raw, cls)
+        header = self.header
+        if raw is None and isinstance(header, cls):
+            return header  # it comes from the same process
         return header_from_fields(self.fields, cls)
 
     @property

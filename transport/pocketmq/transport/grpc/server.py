@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -94,19 +95,42 @@ class GrpcServer:
             self._servers.append(server)
             bound_host, bound_port = server.sockets[0].getsockname()[:2]
         else:
-            if self._tls_listener is None:
-                self._tls_listener = TlsListener(
-                    self._connection,
-                    self._connection,
-                    self._tls,
-                    self._clock,
-                    self._peer_log,
-                    alpn=("h2",),
-                )
-            bound_host, bound_port = await self._tls_listener.listen(host, port, BACKLOG)
+            listener = self._make_tls_listener()
+            bound_host, bound_port = await listener.listen(host, port, BACKLOG)
+        self._bound(bound_host, bound_port)
+
+    def _make_tls_listener(self) -> TlsListener:
+        if self._tls_listener is None:
+            self._tls_listener = TlsListener(
+                self._connection,
+                self._connection,
+                self._tls,
+                self._clock,
+                self._peer_log,
+                alpn=("h2",),
+            )
+        return self._tls_listener
+
+    def _bound(self, host: str, port: int) -> None:
         if not self.address:
-            self.address = join_address(bound_host, bound_port)
+            self.address = join_address(host, port)
             self._tasks.spawn(repeat(self._clock, LOOK_PERIOD_S, self._look), "look at gRPC peers")
+
+    async def listen_on(self, sockets: Sequence[socket.socket]) -> None:
+        """Serves sockets that listen already, as those of a port that is loaded on demand.
+
+        Raises:
+            ConfigError: the files for TLS do not fit.
+        """
+        if self._tls.mode is TlsMode.DISABLED:
+            loop = asyncio.get_running_loop()
+            for one in sockets:
+                server = await loop.create_server(self._connection, sock=one, backlog=BACKLOG)
+                self._servers.append(server)
+        else:
+            self._make_tls_listener().listen_on(sockets)
+        host, port = sockets[0].getsockname()[:2]
+        self._bound(host, port)
 
     @property
     def port(self) -> int:

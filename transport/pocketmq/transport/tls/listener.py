@@ -132,12 +132,16 @@ class TlsListener:
             OSError: it cannot be bound.
         """
         sockets = await bind(host, port, backlog)
+        self.listen_on(sockets)
+        bound_host, bound_port = sockets[0].getsockname()[:2]
+        return bound_host, bound_port
+
+    def listen_on(self, sockets: Sequence[socket.socket]) -> None:
+        """Accepts from sockets that listen already."""
         self._sockets += sockets
         if self._pause is None:
             for one in sockets:
                 self._loop.add_reader(one, self._accept, one)
-        bound_host, bound_port = sockets[0].getsockname()[:2]
-        return bound_host, bound_port
 
     @property
     def pending_count(self) -> int:

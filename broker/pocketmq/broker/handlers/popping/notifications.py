@@ -39,7 +39,7 @@ class _Notification(PopQuery, eq=False, kw_only=True):
         return self.topic.topic_name
 
     def wake(self) -> bool:
-        if self.connection.is_closing:
+        if not self.connection.awaits(self.command):
             return True
         if not self.taking.has_messages(self):
             return False
@@ -47,7 +47,7 @@ class _Notification(PopQuery, eq=False, kw_only=True):
         return True
 
     def expire(self) -> None:
-        if not self.connection.is_closing:
+        if self.connection.awaits(self.command):
             found = self.taking.has_messages(self)
             self.connection.respond(self.command, _answer(has_messages=found))
 

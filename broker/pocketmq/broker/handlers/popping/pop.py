@@ -61,10 +61,10 @@ class _Pop(PopQuery, eq=False, kw_only=True):
         return self.topic.topic_name
 
     def wake(self) -> bool:
-        return self.connection.is_closing or self.handlers.answer_later(self)
+        return not self.connection.awaits(self.command) or self.handlers.answer_later(self)
 
     def expire(self) -> None:
-        if not self.connection.is_closing:
+        if self.connection.awaits(self.command):
             self.handlers.answer_at_last(self)
 
 
@@ -91,7 +91,7 @@ class _Answer:
         pop = self._pop
         if self._error is not None:
             pop.connection.refuse(pop.command, *store_failure(self._error))
-        elif not pop.connection.is_closing:
+        elif pop.connection.awaits(pop.command):
             pop.connection.respond(pop.command, _answer(pop, self.found))
             return
         for queue, offsets in self.found.taken:

@@ -1,0 +1,272 @@
+"""ReceiveMessage: pops messages, and streams them (`ReceiveMessageActivity`)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.protocol.bodies.clients import SQL92, TAG, GroupConfig
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import ContentError
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.receipts import (
+    OrderedMessage,
+    Origin,
+    QueueOrigin,
+    ReceiptHandle,
+    decode_order_counts,
+    decode_start_offsets,
+)
+from pocketmq.protocol.messages.records import decode_records
+from pocketmq.protocol.names import names
+from pocketmq.protocol.requests.popping import (
+    ALL_QUEUES,
+    INIT_MAX,
+    POPPED_MAX,
+    PopMessageRequest,
+    PopMessageResponse,
+)
+from pocketmq.protocol.wire.command import Command
+from pocketmq.proxy import handles
+from pocketmq.proxy.acknowledging import INVISIBLE_MS_MAX, Acknowledging
+from pocketmq.proxy.backend import Backend
+from pocketmq.proxy.calls import Call
+from pocketmq.proxy.checks import group_of, topic_of
+from pocketmq.proxy.clients import Client, Clients
+from pocketmq.proxy.handles import Delivery
+from pocketmq.proxy.messages import received
+from pocketmq.proxy.routing import Routing
+from pocketmq.proxy.rpc import messaging_pb2 as pb
+from pocketmq.proxy.sending import asked
+from pocketmq.proxy.statuses import Refusal, ok, refusal_of
+
+POLL_S_MIN, POLL_S_MAX = 5.0, 20.0
+INVISIBLE_MS_MIN = 10_000
+RENEWED_INVISIBLE_MS = 60_000
+REQUEST_TIMEOUT_S = 3.0
+"""RocketMQ's limits and times (`ProxyConfig`)."""
+
+SETTINGS_WAIT_S = 1.0
+"""So long a first receive waits for the settings of its client, which may come after it."""
+
+NOTHING_NEW = "no new message"
+NOTHING_MATCHES = "no match message"
+
+
+class Receiving:
+    """Pops messages for consumers.
+
+    Args:
+        backend: knows groups.
+        clients: who asks.
+        routing: knows brokers.
+        acknowledging: renews invisible times, and puts away what was tried too often.
+    """
+
+    def __init__(
+        self, backend: Backend, clients: Clients, routing: Routing, acknowledging: Acknowledging
+    ) -> None:
+        self._backend, self._clients = backend, clients
+        self._routing, self._acknowledging = routing, acknowledging
+        self._turn = 0
+
+    async def receive(self, call: Call, request: pb.ReceiveMessageRequest) -> None:
+        """Streams a status, the messages, and the time of their delivery."""
+        try:
+            messages = await self._received(call, request)
+        except Refusal as e:
+            await self._write(call, pb.ReceiveMessageResponse(status=e.status))
+        else:
+            await self._write(call, pb.ReceiveMessageResponse(status=ok()))
+            for message in messages:
+                await self._write(call, pb.ReceiveMessageResponse(message=message))
+        last = pb.ReceiveMessageResponse()
+        last.delivery_timestamp.FromMilliseconds(self._backend.clock.now_ms())
+        await self._write(call, last)
+
+    @staticmethod
+    async def _write(call: Call, frame: pb.ReceiveMessageResponse) -> None:
+        await call.write(frame.SerializeToString())
+
+    async def _received(self, call: Call, request: pb.ReceiveMessageRequest) -> list[pb.Message]:
+        client = self._clients.of(call)
+        group, topic = group_of(request.group), topic_of(request.message_queue.topic)
+        poll_ms = round(_poll_s(call, request) * 1000)
+        invisible_ms = _invisible_ms(request)
+        expression = request.filter_expression
+        config = await self._backend.group(group)
+        if config is None:
+            raise Refusal(
+                pb.CONSUMER_GROUP_NOT_FOUND,
+                f"the group {group} does not exist: create it with `pocketmq group create {group}` "
+                f"or mqadmin updateSubGroup",
+            )
+        header = PopMessageRequest(
+            consumer_group=group,
+            topic=topic,
+            queue_id=ALL_QUEUES,
+            max_msg_nums=min(max(request.batch_size, 1), POPPED_MAX),
+            invisible_time=invisible_ms,
+            poll_time=poll_ms,
+            born_time=0,
+            init_mode=INIT_MAX,
+            exp_type=SQL92 if expression.type == pb.SQL else TAG,
+            exp=expression.expression or "*",
+            order=config.consume_message_orderly,
+            attempt_id=request.attempt_id or None,
+        )
+        broker_name = request.message_queue.broker.name or await self._any_broker(topic)
+        client.calls += 1
+        try:
+            answer = await asked(client, broker_name, Command(header.code, header=header))
+        finally:
+            client.calls -= 1
+        return await self._taken(call, client, request, config, broker_name, answer)
+
+    async def _any_broker(self, topic: str) -> str:
+        route = await self._routing.route_of(topic)
+        self._turn += 1
+        return route.queue_datas[self._turn % len(route.queue_datas)].broker_name
+
+    async def _taken(
+        self,
+        call: Call,
+        client: Client,
+        request: pb.ReceiveMessageRequest,
+        config: GroupConfig,
+        broker_name: str,
+        answer: Command,
+    ) -> list[pb.Message]:
+        """The messages of a pop, besides those that were tried too often."""
+        if answer.code in (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND):
+            raise Refusal(pb.MESSAGE_NOT_FOUND, NOTHING_NEW)
+        if answer.code == ResponseCode.POLLING_FULL:
+            raise Refusal(pb.TOO_MANY_REQUESTS, "polling full")
+        if answer.code != ResponseCode.SUCCESS:
+            raise refusal_of(answer)
+        group, topic = config.group_name, request.message_queue.topic.name
+        now_ms = self._backend.clock.now_ms()
+        out: list[pb.Message] = []
+        taken: list[Delivery] = []
+        for message, delivery in _deliveries(answer, group, topic, broker_name):
+            # An ordered group's own client puts away what it has tried too often.
+            if message.reconsume_times > config.retry_max_times and not delivery.handle.is_ordered:
+                await self._acknowledging.give_up(client, delivery, message.msg_id)
+                continue
+            taken.append(delivery)
+            out.append(received(message, topic, delivery.text, now_ms))
+        if not call.is_open:
+            await self._give_back(client, taken)
+        elif request.auto_renew:
+            for delivery in taken:
+                self._acknowledging.hold(client, delivery)
+        if not out:
+            raise Refusal(pb.MESSAGE_NOT_FOUND, NOTHING_MATCHES)
+        return out
+
+    async def _give_back(self, client: Client, taken: list[Delivery]) -> None:
+        """The client is gone before it got its messages: they were no attempt."""
+        await asyncio.gather(
+            *(self._acknowledging.renew(client, one, 0, is_suspended=True) for one in taken),
+            return_exceptions=True,
+        )
+
+
+def _deliveries(
+    answer: Command, group: str, topic: str, broker_name: str
+) -> list[tuple[ReceivedMessage, Delivery]]:
+    """The messages of a pop with their handles, as RocketMQ's clients make them.
+
+    Raises:
+        Refusal: INTERNAL_SERVER_ERROR, the answer makes no sense.
+    """
+    header = answer.read(PopMessageResponse)
+    try:
+        starts = decode_start_offsets(header.start_offset_info or "")
+        counts = decode_order_counts(header.order_count_info or "")
+        messages = list(decode_records(answer.body, broker_name))
+    except ContentError as e:
+        raise Refusal(pb.INTERNAL_SERVER_ERROR, f"the broker's answer makes no sense: {e}") from e
+    out = []
+    for message in messages:
+        given = message.properties.get("POP_CK")
+        if given:  # a broker of Apache's that keeps its checkpoints in files
+            delivery = handles.read(given, group, topic)
+            delivery = delivery._replace(
+                physical_offset=message.physical_offset,
+                text=handles.encode(delivery.handle, message.physical_offset),
+            )
+        else:
+            delivery = _delivery(message, header, starts, group, topic, broker_name)
+        handle = delivery.handle
+        if handle.is_ordered:
+            own = OrderedMessage(handle.origin, handle.queue_id, handle.queue_offset)
+            of_queue = OrderedMessage(handle.origin, handle.queue_id, None)
+            message.reconsume_times = counts.get(own) or counts.get(of_queue, 0)
+        out.append((message, delivery))
+    return out
+
+
+def _delivery(
+    message: ReceivedMessage,
+    header: PopMessageResponse,
+    starts: dict[QueueOrigin, int],
+    group: str,
+    topic: str,
+    broker_name: str,
+) -> Delivery:
+    origin = Origin.TOPIC
+    if message.topic.startswith(names.RETRY_PREFIX):
+        is_v2 = message.topic == names.pop_retry_topic_v2(group, topic)
+        origin = Origin.RETRY_V2 if is_v2 else Origin.RETRY_V1
+    place = QueueOrigin(origin, message.queue_id)
+    handle = ReceiptHandle(
+        starts.get(place, message.queue_offset), header.pop_time, header.invisible_time,
+        header.revive_qid, origin, broker_name, message.queue_id, message.queue_offset,
+    )  # fmt: skip
+    text = handles.encode(handle, message.physical_offset)
+    return Delivery(group, message.topic, handle, message.physical_offset, text)
+
+
+def _poll_s(call: Call, request: pb.ReceiveMessageRequest) -> float:
+    """For how long a receive waits: within RocketMQ's limits, and before the client's deadline.
+
+    Raises:
+        Refusal: ILLEGAL_POLLING_TIME, the deadline is too near.
+    """
+    left_s = call.remaining_s()
+    if request.HasField("long_polling_timeout"):
+        wanted_s = request.long_polling_timeout.ToMilliseconds() / 1000
+    else:
+        wanted_s = POLL_S_MAX if left_s is None else left_s - REQUEST_TIMEOUT_S / 2
+    wanted_s = min(max(wanted_s, POLL_S_MIN), POLL_S_MAX)
+    if left_s is None or wanted_s <= left_s:
+        return wanted_s
+    if left_s >= POLL_S_MIN:
+        return left_s
+    raise Refusal(
+        pb.ILLEGAL_POLLING_TIME,
+        f"The deadline time remaining is not enough for polling, please check network condition: "
+        f"{left_s:.3f} s are left, at least {POLL_S_MIN:g} s are needed",
+    )
+
+
+def _invisible_ms(request: pb.ReceiveMessageRequest) -> int:
+    """For how long others do not get the messages.
+
+    Raises:
+        Refusal: ILLEGAL_INVISIBLE_TIME.
+    """
+    if request.auto_renew:
+        return RENEWED_INVISIBLE_MS
+    invisible_ms: int = request.invisible_duration.ToMilliseconds()
+    if invisible_ms < INVISIBLE_MS_MIN:
+        raise Refusal(
+            pb.ILLEGAL_INVISIBLE_TIME,
+            f"the invisibleTime is too small. min is {INVISIBLE_MS_MIN}",
+        )
+    if invisible_ms > INVISIBLE_MS_MAX:
+        raise Refusal(
+            pb.ILLEGAL_INVISIBLE_TIME,
+            f"the invisibleTime is too large. max is {INVISIBLE_MS_MAX}",
+        )
+    return invisible_ms
