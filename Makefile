@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
 .PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn abuse \
-	bench bench-guard growth spark-zip docs reference pictures clean
+	bench bench-guard growth spark-zip docs reference rpc pictures clean
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -99,6 +99,10 @@ spark-zip: ## the package for spark-submit --py-files
 
 docs: $(STAMP) reference ## the site of docs/, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+rpc: $(STAMP) ## the messages of the gRPC service, from messaging.proto
+	cd proxy/pocketmq/proxy/rpc && $(abspath $(BIN))/python -m grpc_tools.protoc -I. \
+		--descriptor_set_out=messaging.binpb --pyi_out=. messaging.proto
 
 reference: $(STAMP) ## the pages, and the blocking client, that are made from the sources
 	$(BIN)/python docs/scripts/reference.py

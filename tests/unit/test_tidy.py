@@ -19,6 +19,7 @@ COMPONENTS = [
     "protocol",
     "transport",
     "auth",
+    "proxy",
     "namesrv",
     "broker",
     "client",

@@ -62,7 +62,8 @@ class BrokerSlot:
         await broker.__aenter__()
         self.broker, self._address = broker, broker.address
         port = int(broker.address.rpartition(":")[2])
-        self.config = msgspec.structs.replace(config, listen_port=port)
+        grpc_port = -1 if broker.grpc_port is None else broker.grpc_port
+        self.config = msgspec.structs.replace(config, listen_port=port, grpc_server_port=grpc_port)
         self._on_started(self)
         return broker
 

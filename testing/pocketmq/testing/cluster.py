@@ -78,6 +78,20 @@ class _View:
         return {b.config.broker_name: b.address for b in self.thread.call(self.core.brokers)}
 
     @property
+    def grpc_endpoint(self) -> str:
+        """Where RocketMQ 5's SDKs connect, ``host:port``: one broker serves the whole cluster.
+
+        Raises:
+            UsageError: no broker with a gRPC endpoint runs.
+        """
+        for broker in self.thread.call(self.core.brokers):
+            if broker.grpc_port is not None:
+                return f"{broker.address.rpartition(':')[0]}:{broker.grpc_port}"
+        raise UsageError(
+            "no broker with a gRPC endpoint runs: start one, or leave grpc_port out, which opens it"
+        )
+
+    @property
     def client_settings(self) -> dict[str, Any]:
         """Settings for clients of the application: ``Producer("shop", **cluster.client_settings)``.
 

@@ -62,6 +62,8 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         start_ms: the time at which the clock begins; by default the machine's.
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
             broker_port + i * broker_port_step.
+        grpc_port: of the first broker, for RocketMQ 5's SDKs; 0 lets the system choose, as for the
+            others; -1 is for none at all.
         seed: the seed of the brokers' random choices.
         tls: name server and brokers speak nothing but TLS, with certificates of an authority that
             the cluster makes.
@@ -81,6 +83,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     namesrv_port: Port = 0
     broker_port: Port = 0
     broker_port_step: int = 1
+    grpc_port: Annotated[int, Meta(ge=-1, le=65535)] = 0
     seed: int | None = None
     tls: bool = False
     seed_file: str | None = None
@@ -180,6 +183,7 @@ def broker_config(
         **BROKER_DEFAULTS,
         "broker_name": broker_name(index),
         "listen_port": port,
+        "grpc_server_port": settings.grpc_port if not index else min(settings.grpc_port, 0),
         "namesrv_addr": namesrv,
         "store_path_root_dir": directory,
         **({} if certificates is None else certificates.broker_settings),

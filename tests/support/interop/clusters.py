@@ -32,6 +32,7 @@ def pocketmq_cluster(data: Path, *options: str) -> Iterator[Cluster]:
     command += ["--namesrv-port", "0", "--broker-port", "0", "--data", str(data), *options]
     with running(command, POCKETMQ_UP) as up:
         addresses = dict(ADDRESS.findall(up.group()))
+        addresses.pop("grpc", None)
         yield Cluster(addresses.pop("namesrv"), addresses)
 
 

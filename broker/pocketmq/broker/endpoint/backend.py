@@ -8,6 +8,7 @@ from pocketmq.auth.grpc_signature import read_signature
 from pocketmq.auth.guard import USER, Guard, note_user
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.rights.policies import Action, Need, Resource, ResourceType
+from pocketmq.broker.endpoint.in_process import InProcessConnection
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.protocol.bodies.clients import GroupConfig
@@ -21,7 +22,6 @@ from pocketmq.proxy.statuses import Refusal
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handlers
 from pocketmq.transport.errors import ConnectError
-from pocketmq.transport.in_process import InProcessConnection
 from pocketmq.transport.pool import ConnectionPool
 
 ASK_TIMEOUT_MS = 30_000

@@ -31,6 +31,9 @@ BROKERS_MAX = 26
 AUTO = "auto"
 """In place of a number of brokers: one for each core."""
 
+GRPC_PORT = 8081
+"""RocketMQ's port for gRPC."""
+
 START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
 LOOPBACK = "127.0.0.1"
@@ -49,6 +52,7 @@ class ClusterOptions(NamedTuple):
         gateway: callers that come from this address are told the loopback address; empty for none.
         insecure: whether `host` may be another address than the loopback one.
         security: credentials and keys; None lets everybody do everything.
+        grpc_port: of broker-a, for RocketMQ 5's SDKs; 0 lets the system choose, -1 is for none.
     """
 
     brokers: int
@@ -60,6 +64,7 @@ class ClusterOptions(NamedTuple):
     gateway: str = ""
     insecure: bool = False
     security: Security | None = None
+    grpc_port: int = -1
 
     def check(self) -> None:
         """Checks the options before anything starts.
@@ -104,11 +109,14 @@ class ClusterOptions(NamedTuple):
 
 
 class ClusterAddresses(NamedTuple):
-    """The addresses of a cluster: name server, brokers by name, and the control API's URL."""
+    """The addresses of a cluster: name server, brokers by name, the control API's URL, and where
+    RocketMQ 5's SDKs are served.
+    """
 
     namesrv: str
     brokers: dict[str, str]
     control: str | None = None
+    grpc: str | None = None
 
 
 def broker_count(wanted: str, data: Path | None) -> int:
@@ -157,6 +165,7 @@ def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[s
         **options.common_settings(),
         "brokerName": name,
         "listenPort": port,
+        "grpcServerPort": -1 if index else options.grpc_port,
         "namesrvAddr": namesrv,
         "storePathRootDir": str(options.data / name),
         "advertise": rules_of_gateway(options.gateway, port),
@@ -186,6 +195,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
         with in_options():
             name_server = await stack.enter_async_context(NameServer(config))
         addresses = {}
+        grpc_port: int | None = options.grpc_port if options.grpc_port > 0 else None
         if options.brokers == 1:
             settings = broker_settings(options, 0, name_server.address)
             with in_options():
@@ -193,6 +203,7 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
                     Broker(msgspec.convert(settings, BrokerConfig))
                 )
             addresses[broker.config.broker_name] = broker.address
+            grpc_port = broker.grpc_port
         else:
             started = await asyncio.gather(
                 *(
@@ -207,7 +218,15 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
                 if isinstance(one, BaseException):
                     raise one
                 addresses[one[0]] = one[1]
-        yield ClusterAddresses(name_server.address, addresses)
+        yield ClusterAddresses(
+            name_server.address, addresses, grpc=grpc_address(addresses, grpc_port)
+        )
+
+
+def grpc_address(brokers: dict[str, str], port: int | None) -> str | None:
+    """Returns where RocketMQ 5's SDKs are served: at broker-a's host."""
+    host = brokers[broker_name(0)].rpartition(":")[0]
+    return None if port is None else f"{host}:{port}"
 
 
 @contextlib.contextmanager
@@ -221,6 +240,8 @@ def in_options() -> Iterator[None]:
         yield
     except CannotListenError as e:
         option = "--namesrv-port" if "name server" in e.server else "--broker-port"
+        if "grpcServerPort" in e.server:
+            option = "--grpc-port"
         raise ConfigError(
             f"{e.seen}; stop what uses the port, or choose another {option}, or 0, and the system "
             f"chooses a free one"

@@ -13,6 +13,7 @@ from pocketmq.cli.servers.cluster import (
     PORT_STEP,
     ClusterAddresses,
     ClusterOptions,
+    grpc_address,
     in_options,
     rules_of_gateway,
 )
@@ -85,6 +86,7 @@ async def controlled_cluster(
         "namesrv_port": options.namesrv_port,
         "broker_port": options.broker_port,
         "broker_port_step": PORT_STEP,
+        "grpc_port": options.grpc_port,
         "broker_settings": options.common_settings(),
         "namesrv_settings": options.namesrv_settings(),
         "clock": control.clock,
@@ -102,4 +104,8 @@ async def controlled_cluster(
             ControlServer(core, control.host, control.port, Ends(stop, begin_again))
         )
         brokers = {slot.name: slot.address for slot in core.slots.values()}
-        yield ClusterAddresses(core.namesrv, brokers, f"http://{server.address}")
+        first = next(iter(core.slots.values())).broker
+        port = None if first is None else first.grpc_port
+        yield ClusterAddresses(
+            core.namesrv, brokers, f"http://{server.address}", grpc_address(brokers, port)
+        )

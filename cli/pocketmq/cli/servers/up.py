@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -16,6 +17,7 @@ from pocketmq.auth.exposure import check_exposure
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import Format, note, set_up_logging
 from pocketmq.cli.servers.cluster import (
+    GRPC_PORT,
     ClusterAddresses,
     ClusterOptions,
     broker_count,
@@ -59,6 +61,14 @@ MemoryOption = Annotated[
 NamesrvPortOption = Annotated[int, typer.Option(help="Port of the name server; 0: any.")]
 BrokerPortOption = Annotated[
     int, typer.Option(help="Port of broker-a, the next ones 1000 apart; 0: any.")
+]
+GrpcPortOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Port for RocketMQ 5's gRPC SDKs; 0: any, -1: none. By default 8081 if it is "
+        "free, and any with --broker-port 0.",
+        show_default=False,
+    ),
 ]
 HostOption = Annotated[
     str, typer.Option(help="Address to listen on and to tell.", envvar=f"{ENV}HOST")
@@ -142,6 +152,7 @@ def up(
     memory: MemoryOption = False,
     namesrv_port: NamesrvPortOption = 9876,
     broker_port: BrokerPortOption = 10911,
+    grpc_port: GrpcPortOption = None,
     host: HostOption = "127.0.0.1",
     published: PublishedOption = False,
     secure: SecureOption = False,
@@ -183,6 +194,7 @@ def up(
         flush == "sync",
         default_gateway() if published else "",
         insecure,
+        grpc_port=_grpc_port(grpc_port, host, broker_port),
     )
     check_exposure("the cluster", host, is_guarded=secure, insecure=insecure)
     if control is not None:
@@ -199,6 +211,24 @@ def up(
         output=output,
     )
     run_server(main)
+
+
+def _grpc_port(wanted: int | None, host: str, broker_port: int) -> int:
+    """The port for gRPC: as wanted, or the usual one unless somebody else has it."""
+    if wanted is not None:
+        return wanted
+    if not broker_port:
+        return 0
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, GRPC_PORT))
+        except OSError:
+            note(f"port {GRPC_PORT} is in use, so that there is no gRPC endpoint for RocketMQ 5's "
+                 f"SDKs: choose another port with --grpc-port")  # fmt: skip
+            return -1
+    return GRPC_PORT
 
 
 async def _up(
@@ -254,6 +284,8 @@ def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:
         typer.echo(json.dumps({"up": True, **addresses._asdict(), "data": str(data)}))
         return
     places = [f"{name}={address}" for name, address in addresses.brokers.items()]
+    if addresses.grpc is not None:
+        places.append(f"grpc={addresses.grpc}")
     if addresses.control is not None:
         places.append(f"control={addresses.control}")
     typer.echo(f"up namesrv={addresses.namesrv} {' '.join(places)} data={data}")
