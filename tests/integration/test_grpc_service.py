@@ -16,6 +16,8 @@ from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
 from support.brokers.grpc_parts import GrpcClient, make_group, make_topic, message
 from support.peers.transport import until
 
+from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry
+from pocketmq.auth.users import User
 from pocketmq.broker import Broker
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.messages.hosts import encode_host
@@ -559,6 +561,34 @@ async def test_a_broker_that_authenticates_asks_grpc_clients_too(
     finally:
         for client in (stranger, liar, admin):
             await client.close()
+
+
+async def test_policies_hold_for_grpc(stage: Stage, scene: Scene) -> None:
+    remote = await stage.start(
+        grpc_server_port=0,
+        authentication_enabled=True,
+        authorization_enabled=True,
+        init_authentication_user='{"username":"admin","password":"12345678"}',
+        store_path_root_dir=str(stage.directory / "policies"),
+    )
+    broker = remote.broker
+    make_topic(broker)
+    users = broker.parts.data.users
+    users.put_user(User("alice", "alices-secret"))
+    alice = GrpcClient(broker, "alice", signed("alices-secret"))
+    route = pb.QueryRouteRequest(topic=pb.Resource(name=TOPIC))
+    try:
+        assert (await alice.ask(route, pb.QueryRouteResponse)).status.code == pb.UNAUTHORIZED
+        refused = (await alice.send(message())).entries[0].status
+        assert (refused.code, "alice" in refused.message) == (pb.UNAUTHORIZED, True)
+        entry = PolicyEntry(f"Topic:{TOPIC}", frozenset({Action.PUB}), Decision.ALLOW)
+        users.put_policies(Acl("alice", (entry,)), 1)
+        assert (await alice.ask(route, pb.QueryRouteResponse)).status.code == pb.OK
+        assert (await alice.send(message())).entries[0].status.code == pb.OK
+        status, got = await alice.receive()
+        assert (status.code, got) == (pb.UNAUTHORIZED, [])
+    finally:
+        await alice.close()
 
 
 async def test_retry_topics_of_grpc_consumers_are_pops(scene: Scene, clock: VirtualClock) -> None:

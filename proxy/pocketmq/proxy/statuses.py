@@ -20,6 +20,10 @@ _OF_CODE: dict[int, pb.Code] = {
 """Where RocketMQ's proxy says INTERNAL_SERVER_ERROR to 16 and 23, this says what is wrong."""
 
 
+ACCESS_REMARK = "User:"
+"""How remarks of access control begin, here and in RocketMQ."""
+
+
 class Refusal(Exception):
     """A request that is refused; code and message become the answer's status.
 
@@ -46,6 +50,8 @@ def ok(message: str = "OK") -> pb.Status:
 def refusal_of(answer: Command) -> Refusal:
     """What a broker's refusal is for the client."""
     code = _OF_CODE.get(answer.code, pb.INTERNAL_SERVER_ERROR)
+    if code == pb.FORBIDDEN and (answer.remark or "").startswith(ACCESS_REMARK):
+        code = pb.UNAUTHORIZED
     return Refusal(code, f"CODE: {answer.code}  DESC: {answer.remark or ''}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from pocketmq.auth.grpc_signature import read_signature
 from pocketmq.auth.guard import USER, Guard, note_user
 from pocketmq.auth.revoking import Revoking
@@ -108,8 +110,15 @@ class LocalBackend:
         self._on_close(connection)
 
     async def route(self, topic: str) -> TopicRoute | None:
-        """Returns where a topic's queues are; None if no broker has it."""
+        """Returns where a topic's queues are; None if no broker has it.
+
+        A broker that asks for signatures tells its own queues only: it could ask other brokers with
+        the credentials of the servers, which may do more than the client.
+        """
         route = await self._routes.find(topic)
+        if route is not None and self._guard is not None:
+            own = [data for data in route.queue_datas if data.broker_name == self._own_name]
+            return msgspec.structs.replace(route, queue_datas=own)
         if route is not None:
             for broker in route.broker_datas:
                 address = broker.broker_addrs.get(MASTER_ID)
@@ -140,7 +149,7 @@ class LocalBackend:
         """Asks this broker, or another one, in a client's name."""
         if broker_name == self._own_name:
             return await connection.ask(command)
-        address = self._addresses.get(broker_name)
+        address = None if self._guard is not None else self._addresses.get(broker_name)
         if address is None:
             raise Refusal(
                 pb.INVALID_RECEIPT_HANDLE, f"cannot find broker {broker_name:.100}: is it running?"
