@@ -22,7 +22,9 @@ from pocketmq.protocol.messages.records import decode_records, encode_record
 
 # What no word list can hold, too: blanks of all kinds between and around keys.
 KEYS = st.text(st.sampled_from(["a", "ß", " ", "\t", "\u3000", '"', "\n", "🦜"]), min_size=1)
-OWN = PROPERTIES.map(lambda own: {k: v for k, v in own.items() if k not in NOT_SENT_AGAIN})
+# What brokers write, or wait by, is no property of an application's own.
+NOT_OWN = NOT_SENT_AGAIN | {props.DELAY, *props.TIMER_PROPERTIES}
+OWN = PROPERTIES.map(lambda own: {k: v for k, v in own.items() if k not in NOT_OWN})
 SPECIAL = st.fixed_dictionaries(
     {}, optional={props.KEYS: KEYS, props.TAGS: PLAIN_TEXT, props.SHARDING_KEY: PLAIN_TEXT}
 )
