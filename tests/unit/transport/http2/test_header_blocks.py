@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hpack import Decoder, Encoder
+from hpack import Decoder, Encoder, HPACKError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pocketmq.transport.http2.frames import ConnectionFault, ErrorCode, StreamFault
 from pocketmq.transport.http2.header_blocks import (
@@ -99,3 +103,34 @@ def test_trailers_have_no_pseudo_fields() -> None:
     check_trailers([(b"x", b"1")])
     with pytest.raises(StreamFault):
         check_trailers([(b":path", b"1")])
+
+
+NAMES = st.sampled_from([b"x-a", b"x-b", b":path", b"content-type", b"authorization", b"x-long"])
+VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60).map(str.encode)
+LISTS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=8),
+        st.booleans(),
+        st.sampled_from([None, 0, 64, 200, 4096]),
+        st.none() | st.tuples(st.integers(0, 200), st.integers(0, 255)),
+    ),
+    max_size=8,
+)
+
+
+@given(LISTS)
+def test_blocks_mean_what_the_library_says(lists: Any) -> None:
+    encoder, decoder, library = Encoder(), BlockDecoder(16_384), Decoder(16_384)
+    for fields, huffman, table_size, damage in lists:
+        if table_size is not None:
+            encoder.header_table_size = table_size
+        block = bytearray(encoder.encode(fields, huffman=huffman))
+        if damage is not None:
+            block[damage[0] % len(block)] = damage[1]
+        try:
+            wanted = [(bytes(n), bytes(v)) for n, v in library.decode(bytes(block), raw=True)]
+        except (HPACKError, IndexError):
+            with pytest.raises(ConnectionFault):
+                decoder.decode(bytes(block))
+            return
+        assert decoder.decode(bytes(block)) == wanted

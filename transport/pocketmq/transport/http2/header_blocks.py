@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from hpack import Decoder, HPACKError, OversizedHeaderListError
+from hpack import HPACKDecodingError, HPACKError, OversizedHeaderListError
+from hpack.hpack import decode_integer
+from hpack.huffman_table import decode_huffman
+from hpack.table import HeaderTable
 
 from pocketmq.transport.http2.frames import ConnectionFault, ErrorCode, StreamFault
 
@@ -47,6 +50,100 @@ class TableEntries(list[tuple[bytes, bytes]]):
         self.insert(0, known)
 
 
+_STATIC = HeaderTable.STATIC_TABLE
+_FIRST_DYNAMIC = len(_STATIC) + 1
+_INDEX_MAX = 0x7F
+_LITERAL_ENTERED, _TABLE_SIZE = 0x40, 0x20
+_HUFFMAN = 0x80
+
+
+class Table(HeaderTable):
+    """The table of a connection, and the loop that decodes blocks by it (RFC 7541, section 6).
+
+    The library's own loop makes a view and an object of each field, which is most of what a call
+    of gRPC costs with fields that differ from call to call, as signatures do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dynamic_entries = cast(Any, TableEntries())
+        self._size_max = self.maxsize
+
+    def fields_of(self, block: bytes, size_max: int) -> Fields:
+        """Decodes a block.
+
+        Args:
+            block: a whole one.
+            size_max: of the list of fields, by RFC 9113's count.
+
+        Raises:
+            HPACKError, IndexError: it breaks the rules.
+        """
+        fields: Fields = []
+        entries, at, end, size = self.dynamic_entries, 0, len(block), 0
+        while at < end:
+            byte = block[at]
+            if byte >= 0x80:
+                index, at = byte & _INDEX_MAX, at + 1
+                if index == _INDEX_MAX:
+                    index, used = decode_integer(block[at - 1 :], 7)
+                    at += used - 1
+                if index >= _FIRST_DYNAMIC:
+                    field = entries[index - _FIRST_DYNAMIC]
+                elif index:
+                    field = _STATIC[index - 1]
+                else:
+                    raise HPACKDecodingError("a reference to nothing")
+            elif byte & 0xE0 == _TABLE_SIZE:
+                if fields:
+                    raise HPACKDecodingError("the table's size changes behind a field")
+                new_size, used = decode_integer(block[at:], 5)
+                if new_size > self._size_max:
+                    raise HPACKDecodingError(f"the table's size is {new_size}")
+                self.maxsize = new_size
+                at += used
+                continue
+            else:
+                field, at = self._literal(block, at, byte)
+            fields.append(field)
+            size += len(field[0]) + len(field[1]) + 32
+            if size > size_max:
+                raise OversizedHeaderListError(f"more than {size_max} bytes")
+        return fields
+
+    def _literal(self, block: bytes, at: int, byte: int) -> tuple[tuple[bytes, bytes], int]:
+        """A field that stands in the block, and where the next one begins."""
+        is_entered = byte & _LITERAL_ENTERED
+        index, used = decode_integer(block[at : at + 10], 6 if is_entered else 4)
+        at += used
+        if index >= _FIRST_DYNAMIC:
+            name = self.dynamic_entries[index - _FIRST_DYNAMIC][0]
+        elif index:
+            name = _STATIC[index - 1][0]
+        else:
+            name, at = _string(block, at)
+        value, at = _string(block, at)
+        if is_entered:
+            self.add(name, value)
+        return (name, value), at
+
+
+def _string(block: bytes, at: int) -> tuple[bytes, int]:
+    """A string of a block, and where it ends."""
+    first = block[at]
+    length = first & 0x7F
+    if length == 0x7F:
+        length, used = decode_integer(block[at : at + 10], 7)
+    else:
+        used = 1
+    begin = at + used
+    end = begin + length
+    if end > len(block):
+        raise HPACKDecodingError("a string is cut off")
+    value = block[begin:end]
+    return decode_huffman(value) if first & _HUFFMAN else value, end
+
+
 class BlockDecoder:
     """Decodes the header blocks of one connection.
 
@@ -57,11 +154,11 @@ class BlockDecoder:
         size_max: of a header list.
     """
 
-    __slots__ = ("_cache", "_decoder", "_size_max")
+    __slots__ = ("_cache", "_size_max", "_table")
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
-        self._decoder: Decoder | None = None
+        self._table: Table | None = None
         self._cache: dict[bytes, Fields] = {}
 
     def remembers(self, block: bytes) -> bool:
@@ -77,11 +174,10 @@ class BlockDecoder:
         fields = self._cache.get(block)
         if fields is not None:
             return fields
-        if self._decoder is None:
-            self._decoder = Decoder(self._size_max)
-            self._decoder.header_table.dynamic_entries = cast(Any, TableEntries())
+        if self._table is None:
+            self._table = Table()
         try:
-            fields = [(bytes(n), bytes(v)) for n, v in self._decoder.decode(block, raw=True)]
+            fields = self._table.fields_of(bytes(block), self._size_max)
         except OversizedHeaderListError:
             raise ConnectionFault(
                 ErrorCode.ENHANCE_YOUR_CALM, f"a header list larger than {self._size_max} bytes"
