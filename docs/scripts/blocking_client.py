@@ -22,6 +22,7 @@ CLASSES = (
     client.Producer,
     client.PullConsumer,
     client.PushConsumer,
+    client.SimpleConsumer,
     client.TransactionProducer,
 )
 
@@ -176,7 +177,9 @@ def parameters(arguments: ast.arguments) -> list[str]:
     plain = [*arguments.posonlyargs, *arguments.args]
     missing: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
     out = [_parameter(a, d) for a, d in zip(plain, [*missing, *arguments.defaults], strict=True)]
-    if arguments.kwonlyargs:
+    if arguments.vararg is not None:
+        out.append(f"*{_parameter(arguments.vararg, None)}")
+    elif arguments.kwonlyargs:
         out.append("*")
     out += map(_parameter, arguments.kwonlyargs, arguments.kw_defaults)
     if arguments.kwarg is not None:
@@ -196,6 +199,8 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
 def passed_on(arguments: ast.arguments) -> list[str]:
     """What a call passes on of the parameters that it got."""
     names = [argument.arg for argument in arguments.args[1:]]
+    if arguments.vararg is not None:
+        names.append(f"*{arguments.vararg.arg}")
     names += [f"{a.arg}={a.arg}" for a in arguments.kwonlyargs]
     return names + ([f"**{arguments.kwarg.arg}"] if arguments.kwarg is not None else [])
 

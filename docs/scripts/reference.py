@@ -24,6 +24,7 @@ from pocketmq.client.settings import (
     ProducerSettings,
     PullConsumerSettings,
     PushSettings,
+    SimpleConsumerSettings,
 )
 from pocketmq.namesrv import NamesrvConfig
 
@@ -88,6 +89,10 @@ These, and those above; some defaults differ.
 ### Pull consumers
 
 {pull}
+
+### Simple consumers
+
+{simple}
 """
 
 COMMANDS = """# Command line
@@ -143,6 +148,7 @@ def made_pages() -> dict[Path, str]:
         push=table(PushSettings, is_python=True),
         lite=table(LitePullSettings, is_python=True),
         pull=table(PullConsumerSettings, is_python=True),
+        simple=table(SimpleConsumerSettings, is_python=True),
     )
     commands = COMMANDS.format(made=MADE, commands="\n\n".join(pages(command())))
     codes = CODES.format(made=MADE, **tables())

@@ -17,6 +17,7 @@ from support.scenarios.extra import EXTRA_SCENARIOS
 from support.scenarios.group import GROUP_SCENARIOS
 from support.scenarios.parts import Inbox, fresh
 from support.scenarios.polling import POLLING_SCENARIOS, polls_without_an_event_loop
+from support.scenarios.popping import POPPING_SCENARIOS, receives_without_an_event_loop
 from support.scenarios.query import QUERY_SCENARIOS
 
 from pocketmq.broker import Broker, BrokerConfig
@@ -74,7 +75,8 @@ async def namesrv(tmp_path: Path, apaches_broker: Cluster | None) -> AsyncIterat
     + POLLING_SCENARIOS
     + GROUP_SCENARIOS
     + EXTRA_SCENARIOS
-    + QUERY_SCENARIOS,
+    + QUERY_SCENARIOS
+    + POPPING_SCENARIOS,
     ids=lambda s: s.__name__,
 )
 async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[None]]) -> None:
@@ -84,6 +86,7 @@ async def test_on_one_broker(namesrv: str, scenario: Callable[[str], Awaitable[N
 async def test_without_an_event_loop(namesrv: str) -> None:
     await asyncio.to_thread(without_an_event_loop, namesrv)
     await asyncio.to_thread(polls_without_an_event_loop, namesrv)
+    await asyncio.to_thread(receives_without_an_event_loop, namesrv)
 
 
 async def test_peers_of_this_project_find_each_other(tmp_path: Path) -> None:

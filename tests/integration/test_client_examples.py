@@ -25,6 +25,7 @@ PRINTED = {
     "push": ["listener: bill-0 bill-1 bill-2", "iteration: bill-0 bill-1 bill-2"],
     "lite_pull": ["read: 5", "and again: True"],
     "pull": ["at least four: True"],
+    "simple": ["handled: 2 attempts of the second: 2"],
     "request_reply": ["apple: 3.20"],
     "filters": ["by tag: ['eu 20', 'eu 200']", "by properties: ['eu 200']"],
     "retries": ["slow bank attempt 3", "no such customer attempt 1", "dead: no such customer"],

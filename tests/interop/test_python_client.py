@@ -16,6 +16,7 @@ from support.scenarios.client import RETRY_SCENARIOS, SCENARIOS
 from support.scenarios.extra import EXTRA_SCENARIOS
 from support.scenarios.group import GROUP_SCENARIOS
 from support.scenarios.polling import POLLING_SCENARIOS, polls_without_an_event_loop
+from support.scenarios.popping import POPPING_SCENARIOS, receives_without_an_event_loop
 from support.scenarios.query import QUERY_SCENARIOS
 
 from pocketmq.client import (
@@ -42,6 +43,7 @@ MORE_SCENARIOS = (
     + GROUP_SCENARIOS
     + EXTRA_SCENARIOS
     + QUERY_SCENARIOS
+    + POPPING_SCENARIOS
 )
 
 
@@ -63,6 +65,7 @@ async def test_on_apaches_broker(
 async def test_on_apaches_broker_without_an_event_loop(apache: Cluster) -> None:
     await asyncio.to_thread(without_an_event_loop, apache.namesrv)
     await asyncio.to_thread(polls_without_an_event_loop, apache.namesrv)
+    await asyncio.to_thread(receives_without_an_event_loop, apache.namesrv)
 
 
 async def make_topic(namesrv: str, topic: str) -> None:

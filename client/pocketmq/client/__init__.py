@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pocketmq.client.consumers.lite_pull_consumer import LitePullConsumer
     from pocketmq.client.consumers.pull_consumer import PullConsumer
     from pocketmq.client.consumers.push_consumer import PushConsumer
+    from pocketmq.client.consumers.simple_consumer import SimpleConsumer
     from pocketmq.client.credentials import read_credentials
     from pocketmq.client.errors import (
         BatchContentError,
@@ -94,6 +95,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "Producer",
     "PullConsumer",
     "PushConsumer",
+    "SimpleConsumer",
     "TransactionProducer",
     "read_credentials",
     # messages and results
@@ -174,6 +176,7 @@ _MODULES = {
     "pocketmq.client.consumers.lite_pull_consumer": ("LitePullConsumer",),
     "pocketmq.client.consumers.pull_consumer": ("PullConsumer",),
     "pocketmq.client.consumers.push_consumer": ("PushConsumer",),
+    "pocketmq.client.consumers.simple_consumer": ("SimpleConsumer",),
     "pocketmq.client.credentials": ("read_credentials",),
     "pocketmq.client.errors": (
         "BatchContentError",

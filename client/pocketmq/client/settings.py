@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from pocketmq.client.fault_strategy import ROCKETMQ_4_TABLE, FaultTable
-from pocketmq.protocol.bodies.clients import CLUSTERING
+from pocketmq.protocol.bodies.clients import CLUSTERING, CONSUME_FROM_LAST_OFFSET
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 from pocketmq.protocol.signing import Credentials
@@ -20,6 +20,9 @@ MEBIBYTE = 1024 * 1024
 
 CONCURRENCY_MAX = 32_767
 """RocketMQ's bound of consumeThreadMax is 1,000, and of a pool's size at run time this."""
+
+INVISIBLE_MS_MIN = 1_000
+"""A shorter invisible time would be over before a message is handled."""
 
 SUSPEND_MS_MIN = 10
 SUSPEND_MS_MAX = 30_000
@@ -31,6 +34,7 @@ OrDefault = Annotated[int, msgspec.Meta(ge=-1)]
 """-1 stands for what the field's description says."""
 CompressLevel = Annotated[int, msgspec.Meta(ge=0, le=9)]
 Concurrency = Annotated[int, msgspec.Meta(ge=1, le=CONCURRENCY_MAX)]
+InvisibleTime = Annotated[int, msgspec.Meta(ge=INVISIBLE_MS_MIN)]
 SuspendTime = Annotated[int, msgspec.Meta(ge=SUSPEND_MS_MIN, le=SUSPEND_MS_MAX)]
 
 
@@ -129,6 +133,26 @@ class PullConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     register: bool = True
 
 
+class SimpleConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a simple consumer receives (`SimpleConsumer` of RocketMQ 5).
+
+    Attributes:
+        await_ms: how long `receive` waits for messages when there are none (awaitDuration).
+        invisible_ms: for how long others do not get what was received, where `receive` does not say
+            (invisibleDuration).
+        orderly: the messages of a queue are given one batch after the other: the next when all of
+            the one before are acknowledged, or their invisible time is over.
+        consume_from_where: where a group begins that has no offset yet.
+        pop_timeout_ms: how long a broker's answer may take, beyond the time for which it waits.
+    """
+
+    await_ms: NotNegative = 20_000
+    invisible_ms: InvisibleTime = 60_000
+    orderly: bool = False
+    consume_from_where: str = CONSUME_FROM_LAST_OFFSET
+    pop_timeout_ms: Positive = 10_000
+
+
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the consumers whose queues are allocated and pulled for them.
 
@@ -171,7 +195,7 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     pull_hold_ms: NotNegative = 20_000
     pull_timeout_ms: Positive = 15_000
     pull_retry_ms: Positive = 1_000
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_from_where: str = CONSUME_FROM_LAST_OFFSET
     consume_timestamp_ms: NotNegative | None = None
     rebalance_interval_ms: Positive = 20_000
     persist_interval_ms: Positive = 5_000
@@ -195,6 +219,13 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
     With BROADCASTING, what the listener does not handle is dropped with a warning.
 
     Attributes:
+        mode: "pull" divides the queues among the members; with "pop" (RocketMQ 5) each member pops
+            from all of them: one that is slow or stuck holds up nobody, and there may be more
+            members than queues. Not with `orderly` or BROADCASTING.
+        pop_invisible_ms: with mode "pop", for how long others do not get a message that this member
+            has; it is renewed for as long as the listener has it (popInvisibleTime).
+        pop_threshold_for_queue: with mode "pop", messages of one broker that may wait in this
+            process, instead of `pull_threshold_for_queue` (popThresholdForQueue).
         concurrency: batches that are handled at the same time (consumeThreadMax); 1 handles
             everything strictly one after the other.
         orderly: the messages of a queue are handled strictly one batch after the other, by one
@@ -216,6 +247,9 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
         close_timeout_ms: how long a close waits for handlers that are at work.
     """
 
+    mode: str = "pull"
+    pop_invisible_ms: InvisibleTime = 60_000
+    pop_threshold_for_queue: Positive = 96
     concurrency: Concurrency = 20
     queue_concurrency: NotNegative = 0
     orderly: bool = False

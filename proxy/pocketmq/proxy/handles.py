@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pocketmq.protocol.errors import ContentError
-from pocketmq.protocol.messages.receipts import Origin, ReceiptHandle
-from pocketmq.protocol.names import names
+from pocketmq.protocol.messages.receipts import ReceiptHandle
+from pocketmq.protocol.popped import topic_read
 from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.statuses import Refusal
 
@@ -68,10 +68,7 @@ def read(text: str, group: str, topic: str) -> Delivery:
         handle = ReceiptHandle.decode(text)
     except ContentError as e:
         raise Refusal(pb.INVALID_RECEIPT_HANDLE, f"Parse failed: {e}") from e
-    if handle.origin is Origin.RETRY_V1:
-        topic = names.pop_retry_topic(group, topic)
-    elif handle.origin is Origin.RETRY_V2:
-        topic = names.pop_retry_topic_v2(group, topic)
+    topic = topic_read(handle.origin, group, topic)
     parts = text.split(" ")
     last = parts[8] if len(parts) > 8 else ""
     is_number = last.isascii() and last.isdecimal() and len(last) < 20

@@ -8,16 +8,7 @@ from pocketmq.protocol.bodies.clients import SQL92, TAG, GroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.messages.message import ReceivedMessage
-from pocketmq.protocol.messages.receipts import (
-    OrderedMessage,
-    Origin,
-    QueueOrigin,
-    ReceiptHandle,
-    decode_order_counts,
-    decode_start_offsets,
-)
-from pocketmq.protocol.messages.records import decode_records
-from pocketmq.protocol.names import names
+from pocketmq.protocol.popped import popped_messages, topic_read
 from pocketmq.protocol.requests.popping import (
     ALL_QUEUES,
     INIT_MAX,
@@ -174,57 +165,23 @@ class Receiving:
 def _deliveries(
     answer: Command, group: str, topic: str, broker_name: str
 ) -> list[tuple[ReceivedMessage, Delivery]]:
-    """The messages of a pop with their handles, as RocketMQ's clients make them.
+    """The messages of a pop with their handles.
 
     Raises:
         Refusal: INTERNAL_SERVER_ERROR, the answer makes no sense.
     """
     header = answer.read(PopMessageResponse)
     try:
-        starts = decode_start_offsets(header.start_offset_info or "")
-        counts = decode_order_counts(header.order_count_info or "")
-        messages = list(decode_records(answer.body, broker_name))
+        popped = popped_messages(header, answer.body, group, topic, broker_name)
     except ContentError as e:
         raise Refusal(pb.INTERNAL_SERVER_ERROR, f"the broker's answer makes no sense: {e}") from e
     out = []
-    for message in messages:
-        given = message.properties.get("POP_CK")
-        if given:  # a broker of Apache's that keeps its checkpoints in files
-            delivery = handles.read(given, group, topic)
-            delivery = delivery._replace(
-                physical_offset=message.physical_offset,
-                text=handles.encode(delivery.handle, message.physical_offset),
-            )
-        else:
-            delivery = _delivery(message, header, starts, group, topic, broker_name)
-        handle = delivery.handle
-        if handle.is_ordered:
-            own = OrderedMessage(handle.origin, handle.queue_id, handle.queue_offset)
-            of_queue = OrderedMessage(handle.origin, handle.queue_id, None)
-            message.reconsume_times = counts.get(own) or counts.get(of_queue, 0)
-        out.append((message, delivery))
+    for message, handle in popped:
+        place = message.physical_offset
+        text = handles.encode(handle, place)
+        real_topic = topic_read(handle.origin, group, topic)
+        out.append((message, Delivery(group, real_topic, handle, place, text)))
     return out
-
-
-def _delivery(
-    message: ReceivedMessage,
-    header: PopMessageResponse,
-    starts: dict[QueueOrigin, int],
-    group: str,
-    topic: str,
-    broker_name: str,
-) -> Delivery:
-    origin = Origin.TOPIC
-    if message.topic.startswith(names.RETRY_PREFIX):
-        is_v2 = message.topic == names.pop_retry_topic_v2(group, topic)
-        origin = Origin.RETRY_V2 if is_v2 else Origin.RETRY_V1
-    place = QueueOrigin(origin, message.queue_id)
-    handle = ReceiptHandle(
-        starts.get(place, message.queue_offset), header.pop_time, header.invisible_time,
-        header.revive_qid, origin, broker_name, message.queue_id, message.queue_offset,
-    )  # fmt: skip
-    text = handles.encode(handle, message.physical_offset)
-    return Delivery(group, message.topic, handle, message.physical_offset, text)
 
 
 def _poll_s(call: Call, request: pb.ReceiveMessageRequest) -> float:

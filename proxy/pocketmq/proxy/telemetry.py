@@ -21,6 +21,7 @@ from pocketmq.protocol.bodies.clients import (
     Subscription,
 )
 from pocketmq.protocol.codes import LANGUAGES_BY_NAME, LanguageCode
+from pocketmq.protocol.messages.delay_levels import DELAY_LEVELS_S
 from pocketmq.protocol.requests.clients import HeartbeatRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.proxy.backend import Backend
@@ -34,7 +35,6 @@ from pocketmq.proxy.statuses import Refusal, ok
 
 log = logging.getLogger("pocketmq.proxy")
 
-BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 PRODUCER_ATTEMPTS = 3
 RECEIVE_BATCH_SIZE = 32
 LONG_POLLING_S = 20
@@ -206,7 +206,8 @@ def _fill_consumer(out: pb.Settings, config: GroupConfig) -> None:
     else:
         given = policy.get("customizedRetryPolicy")
         steps = given.get("next") if isinstance(given, dict) else None
-        times_ms = steps if isinstance(steps, list) and steps else [s * 1000 for s in BACKOFF_S]
+        ladder_ms = [level_s * 1000 for level_s in DELAY_LEVELS_S]
+        times_ms = steps if isinstance(steps, list) and steps else ladder_ms
         for time_ms in times_ms:
             backoff.customized_backoff.next.add().FromMilliseconds(int(time_ms))
     subscription = out.subscription

@@ -103,6 +103,7 @@ async def a_message_that_cannot_go_back_is_sent_anew(namesrv: str) -> None:
     async def listener(messages: list[ReceivedMessage]) -> RetryLater | None:
         attempts.extend(messages)
         if len(attempts) == 1:
+            assert messages[0].offset_msg_id  # made of the offset when it is asked for
             messages[0].physical_offset = 1 << 40
             return RetryLater(delay_level=1)
         done.set()

@@ -68,6 +68,7 @@ EXPORTED = {
     "SendResult",
     "SendStatus",
     "SendTimeoutError",
+    "SimpleConsumer",
     "TopicExistsError",
     "SuspendQueue",
     "TransactionListener",
@@ -103,6 +104,7 @@ def public(cls: type) -> set[str]:
         "Producer",
         "PullConsumer",
         "PushConsumer",
+        "SimpleConsumer",
         "TransactionProducer",
     ],
 )

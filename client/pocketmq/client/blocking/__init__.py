@@ -19,6 +19,7 @@ from pocketmq.client.blocking.clients import (
     Producer,
     PullConsumer,
     PushConsumer,
+    SimpleConsumer,
     TransactionProducer,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "Producer",
     "PullConsumer",
     "PushConsumer",
+    "SimpleConsumer",
     "TransactionProducer",
 ]

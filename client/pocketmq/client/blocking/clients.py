@@ -14,7 +14,12 @@ from pocketmq.client.admin.offsets import End
 from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
 from pocketmq.client.admin.topics import QUEUES_DEFAULT, IfExists
 from pocketmq.client.blocking.base import Blocking, BlockingIterator
-from pocketmq.client.consumers import lite_pull_consumer, pull_consumer, push_consumer
+from pocketmq.client.consumers import (
+    lite_pull_consumer,
+    pull_consumer,
+    push_consumer,
+    simple_consumer,
+)
 from pocketmq.client.consumers.pull_consumer import DEFAULT_CONSUMER_GROUP
 from pocketmq.client.instance.instance import NamesrvList
 from pocketmq.client.listening.dispatch import Listener
@@ -43,6 +48,7 @@ from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.trace import TraceRecord
 from pocketmq.protocol.names.names import TRACE_TOPIC
+from pocketmq.protocol.requests.popping import POPPED_MAX
 
 
 class Admin(Blocking[admin.Admin]):
@@ -836,6 +842,44 @@ class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
     def refusal(self) -> NoPermissionError | None:
         """Why brokers do not let the user consume (16); None while they do."""
         return self._call(lambda: self._twin.refusal)
+
+
+class SimpleConsumer(Blocking[simple_consumer.SimpleConsumer]):
+    """See `pocketmq.client.SimpleConsumer`."""
+
+    def __init__(self, group: str, namesrv: NamesrvList = None, **settings: Any) -> None:
+        super().__init__(lambda: simple_consumer.SimpleConsumer(group, namesrv, **settings))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the consumer has no subscription yet."""
+        return self._call(lambda: self._twin.is_waiting)
+
+    def subscribe(self, topic: str, expression: Expression = SUBSCRIBE_ALL) -> None:
+        """Subscribes to a topic, before or after the start."""
+        self._call(self._twin.subscribe, topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Ends the subscription to a topic."""
+        self._call(self._twin.unsubscribe, topic)
+
+    def receive(
+        self,
+        max_messages: int = POPPED_MAX,
+        invisible_ms: int | None = None,
+        *,
+        await_ms: int | None = None,
+    ) -> list[ReceivedMessage]:
+        """Receives messages of the subscribed topics, in turn of topics and brokers."""
+        return self._run(self._twin.receive(max_messages, invisible_ms, await_ms=await_ms))
+
+    def ack(self, *messages: ReceivedMessage) -> None:
+        """Says that messages are handled: they do not come again."""
+        self._run(self._twin.ack(*messages))
+
+    def change_invisible_duration(self, message: ReceivedMessage, invisible_ms: int) -> None:
+        """Sets anew for how long nobody else gets a message; 0 gives it back."""
+        self._run(self._twin.change_invisible_duration(message, invisible_ms))
 
 
 class TransactionProducer(Producer):

@@ -37,6 +37,7 @@ from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.names.names import retry_topic
+from pocketmq.protocol.requests.popping import ALL_QUEUES
 from pocketmq.runtime.clock import Clock
 
 MEBIBYTE = 1024 * 1024
@@ -124,7 +125,7 @@ class MemberInspection:
         return {
             _key(queue): loop.messages.commit_offset
             for queue, loop in self._queues.loops.items()
-            if queue.topic == topic
+            if queue.topic == topic and queue.queue_id != ALL_QUEUES
         }
 
     # -- commands -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from pocketmq.client.consumers.group_member import GroupMember
+from pocketmq.client.consumers.pop_membership import PopMembership
 from pocketmq.client.consumers.push_membership import PushMembership
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.hooks import ConsumeHooks
@@ -14,6 +15,7 @@ from pocketmq.client.instance.instance import ClientInstance, InstanceLease, Nam
 from pocketmq.client.listening.dispatch import Listener
 from pocketmq.client.listening.stream import MessageStream
 from pocketmq.client.message_selector import Expression
+from pocketmq.client.popping.popper import init_mode_of
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
 from pocketmq.client.results import ConsumeResult, RetryLater
 from pocketmq.client.settings import CONCURRENCY_MAX, InstanceSettings, PushSettings, take_settings
@@ -67,6 +69,11 @@ class PushConsumer(GroupMember[PushMembership]):
     1 min and so on, to any member; after `max_reconsume_times` of that they are put into the topic
     ``%DLQ%<group>``. They carry the topic they were first sent to, and `reconsume_times`. While no
     broker takes them they are handed out again by this member, and their offset is not passed.
+
+    With ``mode="pop"`` (RocketMQ 5) no member has queues of its own: each pops messages from all
+    of them, and acknowledges them one by one. A slow or stuck member holds up nobody, and a group
+    may have more members than there are queues. A message that was not handled becomes visible
+    again after the same delays.
 
     Args:
         group: the consumer group, which divides the queues among its members.
@@ -149,7 +156,8 @@ class PushConsumer(GroupMember[PushMembership]):
         listener = self._listener
         if listener is None:
             listener = self._stream = MessageStream()
-        membership = PushMembership(parts, self.settings, listener, self._concurrency)
+        joining = PopMembership if self.settings.mode == "pop" else PushMembership
+        membership = joining(parts, self.settings, listener, self._concurrency)
         self._membership = membership
         if self._is_paused:
             membership.pause()
@@ -251,6 +259,15 @@ def _check_settings(settings: PushSettings, listener: Listener | None) -> None:
     is_iterated = listener is None
     if not is_iterated and not callable(listener):
         raise ConfigError(f"listener={listener!r} is no function: pass one that takes a list")
+    if settings.mode not in ("pull", "pop"):
+        raise ConfigError(f"mode={settings.mode!r} is none of 'pull', 'pop'")
+    if settings.mode == "pop":
+        if settings.orderly or settings.message_model == BROADCASTING:
+            raise ConfigError(
+                "mode='pop' gives each message to any one member: orderly and broadcasting "
+                "consumers have queues of their own, leave the mode out"
+            )
+        init_mode_of(settings.consume_from_where)
     for name in ("pull_threshold_for_topic", "pull_threshold_size_for_topic"):
         if getattr(settings, name) != -1 and getattr(settings, name) < 1:
             raise ConfigError(f"{name} must be at least 1, or -1 for no limit")

@@ -13,6 +13,7 @@ from pocketmq.client.sending.inner_producer import InnerProducer
 from pocketmq.client.settings import ProducerSettings
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UnsupportedRequestError
 from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.delay_levels import FIRST_RETRY_LEVEL
 from pocketmq.protocol.messages.message import Message, ReceivedMessage
 from pocketmq.protocol.names.names import retry_topic
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
@@ -21,9 +22,6 @@ log = logging.getLogger("pocketmq.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000
 """How long the broker may take to take a message back, as in RocketMQ."""
-
-FIRST_DELAY_LEVEL = 3
-"""The level of the first repetition; each further one takes the next (10 s, 30 s, 1 min, …)."""
 
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 """RocketMQ's name for whoever sends on behalf of a consumer."""
@@ -160,7 +158,7 @@ class SendBack:
             props.ORIGIN_MESSAGE_ID: kept.get(props.ORIGIN_MESSAGE_ID) or message.offset_msg_id,
             props.RECONSUME_TIME: str(times),
             props.DELAY: str(
-                delay_level if delay_level > 0 else FIRST_DELAY_LEVEL + message.reconsume_times
+                delay_level if delay_level > 0 else FIRST_RETRY_LEVEL + message.reconsume_times
             ),
         }
         if times_max is not None:

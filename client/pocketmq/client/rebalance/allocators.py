@@ -13,6 +13,7 @@ from pocketmq.protocol.bodies.clients import ConsumerIdList
 from pocketmq.protocol.errors import OperatingError, PeerError
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.requests.clients import ConsumerListRequest
+from pocketmq.protocol.requests.popping import ALL_QUEUES
 
 log = logging.getLogger("pocketmq.client")
 
@@ -109,6 +110,30 @@ class BroadcastAllocator(GroupAllocator):
         """Returns all of the topic's queues."""
         known = tuple(queues or ())
         return Allocation(None if queues is None else known, bool(queues), known)
+
+
+class PopAllocator:
+    """Allocates what every member pops: all queues of each broker together.
+
+    Args:
+        pulled: allocates the queues of the one topic that is pulled.
+        pulled_topic: the group's retry topic, where members that pull send messages back to.
+    """
+
+    def __init__(self, pulled: Allocator, pulled_topic: str) -> None:
+        self._pulled, self._pulled_topic = pulled, pulled_topic
+
+    async def queues_of(self, topic: str) -> list[MessageQueue] | None:
+        """Returns all queues of a topic, sorted; None if they are not known now."""
+        return await self._pulled.queues_of(topic)
+
+    async def allocate(self, topic: str, queues: list[MessageQueue] | None) -> Allocation:
+        """Returns one entry for each broker of the topic."""
+        if topic == self._pulled_topic:
+            return await self._pulled.allocate(topic, queues)
+        names = sorted({queue.broker_name for queue in queues or ()})
+        own = tuple(MessageQueue(topic, name, ALL_QUEUES) for name in names)
+        return Allocation(None if queues is None else own, bool(own), own)
 
 
 class AssignedQueues:

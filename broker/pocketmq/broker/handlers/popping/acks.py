@@ -15,7 +15,7 @@ from pocketmq.protocol.bodies.popping import BatchAck, BatchAckEntry
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ContentError, OperatingError, ResponseError, response_error
 from pocketmq.protocol.messages.receipts import Origin, ReceiptHandle
-from pocketmq.protocol.names import names
+from pocketmq.protocol.popped import topic_read
 from pocketmq.protocol.requests.popping import (
     AckMessageRequest,
     ChangeInvisibleTimeRequest,
@@ -131,7 +131,9 @@ class AckHandlers:
         answer = Command(ResponseCode.SUCCESS)
         reply = _Reply(command, connection, answer)
         for entry in entries:
-            queue = self._queues.get(entry.c, _topic_of(entry), entry.q)
+            queue = self._queues.get(
+                entry.c, topic_read(_origin_of(entry), entry.c, entry.t), entry.q
+            )
             if queue is None:
                 continue
             if queue.batch is None:
@@ -223,12 +225,11 @@ def _handle_of(text: str) -> ReceiptHandle:
         raise response_error(ResponseCode.SYSTEM_ERROR, str(e)) from e
 
 
-def _topic_of(entry: BatchAckEntry) -> str:
-    if entry.r == Origin.RETRY_V1.value:
-        return names.pop_retry_topic(entry.c, entry.t)
-    if entry.r == Origin.RETRY_V2.value:
-        return names.pop_retry_topic_v2(entry.c, entry.t)
-    return entry.t
+def _origin_of(entry: BatchAckEntry) -> Origin:
+    try:
+        return Origin(entry.r)
+    except ValueError:
+        return Origin.TOPIC
 
 
 def _not_in_batch(

@@ -1,0 +1,1 @@
+"""Consuming without queues of one's own: pops, acknowledgements, invisible times."""
