@@ -19,7 +19,9 @@ RECONSUME_TIMES_MAX = 2
 @pytest.fixture(scope="module")
 def seen(java: RunProbe, new_name: NewName, probe: JavaProbe) -> Scenarios:
     """All scenarios of this module, played together."""
-    commands = ("clustering", "retries", "broadcasting", "filters", "start-positions", "namespaces")
+    commands = ["clustering", "retries", "broadcasting", "filters", "start-positions", "namespaces"]
+    if probe.is_5:
+        commands.append("popping")
     return play(java, new_name, *commands, versions="v1,v2" if probe.is_5 else "v1")
 
 
@@ -124,3 +126,16 @@ def test_namespaces(seen: Scenarios, probe: JavaProbe) -> None:
         assert "%" not in topic
         stored = {"v1": f"{one['namespace']}%{topic}", "v2": topic}[version]
         assert one["writtenTopics"] == [stored]
+
+
+def test_members_that_pop_share_one_queue(seen: Scenarios, probe: JavaProbe) -> None:
+    if not probe.is_5:
+        pytest.skip("clients pop since 5.0")
+    popping = seen["popping"]
+    assert keys(popping["deliveries"]) == numbers(200) + keys(popping["deliveries"][-1:])
+    assert popping["lag"] == 0
+    assert len(by_member(popping["deliveries"])) == 2
+    again = by_key(popping["deliveries"])["0"]
+    assert [message["reconsumeTimes"] for message in again] == [0, 1]
+    assert again[1]["properties"]["ORIGIN_GROUP"]
+    assert {one["message"]["topic"] for one in popping["deliveries"]} == {again[0]["topic"]}

@@ -55,6 +55,7 @@ public final class Probe {
     COMMANDS.put("trace", options -> Trace.run(options));
     COMMANDS.put("operator", options -> Operator.run(options));
     COMMANDS.put("mqadmin", options -> MqAdmin.run(options));
+    COMMANDS.put("popping", options -> Popping.run(options));
     COMMANDS.put("queries", options -> Queries.run(options));
     COMMANDS.put("calls", options -> Calls.run(options));
   }

@@ -3,9 +3,11 @@ package pocketmq.interop;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** What only the 5.x client can do, called by name: one source compiles against 4.9.x too. */
 final class Since5 {
@@ -33,6 +35,37 @@ final class Since5 {
     } catch (InvocationTargetException refused) {
       throw refused.getCause() instanceof Exception cause ? cause : refused;
     }
+  }
+
+  /** Brokers divide the queues then, or say that a group pops. */
+  static void leaveRebalancingToBrokers(DefaultMQPushConsumer consumer) throws Exception {
+    call(consumer, "setClientRebalance", boolean.class, false);
+  }
+
+  static void createGroup(DefaultMQAdminExt admin, String broker, String group) throws Exception {
+    Method create = method(admin, "createAndUpdateSubscriptionGroupConfig");
+    Object config = create.getParameterTypes()[1].getConstructor().newInstance();
+    call(config, "setGroupName", String.class, group);
+    create.invoke(admin, broker, config);
+  }
+
+  /** Has a group pop all queues of a topic. */
+  static void setPopMode(
+      DefaultMQAdminExt admin, String broker, String topic, String group, long timeoutMs)
+      throws Exception {
+    Method set = method(admin, "setMessageRequestMode");
+    Object pop = set.getParameterTypes()[3].getField("POP").get(null);
+    set.invoke(admin, broker, topic, group, pop, 0, timeoutMs);
+  }
+
+  /** A method whose parameters have types that clients of 4.9.x have elsewhere, or not at all. */
+  private static Method method(Object target, String name) throws NoSuchMethodException {
+    for (Method method : target.getClass().getMethods()) {
+      if (method.getName().equals(name)) {
+        return method;
+      }
+    }
+    throw new NoSuchMethodException(name);
   }
 
   private static void call(Object target, String name, Class<?> type, Object value)
