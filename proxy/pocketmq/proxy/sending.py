@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from pocketmq.protocol import flags
+from pocketmq.protocol.bodies.routes import QueueData
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, PocketMQError
 from pocketmq.protocol.flags import is_writable
@@ -31,6 +32,9 @@ from pocketmq.proxy.statuses import Refusal, ok, overall, refusal_of, succeeded
 
 MESSAGES_MAX = 1024
 """Messages of one call."""
+
+TOPICS_MAX = 10_000
+"""Topics whose writable queues are remembered; beyond them all are forgotten."""
 
 OPEN_TRANSACTIONS_MAX = 100_000
 """Half messages whose places are remembered; the oldest are forgotten first: checks of the broker
@@ -83,6 +87,7 @@ class Sending:
     ) -> None:
         self._backend, self._clients, self._routing = backend, clients, routing
         self._transactions = transactions
+        self._writable: dict[str, tuple[list[QueueData], list[tuple[str, int]]]] = {}
         self._turn = 0
 
     async def send(self, call: Call, request: pb.SendMessageRequest) -> pb.SendMessageResponse:
@@ -110,15 +115,21 @@ class Sending:
         return pb.SendMessageResponse(status=overall(codes), entries=entries)
 
     async def _writable_queues(self, topic: str) -> list[tuple[str, int]]:
-        route = await self._routing.route_of(topic)
+        datas = (await self._routing.route_of(topic)).queue_datas
+        known = self._writable.get(topic)
+        if known is not None and known[0] == datas:
+            return known[1]
         queues = [
             (data.broker_name, queue_id)
-            for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+            for data in sorted(datas, key=lambda data: data.broker_name)
             if is_writable(data.perm)
             for queue_id in range(data.write_queue_nums)
         ]
         if not queues:
             raise Refusal(pb.FORBIDDEN, f"no writable queue of the topic {topic}")
+        if len(self._writable) >= TOPICS_MAX:
+            self._writable.clear()
+        self._writable[topic] = datas, queues
         return queues
 
     async def _send_one(
@@ -153,7 +164,8 @@ class Sending:
                 pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
                 f"TopicMessageType validate failed, the expected type is {expected}, but actual "
                 f"type is {actual}: change the topic with `pocketmq topic update {topic} "
-                f"--message-type {actual}` or mqadmin updateTopic -a +message.type={actual}",
+                f"--attribute +message.type={actual}` or mqadmin updateTopic -a "
+                f"+message.type={actual}",
             )
         system = message.system_properties
         group = system.message_group or system.lite_topic

@@ -239,6 +239,15 @@ def test_floods_end_the_connection(name: str) -> None:
     assert not peer.side.streams
 
 
+def test_a_busy_client_may_ping_after_each_answer() -> None:
+    peer = Peer()
+    ping = frames.frame(frames.PING, 0, 0, b"12345678")
+    for number in range(1, 101, 2):
+        peer.call(number)
+        peer.side.receive(ping * 100)
+    assert not peer.side.is_over
+
+
 @pytest.mark.parametrize("size", [2**31 - 1, 0])
 def test_window_tricks(size: int) -> None:
     peer = Peer()

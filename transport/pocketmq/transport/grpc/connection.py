@@ -192,6 +192,12 @@ class GrpcConnection(asyncio.Protocol):
         elif self._finishing and not http2.streams:
             self._transport.close()
 
+    def _flush_soon(self) -> None:
+        """Sends what there is at the end of this turn, in one write."""
+        if not self._in_read and not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
     def _over(self) -> None:
         fault = self._http2.fault
         if fault is not None and self.is_open:
@@ -356,7 +362,7 @@ class GrpcConnection(asyncio.Protocol):
             if not call.has_begun:
                 self._http2.headers(call.stream, ANSWER_BLOCK)
             self._http2.finish(call.stream, OK_TRAILERS)
-        self._flush()
+        self._flush_soon()
 
     def _answer(self, call: Call, message: bytes) -> None:
         if call.is_open:
@@ -373,9 +379,7 @@ class GrpcConnection(asyncio.Protocol):
         if is_first:
             self._http2.headers(stream, ANSWER_BLOCK)
         self._http2.send(stream, data)
-        if not self._in_read and not self._is_flush_due:
-            self._is_flush_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._flush_soon()
 
     def consumed(self, call: Call, size: int) -> None:
         """A handler took a message: its client may send more."""

@@ -6,7 +6,7 @@ from sys import intern
 
 from pocketmq.transport.grpc.service import Bidirectional, Kind, Service, Streaming, Unary
 from pocketmq.transport.grpc.status import CONTENT_TYPE, GrpcError, GrpcStatus
-from pocketmq.transport.http2.header_blocks import Fields, encode_block
+from pocketmq.transport.http2.header_blocks import Fields, encode_block, repeated
 
 PLAIN_TEXT = b"This port speaks gRPC.\n"
 
@@ -40,7 +40,13 @@ class RequestHead:
     def __init__(self, fields: Fields, service: Service) -> None:
         self.path = method = ""
         self.metadata: dict[str, str] = {}
-        for name, value in fields:
+        for field in fields:
+            texts = repeated.get(field)
+            if texts is not None:
+                if not texts[0].endswith("-bin"):
+                    self.metadata[texts[0]] = texts[1]
+                continue
+            name, value = field
             if name == b":path":
                 self.path = intern(value.decode("latin-1"))
             elif name == b":method":

@@ -88,6 +88,7 @@ class Http2Connection:
         "_length",
         "_limits",
         "_monotonic",
+        "_pinged_at",
         "_pings",
         "_receive_window",
         "_reset",
@@ -130,6 +131,7 @@ class Http2Connection:
         self._reset: dict[int, None] = {}
         self._closing_at: int | None = None  # streams beyond came after our GOAWAY
         self._pings: Flood | None = None
+        self._pinged_at = 0
         self._settings: Flood | None = None
         self._empties: Flood | None = None
         self._idles: Flood | None = None
@@ -395,6 +397,10 @@ class Http2Connection:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "PING of a wrong size")
         if self._pings is None:
             self._pings = self._flood("PING frames", self._limits.pings_max)
+        if self._pinged_at != self.last_stream:
+            # Clients that adapt their windows to the network send one for each answer they read.
+            self._pinged_at = self.last_stream
+            self._pings.forgive()
         self._pings.count()
         if not flags & frames.ACK:
             self.out.append(frames.frame(frames.PING, frames.ACK, 0, payload))

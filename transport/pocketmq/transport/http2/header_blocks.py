@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from sys import intern
 from typing import Any, cast
 
 from hpack import HPACKDecodingError, HPACKError, OversizedHeaderListError
@@ -30,6 +31,12 @@ SHARED_MAX, SHARED_SIZE_MAX = 512, 128
 """Fields that the tables of all connections share, and how long one of them may be."""
 
 _shared: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+
+REPEATED_MAX = 1024
+"""Fields that came by reference and are known to be sound; beyond them all are forgotten."""
+
+repeated: dict[tuple[bytes, bytes], tuple[str, str] | None] = {}
+"""Fields that came by reference, so that they come again: their texts once they were checked."""
 
 
 class TableEntries(list[tuple[bytes, bytes]]):
@@ -90,6 +97,8 @@ class Table(HeaderTable):
                     at += used - 1
                 if index >= _FIRST_DYNAMIC:
                     field = entries[index - _FIRST_DYNAMIC]
+                    if field not in repeated:
+                        _note_repeated(field)
                 elif index:
                     field = _STATIC[index - 1]
                 else:
@@ -126,6 +135,13 @@ class Table(HeaderTable):
         if is_entered:
             self.add(name, value)
         return (name, value), at
+
+
+def _note_repeated(field: tuple[bytes, bytes]) -> None:
+    if len(field[0]) + len(field[1]) <= SHARED_SIZE_MAX:
+        if len(repeated) >= REPEATED_MAX:
+            repeated.clear()
+        repeated[field] = None
 
 
 def _string(block: bytes, at: int) -> tuple[bytes, int]:
@@ -226,7 +242,11 @@ def check_request(fields: Fields) -> int | None:
     pseudo: set[bytes] = set()
     is_regular = False
     length: int | None = None
-    for name, value in fields:
+    for field in fields:
+        if repeated.get(field) is not None:
+            is_regular = True
+            continue
+        name, value = field
         if name[:1] == b":":
             if is_regular or name not in _PSEUDO or name in pseudo:
                 raise malformed(f"the field {name!r} is unknown, late or repeated")
@@ -240,6 +260,8 @@ def check_request(fields: Fields) -> int | None:
             if not value.isdigit() or len(value) > 19:
                 raise malformed("content-length is no number")
             length = int(value)
+        elif field in repeated:
+            repeated[field] = intern(name.decode("latin-1")), intern(value.decode("latin-1"))
     for name in _NEEDED:
         if name not in pseudo:
             raise malformed(f"the field {name.decode()} is missing")

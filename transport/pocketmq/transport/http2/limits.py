@@ -19,7 +19,7 @@ class Http2Limits(msgspec.Struct, frozen=True, kw_only=True):
         connection_window: the same for all requests of the connection.
         output_max: bytes of answers that may wait for a peer; one that lets more wait is cut off.
         resets_max: streams that a peer may reset, or make this side reset, in `flood_window_s`.
-        pings_max: PING frames in `flood_window_s`.
+        pings_max: PING frames in `flood_window_s` without a request between them.
         settings_max: SETTINGS frames in `flood_window_s`.
         empty_max: DATA frames without data that end nothing, in `flood_window_s`.
         idle_frames_max: WINDOW_UPDATE, PRIORITY and unknown frames in `flood_window_s`, with no
