@@ -18,6 +18,9 @@ public final class PopLoad {
 
   private static final long CALL_MS = 10_000;
 
+  /** Not 96: the client sleeps 50 ms whenever so many messages wait, which bounds every server. */
+  private static final int THRESHOLD = 2_000;
+
   public static void main(String[] arguments) throws Exception {
     String namesrv = arguments[0], broker = arguments[1];
     String topic = arguments[2], group = arguments[3];
@@ -52,6 +55,7 @@ public final class PopLoad {
       consumer.setInstanceName("pop-" + i);
       consumer.setClientRebalance(false);
       consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+      consumer.setPopThresholdForQueue(THRESHOLD);
       consumer.subscribe(topic, "*");
       consumer.registerMessageListener(listener);
       consumer.start();

@@ -41,6 +41,16 @@ class QueueOrigin(NamedTuple):
     queue_id: int
 
 
+_ORIGINS = {origin.value: origin for origin in Origin}
+
+_HANDLE = re.compile(
+    r"(-?[0-9]{1,19}) (-?[0-9]{1,19}) (-?[0-9]{1,19}) (-?[0-9]{1,19}) ([012]) ([^ ]*) "
+    r"(-?[0-9]{1,19}) (-?[0-9]{1,19})(?: .*)?",
+    re.DOTALL,
+)
+_NUMBERS = ("start offset", "pop time", "invisible time", "revive queue")
+
+
 class ReceiptHandle(NamedTuple):
     """Names one delivery of a message (the property POP_CK, the field extraInfo).
 
@@ -82,26 +92,33 @@ class ReceiptHandle(NamedTuple):
         Raises:
             ContentError: it is none; the text says which part.
         """
+        found = _HANDLE.fullmatch(text)
+        if found is not None and len(text) <= _LENGTH_MAX:
+            start, popped, invisible, revive, origin, broker, queue, offset = found.groups()
+            return cls(
+                int(start), int(popped), int(invisible), int(revive), _ORIGINS[origin],
+                broker, int(queue), int(offset),
+            )  # fmt: skip
+        raise cls._fault(text)
+
+    @staticmethod
+    def _fault(text: str) -> ContentError:
+        """What is wrong with a text that is no handle."""
         if len(text) > _LENGTH_MAX:
-            raise ContentError(
+            return ContentError(
                 f"the receipt handle has {len(text)} letters, allowed are {_LENGTH_MAX}"
             )
         parts = text.split(" ")
         if len(parts) < PARTS_MIN:
-            raise ContentError(
+            return ContentError(
                 f"the receipt handle has {len(parts)} parts, it must have {PARTS_MIN}: {text!r}"
             )
-        start, popped, invisible, revive, origin, broker, queue, offset = parts[:PARTS_MIN]
-        return cls(
-            _integer(start, "start offset"),
-            _integer(popped, "pop time"),
-            _integer(invisible, "invisible time"),
-            _integer(revive, "revive queue"),
-            _origin(origin),
-            broker,
-            _integer(queue, "queue id"),
-            _integer(offset, "queue offset"),
-        )
+        for part, name in zip(parts[:4], _NUMBERS, strict=True):
+            _integer(part, name)
+        _origin(parts[4])
+        _integer(parts[6], "queue id")
+        _integer(parts[7], "queue offset")
+        return ContentError(f"{text!r} is no receipt handle")
 
 
 def encode_start_offsets(offsets: Mapping[QueueOrigin, int]) -> str:
