@@ -27,6 +27,7 @@ from pocketmq.client.settings import (
     SimpleConsumerSettings,
 )
 from pocketmq.namesrv import NamesrvConfig
+from pocketmq.proxy.standalone.config import ProxyConfig
 
 DOCS = Path(__file__).parents[1]
 BLOCKING_CLIENT = DOCS.parent / "client/pocketmq/client/blocking/clients.py"
@@ -51,6 +52,13 @@ changed while a broker runs is changed with `pocketmq broker config set KEY=VALU
 `pocketmq namesrv -c namesrv.yaml`.
 
 {namesrv}
+
+## Proxies
+
+`pocketmq proxy -c proxy.yaml`: RocketMQ 5's gRPC in front of a cluster
+([RocketMQ 5](rocketmq5.md)).
+
+{proxy}
 
 ## Clients
 
@@ -141,6 +149,7 @@ def made_pages() -> dict[Path, str]:
         made=MADE,
         broker=table(BrokerConfig, is_python=False, ranges=RANGES),
         namesrv=table(NamesrvConfig, is_python=False),
+        proxy=table(ProxyConfig, is_python=False),
         instance=table(InstanceSettings, is_python=True),
         producer=table(ProducerSettings, is_python=True),
         transaction=table(TransactionProducerSettings, is_python=True),

@@ -19,12 +19,15 @@ from support.peers.transport import until
 from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry
 from pocketmq.auth.users import User
 from pocketmq.broker import Broker
+from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.messages.hosts import encode_host
 from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.protocol.names.names import dlq_topic, pop_retry_topic
 from pocketmq.protocol.requests.groups import ConsumeDirectlyRequest, RunningInfoRequest
 from pocketmq.proxy.rpc import messaging_pb2 as pb
+from pocketmq.proxy.standalone.config import ProxyConfig
+from pocketmq.proxy.standalone.server import Proxy
 from pocketmq.testing.clock import START_MS, VirtualClock, settle
 
 DELAYED, ORDERED, HALF, MIXED = "Delayed", "Ordered", "Half", "Mixed"
@@ -40,14 +43,25 @@ class Scene:
         remote: of it, over remoting.
     """
 
-    def __init__(self, stage: Stage, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, stage: Stage, stack: AsyncExitStack, *, is_behind_proxy: bool = False
+    ) -> None:
         self._stage, self._stack = stage, stack
+        self.is_behind_proxy, self._endpoint = is_behind_proxy, ""
         self.broker: Broker
         self.client: GrpcClient
         self.remote: Client
 
     async def start(self, **settings: Any) -> None:
-        """Starts the broker, with a topic of each type."""
+        """Starts the broker, with a topic of each type, and perhaps a proxy before it."""
+        clock = self._stage.clock
+        if self.is_behind_proxy:
+            config = NamesrvConfig(listen_port=0, bind_address="127.0.0.1")
+            server = await self._stack.enter_async_context(NameServer(config, clock))
+            proxy = Proxy(ProxyConfig(namesrv_addr=server.address, grpc_server_port=0), clock)
+            await self._stack.enter_async_context(proxy)
+            self._endpoint = proxy.address
+            settings["namesrv_addr"] = server.address
         self.remote = await self._stage.start(grpc_server_port=0, **settings)
         self.broker = self.remote.broker
         for name, kind in (
@@ -59,7 +73,7 @@ class Scene:
 
     def grpc_client(self, client_id: str = "client-1", **metadata: str) -> GrpcClient:
         """A further client over gRPC."""
-        client = GrpcClient(self.broker, client_id, metadata)
+        client = GrpcClient(self.broker, client_id, metadata, self._endpoint)
         self._stack.push_async_callback(client.close)
         return client
 
@@ -78,10 +92,10 @@ class Scene:
         return self.broker.parts.popping.revival.count
 
 
-@pytest_asyncio.fixture
-async def scene(stage: Stage) -> AsyncIterator[Scene]:
+@pytest_asyncio.fixture(params=["endpoint", "proxy"])
+async def scene(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
     async with AsyncExitStack() as stack:
-        scene = Scene(stage, stack)
+        scene = Scene(stage, stack, is_behind_proxy=request.param == "proxy")
         await scene.start()
         yield scene
 

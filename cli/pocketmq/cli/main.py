@@ -22,6 +22,10 @@ COMMANDS = {
         "Write a cluster's topics, groups and offsets as a seed file for `pocketmq up --seed`.",
     ),
     "namesrv": Entry("servers.single_servers:namesrv", "Start one name server in the foreground."),
+    "proxy": Entry(
+        "servers.single_servers:proxy",
+        "Start one proxy in the foreground: RocketMQ 5's gRPC in front of a cluster.",
+    ),
     "health": Entry(
         "servers.single_servers:health",
         "Ask whether a server answers: exit code 0 if it does, 1 if not.",

@@ -72,8 +72,8 @@ class Acknowledging:
             raise Refusal(pb.BAD_REQUEST, "ack message result is empty: no entries")
         acks = [self._ack_one(client, group, topic, entry) for entry in request.entries]
         entries = [await acks[0]] if len(acks) == 1 else await asyncio.gather(*acks)
-        codes = [entry.status.code for entry in entries]
-        return pb.AckMessageResponse(status=overall(codes), entries=entries)
+        statuses = [entry.status for entry in entries]
+        return pb.AckMessageResponse(status=overall(statuses), entries=entries)
 
     async def _ack_one(
         self, client: Client, group: str, topic: str, entry: pb.AckMessageEntry

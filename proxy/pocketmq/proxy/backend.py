@@ -44,14 +44,13 @@ class Backend(Protocol):
 
     Attributes:
         clock: says when messages were popped.
-        broker_names: brokers where clients are registered.
     """
 
     @property
     def clock(self) -> Clock: ...  # noqa: D102
 
-    @property
-    def broker_names(self) -> tuple[str, ...]: ...  # noqa: D102
+    async def broker_names(self) -> tuple[str, ...]:
+        """Returns the brokers where clients are registered."""
 
     def authenticate(self, metadata: Mapping[str, str]) -> str:
         """Returns the user who has signed a call; empty where nobody is asked.

@@ -75,7 +75,7 @@ class Questions:
         topic = message.properties.get(props.REAL_TOPIC) or message.topic
         transaction_id = header.transaction_id or message.msg_id
         half = HalfMessage(
-            header.broker_name or self._backend.broker_names[0],
+            header.broker_name or "",
             header.tran_state_table_offset,
             header.commit_log_offset,
         )

@@ -111,8 +111,8 @@ class Sending:
             for message in messages
         ]
         entries = [await sends[0]] if len(sends) == 1 else await asyncio.gather(*sends)
-        codes = [entry.status.code for entry in entries]
-        return pb.SendMessageResponse(status=overall(codes), entries=entries)
+        statuses = [entry.status for entry in entries]
+        return pb.SendMessageResponse(status=overall(statuses), entries=entries)
 
     async def _writable_queues(self, topic: str) -> list[tuple[str, int]]:
         datas = (await self._routing.route_of(topic)).queue_datas

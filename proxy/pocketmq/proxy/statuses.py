@@ -66,8 +66,11 @@ def succeeded(answer: Command) -> Command:
     return answer
 
 
-def overall(codes: list[pb.Code]) -> pb.Status:
-    """The status of an answer with entries: theirs if all have the same, else that they differ."""
-    if len(set(codes)) == 1:
-        return pb.Status(code=codes[0], message=pb.Code.Name(codes[0]))
+def overall(statuses: list[pb.Status]) -> pb.Status:
+    """The status of an answer with entries: the first, if all have its code, else that they differ.
+
+    SDKs show this one, so it tells a reason.
+    """
+    if len({status.code for status in statuses}) == 1:
+        return statuses[0]
     return pb.Status(code=pb.MULTIPLE_RESULTS, message="the entries say what became of each one")

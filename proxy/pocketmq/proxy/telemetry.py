@@ -159,7 +159,7 @@ class Telemetry:
         language = _language(client.language)
         commands = [
             (name, Command(HeartbeatRequest.code, header=HeartbeatRequest(), body=body))
-            for name in self._backend.broker_names
+            for name in await self._backend.broker_names()
         ]
         for _, command in commands:
             command.language = language

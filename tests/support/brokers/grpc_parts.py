@@ -61,13 +61,18 @@ class GrpcClient:
         broker: with the endpoint.
         client_id: as it calls itself.
         metadata: beside the client id.
+        endpoint: of a proxy before the broker, instead of the broker's own.
     """
 
     def __init__(
-        self, broker: Broker, client_id: str = "client-1", metadata: dict[str, str] | None = None
+        self,
+        broker: Broker,
+        client_id: str = "client-1",
+        metadata: dict[str, str] | None = None,
+        endpoint: str = "",
     ) -> None:
         self.broker = broker
-        self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{broker.grpc_port}")
+        self.channel = grpc.aio.insecure_channel(endpoint or f"127.0.0.1:{broker.grpc_port}")
         given = {"x-mq-client-id": client_id, "x-mq-language": "JAVA", **(metadata or {})}
         self.metadata = tuple((name, value) for name, value in given.items() if value)
 

@@ -69,9 +69,8 @@ class LocalBackend:
         """The broker's time."""
         return self._parts.clock
 
-    @property
-    def broker_names(self) -> tuple[str, ...]:
-        """Where clients are registered: here."""
+    async def broker_names(self) -> tuple[str, ...]:
+        """Returns where clients are registered: here."""
         return (self._own_name,)
 
     def authenticate(self, metadata: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The commands `pocketmq namesrv`, `broker` and `health`, each about one server."""
+"""The commands `pocketmq namesrv`, `broker`, `proxy` and `health`, each about one server."""
 
 from __future__ import annotations
 
@@ -94,6 +94,32 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
         server = await enter_unless_stopped(stack, Broker(settings), stop)
         spare_what_stays()
         typer.echo(f"up {settings.broker_name}={server.address}")
+        await stop.wait()
+
+
+def proxy(
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="YAML file of its settings.")
+    ] = None,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Start one proxy in the foreground: RocketMQ 5's gRPC in front of a cluster."""
+    from pocketmq.proxy.standalone.config import ProxyConfig
+
+    set_up_logging(verbose)
+    run_server(_proxy(load_settings(config, ProxyConfig) if config else ProxyConfig()))
+
+
+async def _proxy(settings: object) -> None:
+    from pocketmq.proxy.standalone.config import ProxyConfig
+    from pocketmq.proxy.standalone.server import Proxy
+
+    assert isinstance(settings, ProxyConfig)
+    stop = stop_event()
+    async with AsyncExitStack() as stack:
+        server = await enter_unless_stopped(stack, Proxy(settings), stop)
+        spare_what_stays()
+        typer.echo(f"up grpc={server.address}")
         await stop.wait()
 
 

@@ -1,0 +1,101 @@
+"""A proxy: the gRPC service before a cluster, without a state that must survive."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from pocketmq.auth.exposure import check_exposure
+from pocketmq.protocol.messages.hosts import check_port
+from pocketmq.protocol.signing import sign
+from pocketmq.proxy.service import MessagingService
+from pocketmq.proxy.standalone.backend import RemoteBackend
+from pocketmq.proxy.standalone.config import ProxyConfig
+from pocketmq.proxy.standalone.name_servers import NameServers
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.transport.connection import BeforeRequest
+from pocketmq.transport.grpc.server import GrpcServer
+from pocketmq.transport.grpc.service import Service
+from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
+from pocketmq.transport.tls.settings import ServerTls, TlsMode, client_tls, server_tls
+
+GRACE_S = 5.0
+"""How long calls under way may take when the proxy stops."""
+
+
+class Proxy:
+    """Serves RocketMQ 5's SDKs for a cluster: ``async with Proxy(config) as proxy``.
+
+    Args:
+        config: its settings.
+        clock: the source of time.
+
+    Attributes:
+        address: where it listens, ``host:port``.
+
+    Raises:
+        ConfigError: the settings do not fit, or it would be open to everybody.
+    """
+
+    def __init__(self, config: ProxyConfig, clock: Clock | None = None) -> None:
+        check_exposure("the proxy", config.bind_address, is_guarded=False, insecure=config.insecure)
+        check_port(config.grpc_server_port, "the proxy")
+        self._config, self._clock = config, clock or SystemClock()
+        self._name_servers, self._credentials = config.name_servers, config.credentials
+        self._stack = AsyncExitStack()
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        config, clock = self._config, self._clock
+        credentials = self._credentials
+        signing: tuple[BeforeRequest, ...] = ()
+        if credentials is not None:
+            signing = (partial(sign, credentials=credentials),)
+        tls = client_tls(config)
+        pool = ConnectionPool(clock, before_request=signing, tls=tls)
+        stack.push_async_callback(pool.close)
+        servers = NameServers(self._name_servers, pool, clock)
+        backend = RemoteBackend(servers, pool, clock, signing, tls)
+        stack.push_async_callback(backend.close)
+        service = MessagingService(backend)
+        server = GrpcServer(
+            clock,
+            Service(
+                unary=service.unary,
+                streaming=service.streaming,
+                bidirectional=service.bidirectional,
+            ),
+            tls=self._server_tls(stack),
+            connections_max=config.connections_max,
+            connections_max_of_address=config.connections_max_of_address,
+        )
+        service.start()
+        stack.push_async_callback(service.close)
+        stack.push_async_callback(server.close, grace_s=GRACE_S)
+        await server.listen(config.bind_address, config.grpc_server_port)
+        self.address = server.address
+
+    def _server_tls(self, stack: AsyncExitStack) -> ServerTls:
+        config = self._config
+        if config.tls_server_mode != TlsMode.PERMISSIVE or config.tls_server_cert_path:
+            return server_tls(config)
+        folder = stack.enter_context(TemporaryDirectory(prefix="pocketmq-proxy-"))
+        made = ClusterCertificates(Path(folder), self._clock.machine).server_settings
+        return ServerTls(
+            mode=TlsMode.PERMISSIVE,
+            cert_path=made["tls_server_cert_path"],
+            key_path=made["tls_server_key_path"],
+        )
