@@ -25,7 +25,7 @@ class Session(Protocol):
     @property
     def user(self) -> str: ...  # noqa: D102
 
-    async def ask(self, broker_name: str, command: Command) -> Command:
+    def ask(self, broker_name: str, command: Command) -> Awaitable[Command]:
         """Gives a request to a broker, and returns the answer, whatever its code.
 
         Raises:

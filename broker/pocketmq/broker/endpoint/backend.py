@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -142,12 +142,15 @@ class LocalBackend:
         for connection in list(self.connections):
             self._parts.waiting.release(connection)
 
-    async def ask(
+    def ask(
         self, connection: InProcessConnection, broker_name: str, command: Command
-    ) -> Command:
+    ) -> Awaitable[Command]:
         """Asks this broker, or another one, in a client's name."""
         if broker_name == self._own_name:
-            return await connection.ask(command)
+            return connection.ask(command)
+        return self._ask_other(broker_name, command)
+
+    async def _ask_other(self, broker_name: str, command: Command) -> Command:
         address = None if self._guard is not None else self._addresses.get(broker_name)
         if address is None:
             raise Refusal(
@@ -186,13 +189,13 @@ class LocalSession:
         user: str = self._connection.attributes.get(USER, "")
         return user
 
-    async def ask(self, broker_name: str, command: Command) -> Command:
+    def ask(self, broker_name: str, command: Command) -> Awaitable[Command]:
         """Gives a request to a broker, and returns the answer.
 
         Raises:
             OperatingError, Refusal: the broker cannot be asked.
         """
-        return await self._backend.ask(self._connection, broker_name, command)
+        return self._backend.ask(self._connection, broker_name, command)
 
     def missing_right(self, topic: str) -> str | None:
         """Says why the client may neither send to a topic nor consume it; None if it may."""
