@@ -61,6 +61,7 @@ class Broker:
         vip_port: the port of the VIP channel; None without one.
         grpc_port: the port of the gRPC endpoint; None without one.
         handlers: the handlers by request code.
+        grpc_handlers: those that calls of the gRPC endpoint reach.
         server: the sockets and connections.
         registration: registers the broker with name servers.
         store, settings, topics, groups, offsets: the state kept in the data directory.
@@ -85,6 +86,7 @@ class Broker:
         self.vip_port: int | None = None
         self.grpc_port: int | None = None
         self.handlers: dict[int, Handler] = {}
+        self.grpc_handlers: dict[int, Handler] = {}
         self._files, self._random = files, random.Random(seed)
         self._connections = set[Connection]()
         self._stack = AsyncExitStack()
@@ -201,7 +203,8 @@ class Broker:
         stack.push_async_callback(routes.close)
         tables = handler_table(parts, self.address, store_host, routes, guard, audit)
         self.handlers.update(tables.outer)
-        await self._listen_for_grpc(Wiring(tables.inner, routes, guard), stack)
+        self.grpc_handlers.update(tables.inner)
+        await self._listen_for_grpc(Wiring(self.grpc_handlers, routes, guard), stack)
         self.vip_port = await listen_for_vips(server, config)
         return store_host
 

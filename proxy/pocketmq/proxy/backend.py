@@ -32,6 +32,10 @@ class Session(Protocol):
             OperatingError: the broker cannot be asked.
         """
 
+    @property
+    def is_open(self) -> bool:
+        """Whether requests may be given to brokers: a broker may have ended it."""
+
     def missing_right(self, topic: str) -> str | None:
         """Says why the client may neither send to a topic nor consume it; None if it may."""
 

@@ -36,5 +36,8 @@ class Call(Protocol):
     def write_nowait(self, message: bytes) -> bool:
         """Sends one if that is possible at once; else False."""
 
+    def cut_off(self, reason: str) -> None:
+        """Cuts the connection that the call came by."""
+
     def messages(self) -> AsyncIterator[bytes]:
         """The messages of a streaming request."""

@@ -86,6 +86,11 @@ class Client:
             and self.stream.write_nowait(command.SerializeToString())
         )
 
+    def cut_off(self) -> None:
+        """Cuts its connection, so that it begins anew: what brokers knew of it is gone."""
+        if self.stream is not None:
+            self.stream.cut_off("the broker has ended the session")
+
 
 class Clients:
     """The clients that are known.
@@ -123,9 +128,11 @@ class Clients:
             raise Refusal(pb.CLIENT_ID_REQUIRED, "client id cannot be empty")
         now_s = self._clock.monotonic()
         client = self._clients.get((user, client_id))
-        if client is not None:
+        if client is not None and client.session.is_open:
             client.seen_s = now_s
             return client
+        if client is not None:
+            self.forget(client, "the broker has ended its session")
         if len(client_id) > CLIENT_ID_LENGTH_MAX:
             raise Refusal(
                 pb.CLIENT_ID_REQUIRED, f"the client id is longer than {CLIENT_ID_LENGTH_MAX}"

@@ -278,4 +278,6 @@ async def asked(client: Client, broker_name: str, command: Command) -> Command:
     try:
         return await client.session.ask(broker_name, command)
     except OperatingError as e:
+        if not client.session.is_open:
+            client.cut_off()
         raise Refusal(pb.PROXY_TIMEOUT, f"broker {broker_name} cannot be asked: {e}") from e

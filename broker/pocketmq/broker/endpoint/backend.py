@@ -197,6 +197,11 @@ class LocalSession:
         """
         return self._backend.ask(self._connection, broker_name, command)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker has not ended it."""
+        return not self._connection.is_closing
+
     def missing_right(self, topic: str) -> str | None:
         """Says why the client may neither send to a topic nor consume it; None if it may."""
         return self._backend.missing_right(self._connection, topic)

@@ -69,16 +69,17 @@ class InProcessConnection(Connection):
             raise ConnectionClosedError(self.remote_address, self.close_reason)
         self._next_opaque += 1
         opaque = command.opaque = self._next_opaque
+        is_oneway = command.is_oneway
         answered: asyncio.Future[Command] = self._loop.create_future()
         self._calls[opaque] = answered
         try:
             reply = self._handlers.get(command.code, refuse_unknown)(command, self)
             if reply is not None and not isinstance(reply, Command):
                 reply = await reply
-            if reply is not None:
+            if is_oneway:
+                return reply or Command(ResponseCode.SUCCESS)
+            if reply is not None and not command.is_oneway:  # else the reply is to be lost
                 return reply
-            if command.flag & FLAG_ONEWAY:
-                return Command(ResponseCode.SUCCESS)
             return await answered
         except ResponseError as e:
             return Command(e.code, remark=e.remark)
@@ -91,7 +92,7 @@ class InProcessConnection(Connection):
 
     def respond(self, request: Command, response: Command) -> None:
         """Answers a request that `ask` waits for."""
-        answered = self._calls.get(request.opaque)
+        answered = None if request.is_oneway else self._calls.get(request.opaque)
         if answered is not None and not answered.done():
             response.flag |= FLAG_RESPONSE
             answered.set_result(response)

@@ -274,6 +274,11 @@ class RemoteSession:
         command.header, command.raw = header, None
         await self._asked(command, connection)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed: connections that are lost are dialled again."""
+        return not self._is_closed
+
     def missing_right(self, topic: str) -> str | None:
         """Says nothing: brokers refuse what the proxy's user may not."""
         return None

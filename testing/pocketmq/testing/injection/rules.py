@@ -35,8 +35,8 @@ FAMILIES: dict[RequestCode, tuple[RequestCode, ...]] = {
 """Requests with several codes, under the code that names them all."""
 
 _MODULES = (
-    "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries",
-    "sending", "topics", "transactions",
+    "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "popping", "pulling",
+    "queries", "sending", "topics", "transactions",
 )  # fmt: skip
 
 CodeT = TypeVar("CodeT", bound=IntEnum)

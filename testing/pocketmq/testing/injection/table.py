@@ -24,7 +24,7 @@ class RuleTable:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rules: dict[Rule, Action] = {}
-        self._points: dict[str, HandlerPoint] = {}
+        self._points: dict[str, tuple[HandlerPoint, ...]] = {}
         self._name_server: HandlerPoint | None = None
         self._ordered: dict[Rule, None] = {}
         self.in_force: dict[OrderedFault, None] = {}
@@ -39,9 +39,14 @@ class RuleTable:
     def attach(self, slot: BrokerSlot) -> None:
         """Puts the rules before the handlers of the broker that has started in a slot."""
         broker = slot.broker
+
+        def names_of(connection: Connection) -> frozenset[str]:
+            return _client_names(connection, slot)
+
         if broker is not None:
-            self._points[slot.name] = HandlerPoint(
-                slot.name, broker.handlers, slot.name, self._find, lambda c: _client_names(c, slot)
+            self._points[slot.name] = tuple(
+                HandlerPoint(slot.name, handlers, slot.name, self._find, names_of)
+                for handlers in (broker.handlers, broker.grpc_handlers)
             )
             self._guard()
 
@@ -81,7 +86,7 @@ class RuleTable:
         for rule in self._rules:
             codes |= rule.codes or set()
         is_all = any(rule.codes is None for rule in self._rules)
-        for point in self._points.values():
+        for point in (point for points in self._points.values() for point in points):
             point.guard(None if is_all else frozenset(codes))
         if self._name_server is not None:
             self._name_server.guard(frozenset(codes))

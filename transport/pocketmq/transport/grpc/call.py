@@ -108,6 +108,10 @@ class Call:
         else:
             self._callbacks.append(callback)
 
+    def cut_off(self, reason: str) -> None:
+        """Cuts the connection that the call came by."""
+        self.connection.abort(reason)
+
     async def write(self, message: bytes) -> None:
         """Sends a message; waits while the client has not read what was sent before.
 
