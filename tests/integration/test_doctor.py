@@ -12,6 +12,7 @@ from support.commands.here import pocketmq
 from support.interop.apache_servers import free_port
 from support.store.stores import damage
 
+from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import (
     ConsumeResult,
     Message,
@@ -21,6 +22,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.diagnosis.examination import CHECKS, Report, examine
 from pocketmq.client.diagnosis.findings import Finding, Severity
+from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import AsyncCluster
@@ -116,6 +118,31 @@ async def test_a_broker_that_takes_connections_and_refuses_questions() -> None:
             finding = await only(cluster.namesrv, "broker addresses")
     assert "connections are taken, and questions are not answered" in finding.seen
     assert "credentials" in finding.remedy
+
+
+async def test_a_grpc_endpoint_that_is_not_reached(tmp_path: Path) -> None:
+    port, here = free_port(), "127.0.0.1"
+    namesrv = NameServer(NamesrvConfig(listen_port=0, bind_address=here))
+    async with namesrv:
+        config = BrokerConfig(
+            listen_port=0,
+            bind_address=here,
+            grpc_server_port=port,
+            namesrv_addr=namesrv.address,
+            store_path_root_dir=str(tmp_path),
+            disk_space_free_min=0,
+        )
+        async with Broker(config) as broker:
+            assert (await examined(namesrv.address)).healthy
+            assert broker.grpc_endpoint is not None
+            await broker.grpc_endpoint.close()
+            finding = await only(namesrv.address, "gRPC endpoints")
+            assert f"{here}:{port} is not reached from here: " in finding.seen
+            assert "grpcServerPort" in finding.remedy
+            other = await asyncio.start_server(lambda _, writer: writer.close(), here, port)
+            async with other:
+                finding = await only(namesrv.address, "gRPC endpoints")
+            assert "speaks no HTTP/2" in finding.seen
 
 
 async def test_two_brokers_that_tell_the_same_address() -> None:

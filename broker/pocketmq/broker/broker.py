@@ -59,7 +59,7 @@ class Broker:
     Attributes:
         address: the address that clients use, ``host:port``.
         vip_port: the port of the VIP channel; None without one.
-        grpc_port: the port of the gRPC endpoint; None without one.
+        grpc_endpoint: the port for RocketMQ 5's SDKs; None without one.
         handlers: the handlers by request code.
         grpc_handlers: those that calls of the gRPC endpoint reach.
         server: the sockets and connections.
@@ -84,7 +84,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.address = ""
         self.vip_port: int | None = None
-        self.grpc_port: int | None = None
+        self.grpc_endpoint: GrpcEndpoint | None = None
         self.handlers: dict[int, Handler] = {}
         self.grpc_handlers: dict[int, Handler] = {}
         self._files, self._random = files, random.Random(seed)
@@ -208,6 +208,11 @@ class Broker:
         self.vip_port = await listen_for_vips(server, config)
         return store_host
 
+    @property
+    def grpc_port(self) -> int | None:
+        """The port of the gRPC endpoint; None without one."""
+        return None if self.grpc_endpoint is None else self.grpc_endpoint.port
+
     async def _listen_for_grpc(self, wiring: Wiring, stack: AsyncExitStack) -> None:
         """Opens the port for RocketMQ 5's SDKs, if there is to be one."""
         config = self.config
@@ -228,7 +233,7 @@ class Broker:
         except OSError as e:
             raise CannotListenError(f"{config.broker_name} (grpcServerPort)", host, port, e) from e
         stack.push_async_callback(endpoint.close)
-        self.grpc_port = endpoint.port
+        self.grpc_endpoint = endpoint
 
     def _registration(self) -> Registration:
         """What registers the broker; it signs if the servers of the cluster have credentials."""

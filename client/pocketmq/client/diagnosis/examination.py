@@ -24,6 +24,7 @@ from pocketmq.client.diagnosis.cluster_state import COUNT_MAX, ClusterState, loo
 from pocketmq.client.diagnosis.disks import DISKS, check_disks
 from pocketmq.client.diagnosis.findings import DOCTOR, Finding, Severity, unfinished
 from pocketmq.client.diagnosis.groups import LAG, check_groups
+from pocketmq.client.diagnosis.grpc_endpoints import ENDPOINTS, check_grpc_endpoints
 from pocketmq.client.diagnosis.members import (
     IDLE,
     SUBSCRIPTIONS,
@@ -57,6 +58,7 @@ CHECKS: dict[str, Check] = {
     NAME_SERVERS: check_name_servers,
     REGISTERED: check_registration,
     REACHABLE: check_addresses,
+    ENDPOINTS: check_grpc_endpoints,
     CLOCKS: check_clocks,
     CERTIFICATES: check_certificates,
     DISKS: check_disks,
