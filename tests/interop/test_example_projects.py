@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -41,9 +42,23 @@ def test_a_java_project_tests_itself(pocketmq: str) -> None:
     reports = EXAMPLES / "java-orders" / "target" / "surefire-reports"
     with builds.alone():
         run("java-orders", pocketmq, "mvn", "-q", "-B", "test")
-    assert "Tests run: 3, Failures: 0, Errors: 0, Skipped: 0" in (
-        reports / "shop.OrdersTest.txt"
-    ).read_text("utf-8")
+    for name, count in (("OrdersTest", 3), ("ShippingTest", 1)):
+        report = (reports / f"shop.{name}.txt").read_text("utf-8")
+        assert f"Tests run: {count}, Failures: 0, Errors: 0, Skipped: 0" in report
+
+
+def test_a_node_project_tests_itself(pocketmq: str, tmp_path: Path) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm")
+    project = tmp_path / "node-orders"  # npm leaves a folder behind
+    shutil.copytree(
+        EXAMPLES / "node-orders", project, ignore=shutil.ignore_patterns("node_modules")
+    )
+    environment = {"POCKETMQ": pocketmq, "HOME": str(tmp_path)}
+    for command in (("npm", "install", "--no-audit", "--no-fund"), ("npm", "test")):
+        output = output_of(*command, folder=project, timeout_s=TIMEOUT_S, environment=environment)
+    assert "# pass 3" in output
+    assert "# fail 0" in output
 
 
 def test_a_go_project_tests_itself(pocketmq: str) -> None:

@@ -26,7 +26,7 @@ final class PocketMq implements AutoCloseable {
         new ProcessBuilder(
                 List.of(
                     program, "up", "--memory", "--namesrv-port", "0", "--broker-port", "0",
-                    "--control", "0", "--output", "json", "--stop-with-stdin"))
+                    "--grpc-port", "0", "--control", "0", "--output", "json", "--stop-with-stdin"))
             .redirectError(ProcessBuilder.Redirect.INHERIT)
             .start();
     BufferedReader lines =
@@ -42,6 +42,11 @@ final class PocketMq implements AutoCloseable {
 
   String namesrv() {
     return up.get("namesrv").getAsString();
+  }
+
+  /** Where RocketMQ 5's SDK connects to. */
+  String endpoints() {
+    return up.get("grpc").getAsString();
   }
 
   /** Asks the control API; all that can be asked is at {@code /openapi.json}. */
