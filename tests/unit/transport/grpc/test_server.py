@@ -232,6 +232,70 @@ async def test_a_reader_that_stops_holds_up_its_handler(server: GrpcServer, echo
     await echo.ended.wait()
 
 
+def begin(path: str, number: int = 1) -> bytes:
+    """The head of a request."""
+    block = encode_block(
+        [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            ("content-type", "application/grpc"),
+        ]
+    )
+    return frames.frame(frames.HEADERS, frames.END_HEADERS, number, block)
+
+
+async def test_a_request_that_is_never_complete_is_refused(
+    server: GrpcServer, clock: VirtualClock
+) -> None:
+    reader, writer = await raw(server)
+    writer.write(begin("/e/Echo") + frames.frame(frames.DATA, 0, 1, b"\0\0\0\x10\0x"))
+    while not server.held.size:
+        await turn()
+    for _ in range(int(GrpcLimits().request_s / LOOK_PERIOD_S) + 2):
+        await clock.advance(LOOK_PERIOD_S)
+    await reader.readuntil(b"the request is not complete after 60 s")
+    assert (server.held.size, server.held.calls) == (0, 0)
+    writer.close()
+
+
+async def test_calls_beyond_the_limit_are_refused(echo: Echo, clock: VirtualClock) -> None:
+    server = GrpcServer(clock, echo.service, limits=GrpcLimits(calls_max=2))
+    await server.listen("127.0.0.1", 0)
+    reader, writer = await raw(server)
+    for number in (1, 3, 5):
+        writer.write(begin("/e/Both", number))
+    await reader.readuntil(b"2 calls are open, which is the limit")
+    assert server.held.calls == 2
+    writer.close()
+    while server.held.calls:
+        await turn()
+    await server.close(0.0)
+
+
+async def test_who_leaves_the_most_unread_is_cut_off(echo: Echo, clock: VirtualClock) -> None:
+    limits = GrpcLimits(unread_max=MIB)
+    server = GrpcServer(clock, echo.service, limits=limits)
+    await server.listen("127.0.0.1", 0)
+    writers = []
+    for _ in range(2):
+        _, writer = await raw(server)
+        writers.append(writer)
+        for number in range(1, 9, 2):
+            body = b"\0\0\0\x10\0" + b"x" * 4096
+            writer.write(begin("/e/Endless", number))
+            writer.write(frames.frame(frames.DATA, frames.END_STREAM, number, body))
+    while sum(one.unsent_size for one in server.connections) <= MIB:
+        await turn()
+    assert len(server.connections) == 2
+    await clock.advance(LOOK_PERIOD_S)
+    while len(server.connections) > 1:
+        await turn()
+    for writer in writers:
+        writer.close()
+    await server.close(0.0)
+
+
 async def turn() -> None:
     """Lets the loop have one turn."""
     turned = asyncio.get_running_loop().create_future()

@@ -26,6 +26,7 @@ class Call:
     """One rpc of a client.
 
     Attributes:
+        begun_s: when it began, by the machine's clock.
         connection: by which it came.
         is_open: false when it was answered, reset, timed out or lost.
         has_begun: a message of the answer was sent.
@@ -46,6 +47,7 @@ class Call:
         "_reader",
         "_room",
         "_wakeup",
+        "begun_s",
         "connection",
         "has_begun",
         "head",
@@ -63,8 +65,10 @@ class Call:
         stream: Stream,
         head: RequestHead,
         deadline_s: float | None,
+        begun_s: float,
     ) -> None:
         self.connection, self.stream, self.head, self.kind = connection, stream, head, head.kind
+        self.begun_s = begun_s
         self._deadline_s = deadline_s
         self.is_open, self.has_begun = True, False
         self.held_size = 0

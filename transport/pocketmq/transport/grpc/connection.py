@@ -41,16 +41,17 @@ SEE_LOG = "the server failed: its log tells why"
 
 
 class Held:
-    """Bytes of incomplete requests that all connections of a server hold.
+    """What all connections of a server hold together.
 
     Attributes:
-        size: how many there are.
+        size: bytes of incomplete requests.
+        calls: open calls.
     """
 
-    __slots__ = ("size",)
+    __slots__ = ("calls", "size")
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size = self.calls = 0
 
 
 class GrpcOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +239,26 @@ class GrpcConnection(asyncio.Protocol):
             self._closed = asyncio.get_running_loop().create_future()
         await self._closed
 
+    @property
+    def unsent_size(self) -> int:
+        """Bytes of answers that wait for the client to read."""
+        return self._http2.queued_size + self._transport.get_write_buffer_size()
+
+    def refuse_unfinished(self, begun_before_s: float) -> None:
+        """Refuses calls that began so long ago and have no complete request."""
+        for stream in list(self._http2.streams.values()):
+            call: Call | None = stream.context
+            if (
+                call is not None
+                and call.begun_s < begun_before_s
+                and call.task is None
+                and call.is_open
+                and call.kind is not Kind.BIDIRECTIONAL
+            ):
+                text = f"the request is not complete after {self.limits.request_s:g} s"
+                self._fail(call, GrpcError(GrpcStatus.DEADLINE_EXCEEDED, text))
+                self._flush_soon()
+
     # --- requests
 
     def on_request(self, stream: Stream, fields: Fields) -> None:
@@ -249,11 +270,15 @@ class GrpcConnection(asyncio.Protocol):
             head = RequestHead(fields, self._options.service)
             is_repeated = self._http2.may_repeat(fields)
             self._head, self._head_fields = (head, fields) if is_repeated else (None, None)
-        seconds = head.timeout_s
-        deadline_s = None if seconds is None else self.monotonic() + seconds
-        stream.context = call = Call(self, stream, head, deadline_s)
+        seconds, now_s, held = head.timeout_s, self.monotonic(), self._options.held
+        deadline_s = None if seconds is None else now_s + seconds
+        stream.context = call = Call(self, stream, head, deadline_s, now_s)
+        held.calls += 1
         if head.error is not None:
             self._fail(call, head.error)
+        elif held.calls > self.limits.calls_max:
+            text = f"{self.limits.calls_max} calls are open, which is the limit: try again"
+            self._fail(call, GrpcError(GrpcStatus.RESOURCE_EXHAUSTED, text))
         elif head.kind is Kind.BIDIRECTIONAL:
             self._run(call, cast(Bidirectional, head.handler), call)
 
@@ -400,6 +425,7 @@ class GrpcConnection(asyncio.Protocol):
             self.idle_since_s = self.monotonic()
         if call is None:
             return
+        self._options.held.calls -= 1
         if call.held_size:
             self._hold(-call.held_size)
         callbacks = call.close()

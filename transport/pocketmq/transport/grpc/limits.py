@@ -16,6 +16,10 @@ class GrpcLimits(msgspec.Struct, frozen=True, kw_only=True):
         unfinished_of_connection_max: bytes of messages of a connection that are not complete; a
             call beyond is refused.
         unfinished_max: the same for all connections together.
+        calls_max: open calls of all connections together; further ones are refused.
+        request_s: a request that is not complete after so long is refused.
+        unread_max: bytes of answers that may wait for all peers that read too slowly; beyond, the
+            one with the most is cut off.
         call_queue_max: bytes of answers of one call that wait for its client to read.
         idle_s: a connection without calls for so long is closed.
         greeting_s: so long a peer may take for its first frame.
@@ -26,6 +30,9 @@ class GrpcLimits(msgspec.Struct, frozen=True, kw_only=True):
     message_max: int = 16 * MIB
     unfinished_of_connection_max: int = 256 * MIB
     unfinished_max: int = 512 * MIB
+    calls_max: int = 100_000
+    request_s: float = 60.0
+    unread_max: int = 512 * MIB
     call_queue_max: int = 256 * KIB
     idle_s: float = 120.0
     greeting_s: float = 10.0

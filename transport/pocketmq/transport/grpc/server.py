@@ -170,7 +170,9 @@ class GrpcServer:
 
     def _look(self) -> None:
         now_s, limits = self._clock.monotonic(), self._limits
+        self._cut_off_slow_readers()
         for connection in list(self.connections):
+            connection.refuse_unfinished(now_s - limits.request_s)
             if (
                 connection.stalled_since_s is not None
                 and now_s - connection.stalled_since_s > limits.stalled_s
@@ -182,6 +184,18 @@ class GrpcServer:
                     connection.abort("it does not greet")
                 elif idle_s > limits.idle_s:
                     connection.close()
+
+    def _cut_off_slow_readers(self) -> None:
+        """Cuts off those that have left the most unread, until the rest is within the limit."""
+        unsent = {one: size for one in self.connections if (size := one.unsent_size)}
+        left = sum(unsent.values())
+        for connection in sorted(unsent, key=lambda one: unsent[one], reverse=True):
+            if left <= self._limits.unread_max:
+                return
+            left -= unsent[connection]
+            address = connection.remote_address
+            self._peer_log.warning(address, "gRPC: cutting %s off: it reads too slowly", address)
+            connection.abort("it reads too slowly")
 
     async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Takes no further calls, lets open ones end, and closes every connection. Idempotent.
