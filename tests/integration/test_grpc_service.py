@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
@@ -483,8 +485,22 @@ async def test_a_consumer_gets_the_settings_of_its_group(scene: Scene) -> None:
 async def test_a_heartbeat_before_the_settings(scene: Scene) -> None:
     answer = await scene.client.ask(pb.HeartbeatRequest(), pb.HeartbeatResponse)
     assert answer.status.code == pb.UNRECOGNIZED_CLIENT_TYPE
-    _, told = await scene.client.telemetry(pb.Settings())
-    assert told.status.code == pb.BAD_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (pb.Settings(), "no publishing or subscription data"),
+        (pb.Settings(publishing=pb.Publishing(topics=[pb.Resource(name="a b")])), "a b"),
+        (pb.Settings(subscription=pb.Subscription(group=pb.Resource(name="a b"))), "a b"),
+    ],
+)
+async def test_settings_that_make_no_sense_end_the_call(
+    scene: Scene, settings: pb.Settings, text: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match=text) as caught:
+        await scene.client.telemetry(settings)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_client_that_is_silent_is_forgotten(scene: Scene, clock: VirtualClock) -> None:

@@ -32,6 +32,7 @@ from pocketmq.proxy.questions import Questions
 from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.sending import asked
 from pocketmq.proxy.statuses import Refusal, ok
+from pocketmq.transport.grpc.status import GrpcError, GrpcStatus
 
 log = logging.getLogger("pocketmq.proxy")
 
@@ -83,7 +84,11 @@ class Telemetry:
     async def _take(self, call: Call, client: Client, command: pb.TelemetryCommand) -> None:
         kind = command.WhichOneof("command")
         if kind == "settings":
-            answer = await self._answer(client, command.settings)
+            try:
+                answer = await self._answer(client, command.settings)
+            except Refusal as e:
+                # SDKs wait for settings: a status alone would leave them waiting.
+                raise GrpcError(GrpcStatus.INVALID_ARGUMENT, e.status.message) from e
             client.settings, client.stream = command.settings, call
             await self._register(client)
             out = pb.TelemetryCommand(status=ok(), settings=answer)
