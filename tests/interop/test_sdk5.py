@@ -1,19 +1,24 @@
-"""RocketMQ 5's own SDKs, over gRPC, on this project's cluster."""
+"""RocketMQ 5's own SDKs, over gRPC, on this project's cluster and on RocketMQ's proxy.
+
+The probe of each language plays the same scenarios and prints the same document. With
+POCKETMQ_SDK5_ENDPOINT the endpoint of RocketMQ's proxy takes the place of the cluster's; its topics
+and groups must be made before, with the attributes below.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from support.interop import maven
+from support.interop.sdk5 import SDKS
 
 from pocketmq.testing import Cluster, LocalCluster
 
-PROJECT = Path(__file__).parent / "sdk5" / "java"
 DEADLINE_S = 200
 
 TOPICS: dict[str, Any] = {
@@ -38,56 +43,68 @@ SETTINGS = {"transaction_check_interval": 1000, "transaction_time_out": 1000}
 pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with LocalCluster(topics=TOPICS, groups=GROUPS, broker_settings=SETTINGS) as cluster:
-        yield cluster
+class Played(NamedTuple):
+    """What an SDK has seen, and the bodies of what was given up."""
+
+    sdk: str
+    seen: dict[str, Any]
+    dead_letters: list[bytes]
 
 
-@pytest.fixture(scope="module")
-def classpath() -> str:
-    if reason := maven.missing_tools():
-        pytest.skip(reason)
-    target = PROJECT / "target"
-    maven.build(PROJECT, target, "dependency:copy-dependencies", "compile")
-    return f"{target / 'classes'}:{target / 'dependency'}/*"
-
-
-@pytest.fixture(scope="module")
-def seen(cluster: Cluster, classpath: str) -> dict[str, Any]:
-    """What the Java SDK has seen, over TLS as is its default."""
-    command = ["java", "-Xmx512m", "-cp", classpath, "pocketmq.sdk5.Probe"]
+def play(sdk: str, endpoint: str, home: Path) -> dict[str, Any]:
+    """Runs the probe of a language; returns its document."""
     done = subprocess.run(
-        [*command, cluster.grpc_endpoint, "tls"],
+        [*SDKS[sdk].build(), endpoint, SDKS[sdk].transport],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
         check=False,
+        env={**os.environ, "HOME": str(home)},  # SDKs write their logs there
     )
     assert done.returncode == 0, done.stderr[-4000:]
     seen: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return seen
 
 
-def test_simple_consumers_get_what_they_want_and_large_bodies(seen: dict[str, Any]) -> None:
-    assert seen["simple"] == ["first", f"long {4 * 1024 * 1024}"]
+@pytest.fixture(scope="module", params=SDKS)
+def played(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Played]:
+    sdk = request.param
+    if reason := SDKS[sdk].missing_tools():
+        pytest.skip(reason)
+    home = tmp_path_factory.mktemp(sdk)
+    (home / "logs" / "rocketmq").mkdir(parents=True)
+    if endpoint := os.environ.get("POCKETMQ_SDK5_ENDPOINT"):
+        yield Played(sdk, play(sdk, endpoint, home), [b"m1"])
+        return
+    with LocalCluster(topics=TOPICS, groups=GROUPS, broker_settings=SETTINGS) as cluster:
+        seen = play(sdk, cluster.grpc_endpoint, home)
+        yield Played(sdk, seen, dead_letters(cluster))
+
+
+def dead_letters(cluster: Cluster) -> list[bytes]:
+    return [one.body for one in cluster.dead_letters("push")]
+
+
+def test_simple_consumers_get_what_they_want_and_large_bodies(played: Played) -> None:
+    seen = played.seen
+    assert seen["simple"] == ["first", f"long {SDKS[played.sdk].large_size}"]
     assert (seen["properties"], seen["keys"]) == ({"p": "v"}, ["k1"])
 
 
-def test_push_consumers_get_what_failed_again_until_it_is_a_dead_letter(
-    seen: dict[str, Any], cluster: Cluster
-) -> None:
-    assert seen["push"] == ["m0/1", "m0/2", "m1/1", "m1/2", "m2/1", "m3/1", "m4/1"]
-    assert [one.body for one in cluster.dead_letters("push")] == [b"m1"]
+def test_push_consumers_get_what_failed_again_until_it_is_a_dead_letter(played: Played) -> None:
+    assert played.seen["push"] == ["m0/1", "m0/2", "m1/1", "m1/2", "m2/1", "m3/1", "m4/1"]
+    assert played.dead_letters == [b"m1"]
 
 
-def test_messages_of_a_group_keep_their_order(seen: dict[str, Any]) -> None:
-    assert seen["ordered"] == [f"m{number}" for number in range(6)]
+def test_messages_of_a_group_keep_their_order(played: Played) -> None:
+    assert played.seen["ordered"] == [f"m{number}" for number in range(6)]
 
 
-def test_delayed_messages_come_then_unless_recalled(seen: dict[str, Any]) -> None:
-    assert (seen["delayed"], seen["recalled"]) == (["later"], True)
+def test_delayed_messages_come_then_unless_recalled(played: Played) -> None:
+    assert (played.seen["delayed"], played.seen["recalled"]) == (["later"], True)
 
 
-def test_transactions_end_and_orphans_are_asked_about(seen: dict[str, Any]) -> None:
-    assert seen["transactions"] == ["committed", "orphan"]
+def test_transactions_end_and_orphans_are_asked_about(played: Played) -> None:
+    assert played.seen["transactions"] == ["committed", "orphan"]

@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
+import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
@@ -32,6 +33,8 @@ public final class Probe {
   private static final long PATIENCE_MS = 40_000;
   private final ClientConfiguration configuration;
   private final Map<String, Object> seen = new LinkedHashMap<>();
+  // They are not closed: that would wait for the receives that are held, 20 seconds.
+  private final List<PushConsumer> pushConsumers = new ArrayList<>();
 
   private Probe(String endpoints, boolean tls, String accessKey, String secretKey) {
     ClientConfigurationBuilder builder =
@@ -110,7 +113,7 @@ public final class Probe {
         producer.send(message("Push", "m" + i).build());
       }
     }
-    try (var consumer = SDK.newPushConsumerBuilder().setClientConfiguration(configuration)
+    pushConsumers.add(SDK.newPushConsumerBuilder().setClientConfiguration(configuration)
         .setConsumerGroup("push")
         .setSubscriptionExpressions(Collections.singletonMap("Push", FilterExpression.SUB_ALL))
         .setMessageListener(view -> {
@@ -118,10 +121,9 @@ public final class Probe {
           boolean fails = text(view).equals("m0") && view.getDeliveryAttempt() == 1
               || text(view).equals("m1");
           return fails ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
-        }).build()) {
-      await(got, 5 + 1 + 1);
-      Thread.sleep(2000);
-    }
+        }).build());
+    await(got, 5 + 1 + 1);
+    Thread.sleep(2000);
     List<String> sorted = new ArrayList<>(got);
     Collections.sort(sorted);
     seen.put("push", sorted);
@@ -134,15 +136,14 @@ public final class Probe {
         producer.send(message("Ordered", "m" + i).setMessageGroup("g").build());
       }
     }
-    try (var consumer = SDK.newPushConsumerBuilder().setClientConfiguration(configuration)
+    pushConsumers.add(SDK.newPushConsumerBuilder().setClientConfiguration(configuration)
         .setConsumerGroup("ordered")
         .setSubscriptionExpressions(Collections.singletonMap("Ordered", FilterExpression.SUB_ALL))
         .setMessageListener(view -> {
           got.add(text(view));
           return ConsumeResult.SUCCESS;
-        }).build()) {
-      await(got, 6);
-    }
+        }).build());
+    await(got, 6);
     seen.put("ordered", new ArrayList<>(got));
   }
 

@@ -1,0 +1,157 @@
+'use strict';
+
+// Plays all scenarios with RocketMQ 5's SDK for Node.js, and prints one JSON document.
+// Arguments: endpoints, "tls" or "plain", access key, secret.
+
+const { ConsumeResult, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
+const {
+  TransactionResolution,
+} = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb');
+
+const PATIENCE_MS = 40_000;
+// The SDK takes no answer of more than 4 MiB, and a message is more than its body.
+const LARGE = 4 * 1024 * 1024 - 4096;
+const [endpoints, , accessKey, accessSecret] = process.argv.slice(2);
+const configuration = {
+  endpoints,
+  namespace: '',
+  ...(accessKey ? { sessionCredentials: { accessKey, accessSecret } } : {}),
+};
+const seen = {};
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const message = (topic, body, fields = {}) => ({ topic, body: Buffer.from(body), ...fields });
+
+async function producer(topic, checker) {
+  const out = new Producer({ ...configuration, topics: [topic], checker });
+  await out.startup();
+  return out;
+}
+
+/** Bodies, in order; long ones by their length. */
+async function received(group, topic, count, tag = '*', handle = async () => {}) {
+  const consumer = new SimpleConsumer({
+    ...configuration,
+    consumerGroup: group,
+    subscriptions: new Map([[topic, tag]]),
+    awaitDuration: 5000,
+  });
+  await consumer.startup();
+  const bodies = [];
+  for (const end = Date.now() + PATIENCE_MS; bodies.length < count && Date.now() < end;) {
+    for (const view of await consumer.receive(16, 30_000)) {
+      const body = view.body.toString();
+      await handle(consumer, view, body);
+      bodies.push(body.length > 100 ? `long ${body.length}` : body);
+      await consumer.ack(view);
+    }
+  }
+  await consumer.shutdown();
+  return bodies.sort();
+}
+
+async function simple() {
+  const sender = await producer('Normal');
+  await sender.send(message('Normal', 'first', {
+    tag: 'A', keys: ['k1'], properties: new Map([['p', 'v']]),
+  }));
+  await sender.send(message('Normal', 'unwanted', { tag: 'B' }));
+  await sender.send(message('Normal', 'x'.repeat(LARGE), { tag: 'A' }));
+  await sender.shutdown();
+  seen.simple = await received('simple', 'Normal', 2, 'A', async (consumer, view, body) => {
+    if (body === 'first') {
+      seen.properties = Object.fromEntries(view.properties);
+      seen.keys = view.keys;
+      await consumer.changeInvisibleDuration(view, 60_000);
+    }
+  });
+}
+
+async function pushed(topic, group, count, isGood) {
+  const got = [];
+  const consumer = new PushConsumer({
+    ...configuration,
+    consumerGroup: group,
+    subscriptions: new Map([[topic, '*']]),
+    messageListener: {
+      async consume(view) {
+        const one = { body: view.body.toString(), attempt: view.deliveryAttempt };
+        got.push(one);
+        return isGood(one) ? ConsumeResult.SUCCESS : ConsumeResult.FAILURE;
+      },
+    },
+  });
+  await consumer.startup();
+  for (const end = Date.now() + PATIENCE_MS; got.length < count && Date.now() < end;) {
+    await sleep(50);
+  }
+  await sleep(2000);
+  // It is not shut down: that would wait for the receives that are held, 20 seconds.
+  return got;
+}
+
+async function push() {
+  const sender = await producer('Push');
+  for (let i = 0; i < 5; i++) {
+    await sender.send(message('Push', `m${i}`));
+  }
+  await sender.shutdown();
+  const got = await pushed('Push', 'push', 7,
+    ({ body, attempt }) => body !== 'm1' && (body !== 'm0' || attempt > 1));
+  seen.push = got.map(({ body, attempt }) => `${body}/${attempt}`).sort();
+}
+
+async function order() {
+  const sender = await producer('Ordered');
+  for (let i = 0; i < 6; i++) {
+    await sender.send(message('Ordered', `m${i}`, { messageGroup: 'g' }));
+  }
+  await sender.shutdown();
+  seen.ordered = (await pushed('Ordered', 'ordered', 6, () => true)).map(({ body }) => body);
+}
+
+async function delay() {
+  const sender = await producer('Delayed');
+  const due = new Date(Date.now() + 3000);
+  await sender.send(message('Delayed', 'later', { deliveryTimestamp: due }));
+  const recalled = await sender.send(message('Delayed', 'never', { deliveryTimestamp: due }));
+  const receipt = await sender.recallMessage('Delayed', recalled.recallHandle);
+  seen.recalled = JSON.stringify(receipt).includes(recalled.messageId);
+  seen.delayed = await received('delayed', 'Delayed', 1);
+  if (Date.now() < due) {
+    seen.delayed.push('early');
+  }
+  await sender.shutdown();
+}
+
+async function transactions() {
+  const checker = {
+    async check(view) {
+      return view.body.toString() === 'orphan'
+        ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK;
+    },
+  };
+  const sender = await producer('Half', checker);
+  for (const body of ['committed', 'rolled back', 'orphan']) {
+    const transaction = sender.beginTransaction();
+    await sender.send(message('Half', body), transaction);
+    if (body === 'committed') {
+      await transaction.commit();
+    } else if (body === 'rolled back') {
+      await transaction.rollback();
+    }
+  }
+  seen.transactions = await received('half', 'Half', 2);
+  await sender.shutdown();
+}
+
+(async () => {
+  for (const scenario of [simple, push, order, delay, transactions]) {
+    await scenario();
+  }
+  console.log(JSON.stringify(seen));
+  process.exit(0);
+})().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,156 @@
+"""Plays all scenarios with RocketMQ 5's SDK for Python, and prints one JSON document.
+
+Arguments: endpoints, "tls" or "plain", access key, secret.
+"""
+
+import json
+import sys
+import threading
+import time
+
+from rocketmq import (
+    ClientConfiguration,
+    ConsumeResult,
+    Credentials,
+    FilterExpression,
+    Message,
+    MessageListener,
+    Producer,
+    PushConsumer,
+    SimpleConsumer,
+    TransactionChecker,
+    TransactionResolution,
+)
+
+PATIENCE_S = 40
+ENDPOINTS, _, ACCESS_KEY, SECRET = [*sys.argv[1:], "", ""][:4]
+CONFIGURATION = ClientConfiguration(ENDPOINTS, Credentials(ACCESS_KEY, SECRET))
+
+
+def message(topic, body, **fields):
+    out = Message()
+    out.topic, out.body = topic, body.encode()
+    for name, value in fields.items():
+        setattr(out, name, value)
+    return out
+
+
+def producer(topic, checker=None):
+    out = Producer(CONFIGURATION, (topic,), checker)
+    out.startup()
+    return out
+
+
+def received(group, topic, count, tag="*", handle=lambda consumer, got: None):
+    """Bodies, in order; long ones by their length."""
+    consumer = SimpleConsumer(CONFIGURATION, group, {topic: FilterExpression(tag)}, 5)
+    consumer.startup()
+    bodies, end_s = [], time.time() + PATIENCE_S
+    while len(bodies) < count and time.time() < end_s:
+        for one in consumer.receive(16, 30) or []:
+            body = one.body.decode()
+            handle(consumer, one)
+            bodies.append(f"long {len(body)}" if len(body) > 100 else body)
+            consumer.ack(one)
+    consumer.shutdown()
+    return sorted(bodies)
+
+
+def simple(seen):
+    one = message("Normal", "first", tag="A", keys="k1")
+    one.add_property("p", "v")
+    sender = producer("Normal")
+    sender.send(one)
+    sender.send(message("Normal", "unwanted", tag="B"))
+    sender.send(message("Normal", "x" * 4 * 1024 * 1024, tag="A"))
+    sender.shutdown()
+
+    def handle(consumer, got):
+        if got.body == b"first":
+            seen["properties"], seen["keys"] = dict(got.properties), sorted(got.keys)
+            consumer.change_invisible_duration(got, 60)
+
+    seen["simple"] = received("simple", "Normal", 2, "A", handle)
+
+
+class Listener(MessageListener):
+    def __init__(self, judge, count):
+        self.judge, self.count = judge, count
+        self.got, self.done = [], threading.Event()
+
+    def consume(self, got):
+        attempt = got.delivery_attempt
+        self.got.append((got.body.decode(), attempt))
+        if len(self.got) >= self.count:
+            self.done.set()
+        is_good = self.judge(got.body.decode(), attempt)
+        return ConsumeResult.SUCCESS if is_good else ConsumeResult.FAILURE
+
+
+def pushed(topic, group, judge, count, **fields):
+    sender = producer(topic)
+    for number in range(6 if fields else 5):
+        sender.send(message(topic, f"m{number}", **fields))
+    sender.shutdown()
+    listener = Listener(judge, count)
+    consumer = PushConsumer(CONFIGURATION, group, listener, {topic: FilterExpression()})
+    consumer.startup()
+    listener.done.wait(PATIENCE_S)
+    if not fields:
+        time.sleep(2)
+    consumer.shutdown()
+    return listener.got
+
+
+def push(seen):
+    def judge(body, attempt):
+        return not (body == "m1" or (body == "m0" and attempt == 1))
+
+    got = pushed("Push", "push", judge, 7)
+    seen["push"] = sorted(f"{body}/{attempt}" for body, attempt in got)
+
+
+def order(seen):
+    got = pushed("Ordered", "ordered", lambda *_: True, 6, message_group="g")
+    seen["ordered"] = [body for body, _ in got]
+
+
+def delay(seen):
+    sender, due_s = producer("Delayed"), int(time.time()) + 3
+    sender.send(message("Delayed", "later", delivery_timestamp=due_s))
+    recalled = sender.send(message("Delayed", "never", delivery_timestamp=due_s))
+    answer = sender.recall_message("Delayed", recalled.recall_handle)
+    seen["recalled"] = recalled.message_id in str(answer)
+    seen["delayed"] = received("delayed", "Delayed", 1)
+    if time.time() < due_s:
+        seen["delayed"].append("early")
+    sender.shutdown()
+
+
+class Checker(TransactionChecker):
+    def check(self, half):
+        is_orphan = half.body == b"orphan"
+        return TransactionResolution.COMMIT if is_orphan else TransactionResolution.ROLLBACK
+
+
+def transactions(seen):
+    sender = producer("Half", Checker())
+    for body in ("committed", "rolled back", "orphan"):
+        transaction = sender.begin_transaction()
+        sender.send(message("Half", body), transaction)
+        if body == "committed":
+            transaction.commit()
+        elif body == "rolled back":
+            transaction.rollback()
+    seen["transactions"] = received("half", "Half", 2)
+    sender.shutdown()
+
+
+def main():
+    seen = {}
+    for scenario in (simple, push, order, delay, transactions):
+        scenario(seen)
+    sys.stdout.write(json.dumps(seen) + "\n")
+
+
+main()
