@@ -39,6 +39,14 @@ GROUPS: dict[str, Any] = {
     "ordered": {"consume_message_orderly": True},
 }
 SETTINGS = {"transaction_check_interval": 1000, "transaction_time_out": 1000}
+USER = ("admin", "12345678")
+SIGNED = {
+    **SETTINGS,
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "inner_client_authentication_credentials": '{"accessKey":"inner","secretKey":"87654321"}',
+    "init_authentication_user": json.dumps(dict(zip(("username", "password"), USER, strict=True))),
+}
 
 pytestmark = [pytest.mark.interop, pytest.mark.whole_interop, pytest.mark.timeout(600)]
 
@@ -51,10 +59,13 @@ class Played(NamedTuple):
     dead_letters: list[bytes]
 
 
-def play(sdk: str, endpoint: str, home: Path) -> dict[str, Any]:
-    """Runs the probe of a language; returns its document."""
+def play(sdk: str, endpoint: str, home: Path, *user: str) -> dict[str, Any]:
+    """Runs the probe of a language, perhaps as a user; returns its document."""
+    if reason := SDKS[sdk].missing_tools():
+        pytest.skip(reason)
+    (home / "logs" / "rocketmq").mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [*SDKS[sdk].build(), endpoint, SDKS[sdk].transport],
+        [*SDKS[sdk].build(), endpoint, SDKS[sdk].transport, *user],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -71,10 +82,7 @@ def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Played]:
     sdk = request.param
-    if reason := SDKS[sdk].missing_tools():
-        pytest.skip(reason)
     home = tmp_path_factory.mktemp(sdk)
-    (home / "logs" / "rocketmq").mkdir(parents=True)
     if endpoint := os.environ.get("POCKETMQ_SDK5_ENDPOINT"):
         yield Played(sdk, play(sdk, endpoint, home), [b"m1"])
         return
@@ -108,3 +116,13 @@ def test_delayed_messages_come_then_unless_recalled(played: Played) -> None:
 
 def test_transactions_end_and_orphans_are_asked_about(played: Played) -> None:
     assert played.seen["transactions"] == ["committed", "orphan"]
+
+
+@pytest.mark.skipif("POCKETMQ_SDK5_ENDPOINT" in os.environ, reason="that one asks nobody")
+@pytest.mark.parametrize("sdk", SDKS)
+def test_signed(sdk: str, tmp_path: Path) -> None:
+    with LocalCluster(topics=TOPICS, groups=GROUPS, broker_settings=SIGNED) as cluster:
+        seen = play(sdk, cluster.grpc_endpoint, tmp_path, *USER)
+    assert seen["ordered"] == [f"m{number}" for number in range(6)]
+    assert seen["transactions"] == ["committed", "orphan"]
+    assert seen["recalled"] is True
