@@ -118,6 +118,43 @@ def test_transactions_end_and_orphans_are_asked_about(played: Played) -> None:
     assert played.seen["transactions"] == ["committed", "orphan"]
 
 
+@pytest.mark.skipif("POCKETMQ_SDK5_ENDPOINT" in os.environ, reason="it cannot be restarted here")
+@pytest.mark.parametrize("sdk", SDKS)
+def test_a_restart_of_the_broker(sdk: str, tmp_path: Path) -> None:
+    if reason := SDKS[sdk].missing_tools():
+        pytest.skip(reason)
+    (tmp_path / "logs" / "rocketmq").mkdir(parents=True)
+    with LocalCluster(topics=TOPICS) as cluster:
+        command = [
+            *SDKS[sdk].build(),
+            cluster.grpc_endpoint,
+            SDKS[sdk].transport,
+            "",
+            "",
+            "restart",
+        ]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HOME": str(tmp_path)},
+        ) as probe:
+            assert probe.stdin is not None
+            assert probe.stdout is not None
+            lines = iter(probe.stdout)
+            assert any(line == "ready\n" for line in lines)
+            with cluster.faults.kill("broker-a"):
+                pass
+            last = ""
+            while not last.startswith("{"):
+                # A probe that was refused asks again.
+                probe.stdin.write("\n")
+                probe.stdin.flush()
+                last = next(lines)
+    assert json.loads(last)["restart"] == ["after", "before"]
+
+
 @pytest.mark.skipif("POCKETMQ_SDK5_ENDPOINT" in os.environ, reason="that one asks nobody")
 @pytest.mark.parametrize("sdk", SDKS)
 def test_signed(sdk: str, tmp_path: Path) -> None:

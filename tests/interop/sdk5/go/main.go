@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -229,13 +230,53 @@ func transactions() {
 	check(producer.GracefulStop())
 }
 
+// restart goes on by itself after its broker was gone; a line of standard input tells that it was.
+func restart() {
+	producer := producer("Normal")
+	send(producer, message("Normal", "before"))
+	consumer := must(rmq.NewSimpleConsumer(
+		configOf("restart"),
+		rmq.WithSimpleAwaitDuration(5*time.Second),
+		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{"Normal": rmq.SUB_ALL}),
+	))
+	check(consumer.Start())
+	bodies, isSent := []string{}, false
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if slices.Contains(bodies, "before") && !isSent {
+			fmt.Println("ready")
+			must(bufio.NewReader(os.Stdin).ReadString('\n'))
+			for ; !isSent && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				_, err := producer.Send(context.Background(), message("Normal", "after"))
+				isSent = err == nil
+			}
+		}
+		if slices.Contains(bodies, "after") {
+			break
+		}
+		views, err := consumer.Receive(context.Background(), 16, 30*time.Second)
+		if err != nil {
+			continue // there was no message, or the broker is not back
+		}
+		for _, view := range views {
+			bodies = append(bodies, string(view.GetBody()))
+			check(consumer.Ack(context.Background(), view))
+		}
+	}
+	slices.Sort(bodies)
+	seen["restart"] = slices.Compact(bodies)
+}
+
 func main() {
 	config.Endpoint = os.Args[1]
 	rmq.EnableSsl = os.Args[2] == "tls"
 	if len(os.Args) > 4 {
 		config.Credentials.AccessKey, config.Credentials.AccessSecret = os.Args[3], os.Args[4]
 	}
-	for _, scenario := range []func(){simple, push, order, delay, transactions} {
+	scenarios := []func(){simple, push, order, delay, transactions}
+	if slices.Contains(os.Args, "restart") {
+		scenarios = []func(){restart}
+	}
+	for _, scenario := range scenarios {
 		scenario()
 	}
 	check(json.NewEncoder(os.Stdout).Encode(seen))

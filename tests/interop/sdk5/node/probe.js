@@ -145,8 +145,43 @@ async function transactions() {
   await sender.shutdown();
 }
 
+/** Goes on by itself after its broker was gone; a line of standard input tells that it was. */
+async function restart() {
+  const sender = await producer('Normal');
+  await sender.send(message('Normal', 'before'));
+  const consumer = new SimpleConsumer({
+    ...configuration,
+    consumerGroup: 'restart',
+    subscriptions: new Map([['Normal', '*']]),
+    awaitDuration: 5000,
+  });
+  await consumer.startup();
+  const bodies = new Set();
+  let isSent = false;
+  for (const end = Date.now() + PATIENCE_MS; !bodies.has('after') && Date.now() < end;) {
+    try {
+      if (bodies.has('before') && !isSent) {
+        console.log('ready');
+        await new Promise((resolve) => process.stdin.once('data', resolve));
+        await sender.send(message('Normal', 'after'));
+        isSent = true;
+      }
+      for (const view of await consumer.receive(16, 30_000)) {
+        bodies.add(view.body.toString());
+        await consumer.ack(view);
+      }
+    } catch (error) { // while the broker is not back
+      console.error(String(error));
+      await sleep(100);
+    }
+  }
+  seen.restart = [...bodies].sort();
+}
+
 (async () => {
-  for (const scenario of [simple, push, order, delay, transactions]) {
+  const scenarios = process.argv.includes('restart')
+    ? [restart] : [simple, push, order, delay, transactions];
+  for (const scenario of scenarios) {
     await scenario();
   }
   console.log(JSON.stringify(seen));

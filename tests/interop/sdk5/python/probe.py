@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from grpc import RpcError
 from rocketmq import (
     ClientConfiguration,
     ConsumeResult,
@@ -21,9 +22,11 @@ from rocketmq import (
     TransactionChecker,
     TransactionResolution,
 )
+from rocketmq.v5.exception import ClientException
 
 PATIENCE_S = 40
 ENDPOINTS, _, ACCESS_KEY, SECRET = [*sys.argv[1:], "", ""][:4]
+consumers = []
 CONFIGURATION = ClientConfiguration(ENDPOINTS, Credentials(ACCESS_KEY, SECRET))
 
 
@@ -96,9 +99,7 @@ def pushed(topic, group, judge, count, **fields):
     consumer = PushConsumer(CONFIGURATION, group, listener, {topic: FilterExpression()})
     consumer.startup()
     listener.done.wait(PATIENCE_S)
-    if not fields:
-        time.sleep(2)
-    consumer.shutdown()
+    consumers.append(consumer)
     return listener.got
 
 
@@ -106,8 +107,8 @@ def push(seen):
     def judge(body, attempt):
         return not (body == "m1" or (body == "m0" and attempt == 1))
 
-    got = pushed("Push", "push", judge, 7)
-    seen["push"] = sorted(f"{body}/{attempt}" for body, attempt in got)
+    # Shown in the end, so that a delivery too many is there.
+    seen["push"] = pushed("Push", "push", judge, 7)
 
 
 def order(seen):
@@ -146,10 +147,43 @@ def transactions(seen):
     sender.shutdown()
 
 
+def restart(seen):
+    """Goes on by itself after its broker was gone; a line of standard input tells that it was."""
+    sender = producer("Normal")
+    sender.send(message("Normal", "before"))
+    consumer = SimpleConsumer(CONFIGURATION, "restart", {"Normal": FilterExpression()}, 5)
+    consumer.startup()
+    bodies, end_s = [], time.time() + PATIENCE_S
+    is_sent = False
+    while "after" not in bodies and time.time() < end_s:
+        try:
+            if "before" in bodies and not is_sent:
+                sys.stdout.write("ready\n")
+                sys.stdout.flush()
+                sys.stdin.readline()
+                sender.send(message("Normal", "after"))
+                is_sent = True
+            for one in consumer.receive(16, 30) or []:
+                bodies.append(one.body.decode())
+                consumer.ack(one)
+        except (ClientException, RpcError) as e:  # while the broker is not back
+            sys.stderr.write(f"{e}\n")
+    seen["restart"] = sorted(set(bodies))
+    consumer.shutdown()
+    sender.shutdown()
+
+
 def main():
     seen = {}
+    if "restart" in sys.argv:
+        restart(seen)
+        sys.stdout.write(json.dumps(seen) + "\n")
+        return
     for scenario in (simple, push, order, delay, transactions):
         scenario(seen)
+    for consumer in consumers:
+        consumer.shutdown()
+    seen["push"] = sorted(f"{body}/{attempt}" for body, attempt in seen["push"])
     sys.stdout.write(json.dumps(seen) + "\n")
 
 

@@ -9,8 +9,11 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
@@ -48,6 +51,11 @@ public final class Probe {
   public static void main(String[] arguments) throws Exception {
     Probe probe = new Probe(arguments[0], arguments[1].equals("tls"),
         arguments.length > 2 ? arguments[2] : "", arguments.length > 3 ? arguments[3] : "");
+    if (arguments[arguments.length - 1].equals("restart")) {
+      probe.restart();
+      System.out.println(new Gson().toJson(probe.seen));
+      System.exit(0);
+    }
     probe.simple();
     probe.push();
     probe.order();
@@ -195,6 +203,34 @@ public final class Probe {
     }
     Collections.sort(bodies);
     seen.put("transactions", bodies);
+  }
+
+  /** Goes on by itself after its broker was gone; a line of standard input tells that it was. */
+  private void restart() throws Exception {
+    Set<String> bodies = new TreeSet<>();
+    Producer producer = producer("Normal");
+    producer.send(message("Normal", "before").build());
+    SimpleConsumer consumer = simpleConsumer("restart", "Normal", FilterExpression.SUB_ALL);
+    boolean isSent = false;
+    long end = System.currentTimeMillis() + PATIENCE_MS;
+    while (!bodies.contains("after") && System.currentTimeMillis() < end) {
+      try {
+        if (bodies.contains("before") && !isSent) {
+          System.out.println("ready");
+          System.in.read();
+          producer.send(message("Normal", "after").build());
+          isSent = true;
+        }
+        for (MessageView view : consumer.receive(16, Duration.ofSeconds(30))) {
+          bodies.add(text(view));
+          consumer.ack(view);
+        }
+      } catch (ClientException notBack) {
+        System.err.println(notBack);
+        Thread.sleep(100);
+      }
+    }
+    seen.put("restart", bodies);
   }
 
   private static void await(ConcurrentLinkedQueue<String> got, int count) throws Exception {
