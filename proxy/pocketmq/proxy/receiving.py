@@ -36,6 +36,11 @@ RENEWED_INVISIBLE_MS = 60_000
 REQUEST_TIMEOUT_S = 3.0
 """RocketMQ's limits and times (`ProxyConfig`)."""
 
+ANSWER_S = 0.5
+"""So long before its deadline a receive that got nothing is answered. RocketMQ's proxy answers at the
+deadline, and Rust's SDK, whose deadline is the time of the poll, takes that as a fault.
+"""
+
 SETTINGS_WAIT_S = 1.0
 """So long a first receive waits for the settings of its client, which may come after it."""
 
@@ -81,7 +86,9 @@ class Receiving:
     async def _received(self, call: Call, request: pb.ReceiveMessageRequest) -> list[pb.Message]:
         client = self._clients.of(call)
         group, topic = group_of(request.group), topic_of(request.message_queue.topic)
-        poll_ms = round(_poll_s(call, request) * 1000)
+        wanted = request.long_polling_timeout if request.HasField("long_polling_timeout") else None
+        wanted_s = None if wanted is None else wanted.ToMilliseconds() / 1000
+        poll_ms = round(poll_s(call.remaining_s(), wanted_s) * 1000)
         invisible_ms = _invisible_ms(request)
         expression = request.filter_expression
         config = await self._backend.group(group)
@@ -184,22 +191,23 @@ def _deliveries(
     return out
 
 
-def _poll_s(call: Call, request: pb.ReceiveMessageRequest) -> float:
+def poll_s(left_s: float | None, wanted_s: float | None) -> float:
     """For how long a receive waits: within RocketMQ's limits, and before the client's deadline.
+
+    Args:
+        left_s: seconds until the deadline; None without one.
+        wanted_s: seconds that the client wants to wait; None when it does not say.
 
     Raises:
         Refusal: ILLEGAL_POLLING_TIME, the deadline is too near.
     """
-    left_s = call.remaining_s()
-    if request.HasField("long_polling_timeout"):
-        wanted_s = request.long_polling_timeout.ToMilliseconds() / 1000
-    else:
+    if wanted_s is None:
         wanted_s = POLL_S_MAX if left_s is None else left_s - REQUEST_TIMEOUT_S / 2
     wanted_s = min(max(wanted_s, POLL_S_MIN), POLL_S_MAX)
-    if left_s is None or wanted_s <= left_s:
+    if left_s is None:
         return wanted_s
     if left_s >= POLL_S_MIN:
-        return left_s
+        return min(wanted_s, left_s - ANSWER_S)
     raise Refusal(
         pb.ILLEGAL_POLLING_TIME,
         f"The deadline time remaining is not enough for polling, please check network condition: "

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from support.interop import builds, go_probe, maven
 
 FOLDER = Path(__file__).parents[2] / "interop" / "sdk5"
+# Some SDKs take no answer of more than 4 MiB, and a message is more than its body.
+LESS_THAN_AN_ANSWER = 4 * 1024 * 1024 - 4096
 
 
 class Sdk(NamedTuple):
@@ -20,12 +22,14 @@ class Sdk(NamedTuple):
         build: builds it and returns its command.
         transport: "tls" or "plain", as the SDK does it by default.
         large_size: bytes of the largest body that it sends and receives.
+        lacks: what it does not know, of "push" and "recall".
     """
 
     missing_tools: Callable[[], str | None]
     build: Callable[[], list[str]]
     transport: str = "plain"
     large_size: int = 4 * 1024 * 1024
+    lacks: frozenset[str] = frozenset()
 
 
 def _java() -> list[str]:
@@ -65,6 +69,14 @@ def _node() -> list[str]:
     return ["node", str(project / "probe.js")]
 
 
+def _rust() -> list[str]:
+    project, target = FOLDER / "rust", FOLDER / "rust" / "target"
+    target.mkdir(exist_ok=True)
+    sources = [project / "Cargo.toml", project / "src" / "main.rs"]
+    builds.build(project, target, sources, ["cargo", "build", "--quiet"], "the network")
+    return [str(target / "debug" / "sdk5")]
+
+
 def _tools(*names: str) -> Callable[[], str | None]:
     return lambda: builds.missing_tools(*names)
 
@@ -73,6 +85,11 @@ SDKS = {
     "java": Sdk(maven.missing_tools, _java, transport="tls"),
     "go": Sdk(go_probe.missing_tools, _go, transport="tls"),
     "python": Sdk(lambda: None, _python),
-    # Node.js takes no answer of more than 4 MiB, and a message is more than its body.
-    "node": Sdk(_tools("node", "npm"), _node, large_size=4 * 1024 * 1024 - 4096),
+    "node": Sdk(_tools("node", "npm"), _node, large_size=LESS_THAN_AN_ANSWER),
+    "rust": Sdk(
+        _tools("cargo"),
+        _rust,
+        large_size=LESS_THAN_AN_ANSWER,
+        lacks=frozenset({"push", "recall"}),
+    ),
 }

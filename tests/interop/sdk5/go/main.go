@@ -56,18 +56,22 @@ func send(producer rmq.Producer, message *rmq.Message) *rmq.SendReceipt {
 	return must(producer.Send(context.Background(), message))[0]
 }
 
-// received returns the bodies in order; long ones by their length.
-func received(
-	group, topic, tag string, count int, handle func(rmq.SimpleConsumer, *rmq.MessageView),
-) []string {
-	consumer := must(rmq.NewSimpleConsumer(
+func simpleConsumer(group, topic string, filter *rmq.FilterExpression) rmq.SimpleConsumer {
+	out := must(rmq.NewSimpleConsumer(
 		configOf(group),
 		rmq.WithSimpleAwaitDuration(5*time.Second),
-		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{
-			topic: rmq.NewFilterExpression(tag),
-		}),
+		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: filter}),
 	))
-	check(consumer.Start())
+	check(out.Start())
+	return out
+}
+
+// received returns the bodies in order; long ones by their length.
+func received(
+	group, topic string, filter *rmq.FilterExpression, count int,
+	handle func(rmq.SimpleConsumer, *rmq.MessageView),
+) []string {
+	consumer := simpleConsumer(group, topic, filter)
 	bodies := []string{}
 	for end := time.Now().Add(patience); len(bodies) < count && time.Now().Before(end); {
 		views, err := consumer.Receive(context.Background(), 16, 30*time.Second)
@@ -111,7 +115,40 @@ func simple() {
 			check(consumer.ChangeInvisibleDuration(view, time.Minute))
 		}
 	}
-	seen["simple"] = received("simple", "Normal", "A", 2, handle)
+	seen["simple"] = received("simple", "Normal", rmq.NewFilterExpression("A"), 2, handle)
+}
+
+func filters() {
+	producer := producer("Filtered")
+	for a := range 5 {
+		one := message("Filtered", fmt.Sprintf("a%d", a+1))
+		one.AddProperty("a", fmt.Sprint(a+1))
+		send(producer, one)
+	}
+	check(producer.GracefulStop())
+	filter := rmq.NewFilterExpressionWithType("a > 3 AND a IS NOT NULL", rmq.SQL92)
+	seen["filtered"] = received("filtered", "Filtered", filter, 2, nil)
+}
+
+func batch() {
+	producer := producer("Batch")
+	for i := range 32 {
+		send(producer, message("Batch", fmt.Sprintf("m%d", i)))
+	}
+	check(producer.GracefulStop())
+	consumer := simpleConsumer("batch", "Batch", rmq.SUB_ALL)
+	bodies := []string{}
+	for _, view := range must(consumer.Receive(context.Background(), 32, 30*time.Second)) {
+		bodies = append(bodies, string(view.GetBody()))
+		check(consumer.Ack(context.Background(), view))
+	}
+	check(consumer.GracefulStop())
+	seen["batch"] = bodies
+}
+
+// remoting receives what a client of remoting has sent, compressed.
+func remoting() {
+	seen["remoting"] = received("remoting", "Remoting", rmq.SUB_ALL, 1, nil)
 }
 
 type delivery struct {
@@ -197,7 +234,7 @@ func delay() {
 	receipt := send(producer, never)
 	id := must(producer.Recall(context.Background(), "Delayed", receipt.RecallHandle))
 	seen["recalled"] = id == receipt.MessageID
-	bodies := received("delayed", "Delayed", "*", 1, nil)
+	bodies := received("delayed", "Delayed", rmq.SUB_ALL, 1, nil)
 	if time.Now().Before(due) {
 		bodies = append(bodies, "early")
 	}
@@ -226,7 +263,7 @@ func transactions() {
 			check(transaction.RollBack())
 		}
 	}
-	seen["transactions"] = received("half", "Half", "*", 2, nil)
+	seen["transactions"] = received("half", "Half", rmq.SUB_ALL, 2, nil)
 	check(producer.GracefulStop())
 }
 
@@ -234,12 +271,7 @@ func transactions() {
 func restart() {
 	producer := producer("Normal")
 	send(producer, message("Normal", "before"))
-	consumer := must(rmq.NewSimpleConsumer(
-		configOf("restart"),
-		rmq.WithSimpleAwaitDuration(5*time.Second),
-		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{"Normal": rmq.SUB_ALL}),
-	))
-	check(consumer.Start())
+	consumer := simpleConsumer("restart", "Normal", rmq.SUB_ALL)
 	bodies, isSent := []string{}, false
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if slices.Contains(bodies, "before") && !isSent {
@@ -272,7 +304,7 @@ func main() {
 	if len(os.Args) > 4 {
 		config.Credentials.AccessKey, config.Credentials.AccessSecret = os.Args[3], os.Args[4]
 	}
-	scenarios := []func(){simple, push, order, delay, transactions}
+	scenarios := []func(){simple, filters, batch, remoting, push, order, delay, transactions}
 	if slices.Contains(os.Args, "restart") {
 		scenarios = []func(){restart}
 	}

@@ -3,9 +3,9 @@
 // Plays all scenarios with RocketMQ 5's SDK for Node.js, and prints one JSON document.
 // Arguments: endpoints, "tls" or "plain", access key, secret.
 
-const { ConsumeResult, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
+const { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer } = require('rocketmq-client-nodejs');
 const {
-  TransactionResolution,
+  FilterType, TransactionResolution,
 } = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb');
 
 const PATIENCE_MS = 40_000;
@@ -65,6 +65,43 @@ async function simple() {
       await consumer.changeInvisibleDuration(view, 60_000);
     }
   });
+}
+
+async function filters() {
+  const sender = await producer('Filtered');
+  for (let a = 1; a <= 5; a++) {
+    const properties = new Map([['a', String(a)]]);
+    await sender.send(message('Filtered', `a${a}`, { properties }));
+  }
+  await sender.shutdown();
+  const expression = new FilterExpression('a > 3 AND a IS NOT NULL', FilterType.SQL);
+  seen.filtered = await received('filtered', 'Filtered', 2, expression);
+}
+
+async function batch() {
+  const sender = await producer('Batch');
+  for (let i = 0; i < 32; i++) {
+    await sender.send(message('Batch', `m${i}`));
+  }
+  await sender.shutdown();
+  const consumer = new SimpleConsumer({
+    ...configuration,
+    consumerGroup: 'batch',
+    subscriptions: new Map([['Batch', '*']]),
+    awaitDuration: 5000,
+  });
+  await consumer.startup();
+  const views = await consumer.receive(32, 30_000);
+  for (const view of views) {
+    await consumer.ack(view);
+  }
+  await consumer.shutdown();
+  seen.batch = views.map((view) => view.body.toString());
+}
+
+/** A client of remoting has sent the message, compressed. */
+async function remoting() {
+  seen.remoting = await received('remoting', 'Remoting', 1);
 }
 
 async function pushed(topic, group, count, isGood) {
@@ -180,7 +217,7 @@ async function restart() {
 
 (async () => {
   const scenarios = process.argv.includes('restart')
-    ? [restart] : [simple, push, order, delay, transactions];
+    ? [restart] : [simple, filters, batch, remoting, push, order, delay, transactions];
   for (const scenario of scenarios) {
     await scenario();
   }

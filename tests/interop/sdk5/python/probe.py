@@ -22,6 +22,7 @@ from rocketmq import (
     TransactionChecker,
     TransactionResolution,
 )
+from rocketmq.grpc_protocol import FilterType
 from rocketmq.v5.exception import ClientException
 
 PATIENCE_S = 40
@@ -44,9 +45,10 @@ def producer(topic, checker=None):
     return out
 
 
-def received(group, topic, count, tag="*", handle=lambda consumer, got: None):
+def received(group, topic, count, tag="*", handle=lambda consumer, got: None, kind=FilterType.TAG):
     """Bodies, in order; long ones by their length."""
-    consumer = SimpleConsumer(CONFIGURATION, group, {topic: FilterExpression(tag)}, 5)
+    expression = FilterExpression(tag, kind)
+    consumer = SimpleConsumer(CONFIGURATION, group, {topic: expression}, 5)
     consumer.startup()
     bodies, end_s = [], time.time() + PATIENCE_S
     while len(bodies) < count and time.time() < end_s:
@@ -74,6 +76,37 @@ def simple(seen):
             consumer.change_invisible_duration(got, 60)
 
     seen["simple"] = received("simple", "Normal", 2, "A", handle)
+
+
+def filters(seen):
+    sender = producer("Filtered")
+    for number in range(1, 6):
+        one = message("Filtered", f"a{number}")
+        one.add_property("a", str(number))
+        sender.send(one)
+    sender.shutdown()
+    seen["filtered"] = received(
+        "filtered", "Filtered", 2, "a > 3 AND a IS NOT NULL", kind=FilterType.SQL
+    )
+
+
+def batch(seen):
+    sender = producer("Batch")
+    for number in range(32):
+        sender.send(message("Batch", f"m{number}"))
+    sender.shutdown()
+    consumer = SimpleConsumer(CONFIGURATION, "batch", {"Batch": FilterExpression()}, 5)
+    consumer.startup()
+    got = consumer.receive(32, 30) or []
+    for one in got:
+        consumer.ack(one)
+    consumer.shutdown()
+    seen["batch"] = [one.body.decode() for one in got]
+
+
+def remoting(seen):
+    """A client of remoting has sent the message, compressed."""
+    seen["remoting"] = received("remoting", "Remoting", 1)
 
 
 class Listener(MessageListener):
@@ -179,7 +212,7 @@ def main():
         restart(seen)
         sys.stdout.write(json.dumps(seen) + "\n")
         return
-    for scenario in (simple, push, order, delay, transactions):
+    for scenario in (simple, filters, batch, remoting, push, order, delay, transactions):
         scenario(seen)
     for consumer in consumers:
         consumer.shutdown()

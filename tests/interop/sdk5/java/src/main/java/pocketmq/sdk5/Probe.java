@@ -57,6 +57,9 @@ public final class Probe {
       System.exit(0);
     }
     probe.simple();
+    probe.filters();
+    probe.batch();
+    probe.remoting();
     probe.push();
     probe.order();
     probe.delay();
@@ -112,6 +115,50 @@ public final class Probe {
     }
     Collections.sort(bodies);
     seen.put("simple", bodies);
+  }
+
+  /** Bodies of messages, long ones by their length, as they come. */
+  private List<String> received(String group, String topic, FilterExpression filter, int count)
+      throws Exception {
+    List<String> bodies = new ArrayList<>();
+    try (SimpleConsumer consumer = simpleConsumer(group, topic, filter)) {
+      long end = System.currentTimeMillis() + PATIENCE_MS;
+      while (bodies.size() < count && System.currentTimeMillis() < end) {
+        for (MessageView view : consumer.receive(32, Duration.ofSeconds(30))) {
+          String body = text(view);
+          bodies.add(body.length() > 100 ? "long " + body.length() : body);
+          consumer.ack(view);
+        }
+      }
+    }
+    return bodies;
+  }
+
+  private void filters() throws Exception {
+    try (Producer producer = producer("Filtered")) {
+      for (int a = 1; a <= 5; a++) {
+        producer.send(message("Filtered", "a" + a).addProperty("a", "" + a).build());
+      }
+    }
+    FilterExpression filter =
+        new FilterExpression("a > 3 AND a IS NOT NULL", FilterExpressionType.SQL92);
+    List<String> bodies = received("filtered", "Filtered", filter, 2);
+    Collections.sort(bodies);
+    seen.put("filtered", bodies);
+  }
+
+  private void batch() throws Exception {
+    try (Producer producer = producer("Batch")) {
+      for (int i = 0; i < 32; i++) {
+        producer.send(message("Batch", "m" + i).build());
+      }
+    }
+    seen.put("batch", received("batch", "Batch", FilterExpression.SUB_ALL, 1));
+  }
+
+  /** A client of remoting has sent the message, compressed. */
+  private void remoting() throws Exception {
+    seen.put("remoting", received("remoting", "Remoting", FilterExpression.SUB_ALL, 1));
   }
 
   private void push() throws Exception {
