@@ -70,7 +70,12 @@ def servers() -> tuple[Server, Server, Server]:
             "broker",
             asyncio.run(_broker_handlers()),
             BROKER_NEEDS,
-            ("integration/test_broker_*.py", "unit/broker/**/test_*.py", "support/brokers/*.py"),
+            (
+                "integration/test_broker_*.py",
+                "integration/test_proxy_users.py",
+                "unit/broker/**/test_*.py",
+                "support/brokers/*.py",
+            ),
         ),
         Server(
             "namesrv",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import hmac
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -15,7 +14,7 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage
-from support.brokers.grpc_parts import GrpcClient, make_group, make_topic, message
+from support.brokers.grpc_parts import GrpcClient, make_group, make_topic, message, signed
 from support.peers.transport import until
 
 from pocketmq.auth.rights.policies import Acl, Action, Decision, PolicyEntry
@@ -554,16 +553,6 @@ async def test_lite_topics_are_refused_with_a_reason(scene: Scene) -> None:
 
 
 # -- users ----------------------------------------------------------------------------------------
-
-
-def signed(secret: str, name: str = "alice") -> dict[str, str]:
-    at = "20260101T000000Z"
-    signature = hmac.new(secret.encode(), at.encode(), "sha1").hexdigest().upper()
-    return {
-        "x-mq-date-time": at,
-        "authorization": f"MQv2-HMAC-SHA1 Credential={name}/region/service, "
-        f"SignedHeaders=x-mq-date-time, Signature={signature}",
-    }
 
 
 async def test_a_broker_that_authenticates_asks_grpc_clients_too(

@@ -6,10 +6,11 @@ A client signs the time of its call only; nobody looks whether the time is old.
 from __future__ import annotations
 
 from binascii import a2b_base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
+from pocketmq.auth.accounts import Account
 from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.signing import SigningKey
 
@@ -35,6 +36,27 @@ class CallSignature(NamedTuple):
         """Whether the owner of a key has signed, compared in constant time."""
         expected = a2b_base64(key.signature(self.text)).hex()
         return compare_digest(expected.encode(), self.signature.lower().encode())
+
+
+def caller(metadata: Mapping[str, str], account_of: Callable[[str], Account | None]) -> Account:
+    """Returns the user who has signed a call.
+
+    Args:
+        metadata: of the call, by lower-case name.
+        account_of: finds users by name.
+
+    Raises:
+        ContentError: the signature is missing or wrong, or the user is not to be served.
+    """
+    signature = read_signature(metadata)
+    account = account_of(signature.name)
+    if account is None:
+        raise ContentError(f"User:{signature.name:.100} is not found.")
+    if not signature.is_of(account.key):
+        raise ContentError("check signature failed.")
+    if not account.is_enabled:
+        raise ContentError(f"User:{account.name} is disabled.")
+    return account
 
 
 def read_signature(metadata: Mapping[str, str]) -> CallSignature:

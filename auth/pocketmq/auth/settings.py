@@ -115,11 +115,7 @@ def auth_settings(config: AuthConfig) -> AuthSettings:
         ConfigError: they do not; the text names the keys, and never a secret.
     """
     user = _object("initAuthenticationUser", config.init_authentication_user, _USER_EXAMPLE)
-    inner = _object(
-        "innerClientAuthenticationCredentials",
-        config.inner_client_authentication_credentials,
-        _INNER_EXAMPLE,
-    )
+    inner = inner_credentials(config.inner_client_authentication_credentials)
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError(
             "authorizationEnabled needs authenticationEnabled: without a signature anybody could "
@@ -131,9 +127,7 @@ def auth_settings(config: AuthConfig) -> AuthSettings:
         init_user=None
         if user is None
         else User(user["username"], user["password"], UserType.SUPER),
-        inner=None
-        if inner is None
-        else Credentials(inner["accessKey"], inner["secretKey"], inner.get("securityToken")),
+        inner=inner,
         authentication_whitelist=_codes("authenticationWhitelist", config.authentication_whitelist),
         authorization_whitelist=_codes("authorizationWhitelist", config.authorization_whitelist),
     )
@@ -145,6 +139,18 @@ def auth_settings(config: AuthConfig) -> AuthSettings:
                 f"{named.username} and have different secrets"
             )
     return settings
+
+
+def inner_credentials(value: JsonOrMapping) -> Credentials | None:
+    """Reads the credentials of the servers of a cluster; None if there are none.
+
+    Raises:
+        ConfigError: they are not of the form that they must have.
+    """
+    found = _object("innerClientAuthenticationCredentials", value, _INNER_EXAMPLE)
+    if found is None:
+        return None
+    return Credentials(found["accessKey"], found["secretKey"], found.get("securityToken"))
 
 
 def check_inner(settings: AuthSettings, reason: str) -> None:

@@ -7,7 +7,7 @@ import random
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 
@@ -201,7 +201,9 @@ class Broker:
             self.settings, self.address, self.topics, self.clock, self._before_request()
         )
         stack.push_async_callback(routes.close)
-        tables = handler_table(parts, self.address, store_host, routes, guard, audit)
+        tables = handler_table(
+            parts, self.address, store_host, routes, guard, audit, self._user_telling
+        )
         self.handlers.update(tables.outer)
         self.grpc_handlers.update(tables.inner)
         await self._listen_for_grpc(Wiring(self.grpc_handlers, routes, guard), stack)
@@ -237,19 +239,26 @@ class Broker:
 
     def _registration(self) -> Registration:
         """What registers the broker; it signs if the servers of the cluster have credentials."""
-        inner, users, clock = self._auth.inner, self.parts.data.users, self.clock
-        if inner is None:
-            return Registration(self.settings, self.address, self.topics, clock.machine)
+        if self._auth.inner is None:
+            return Registration(self.settings, self.address, self.topics, self.clock.machine)
         registration = Registration(
             self.settings,
             self.address,
             self.topics,
-            clock.machine,
+            self.clock.machine,
             before_request=self._before_request(),
-            telling=UserTelling(users, inner, clock) if self._auth.is_authenticating else None,
+            telling=self._user_telling,
         )
-        users.changed.add(lambda _: registration.request())
+        self.parts.data.users.changed.add(lambda _: registration.request())
         return registration
+
+    @cached_property
+    def _user_telling(self) -> UserTelling | None:
+        """Has the users that other servers of the cluster are told; None if they need none."""
+        inner = self._auth.inner
+        if inner is None or not self._auth.is_authenticating:
+            return None
+        return UserTelling(self.parts.data.users, inner, self.clock)
 
     def _before_request(self) -> tuple[BeforeRequest, ...]:
         """What signs requests to other servers of the cluster, if they have credentials."""

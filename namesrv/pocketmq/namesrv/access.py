@@ -14,10 +14,10 @@ from pocketmq.auth.penalties import Penalties
 from pocketmq.auth.refused import RefusalLog
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.settings import auth_settings, check_inner
+from pocketmq.auth.told_users import ToldUsers
 from pocketmq.namesrv.broker_owners import BrokerOwners
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.namesrv.told_users import ToldUsers
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection

@@ -182,6 +182,7 @@ class RequestCode(IntEnum):
     BULK_APPEND = 31001
     BULK_PULL = 31002
     AUTH_TELL = 31003
+    AUTH_GET_TABLE = 31004
 
 
 class ResponseCode(IntEnum):

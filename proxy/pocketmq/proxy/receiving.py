@@ -37,8 +37,8 @@ REQUEST_TIMEOUT_S = 3.0
 """RocketMQ's limits and times (`ProxyConfig`)."""
 
 ANSWER_S = 0.5
-"""So long before its deadline a receive that got nothing is answered. RocketMQ's proxy answers at the
-deadline, and Rust's SDK, whose deadline is the time of the poll, takes that as a fault.
+"""So long before its deadline a receive that got nothing is answered. RocketMQ's proxy answers at
+the deadline, and Rust's SDK, whose deadline is the time of the poll, takes that as a fault.
 """
 
 SETTINGS_WAIT_S = 1.0

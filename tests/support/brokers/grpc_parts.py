@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -52,6 +53,17 @@ def message(
         else:
             setattr(system, name, value)
     return out
+
+
+def signed(secret: str, name: str = "alice") -> dict[str, str]:
+    """The metadata of a call that a user has signed."""
+    at = "20260101T000000Z"
+    signature = hmac.new(secret.encode(), at.encode(), "sha1").hexdigest().upper()
+    return {
+        "x-mq-date-time": at,
+        "authorization": f"MQv2-HMAC-SHA1 Credential={name}/region/service, "
+        f"SignedHeaders=x-mq-date-time, Signature={signature}",
+    }
 
 
 class GrpcClient:

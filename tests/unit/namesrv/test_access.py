@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from pocketmq.auth import told_users
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.guard import USER
 from pocketmq.auth.rights.policies import Acl
 from pocketmq.auth.telling import ToldUser, UserTable
+from pocketmq.auth.told_users import ToldUsers
 from pocketmq.auth.users import User, UserType
-from pocketmq.namesrv import broker_owners, told_users
+from pocketmq.namesrv import broker_owners
 from pocketmq.namesrv.broker_owners import BrokerOwners
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.namesrv.told_users import ToldUsers
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.wire.command import Command

@@ -22,7 +22,12 @@ def test_well_known_numbers() -> None:
 
 def test_own_codes_fit_every_codec() -> None:
     own = [code for code in RequestCode if 31000 <= code < 32000]
-    assert own == [RequestCode.BULK_APPEND, RequestCode.BULK_PULL, RequestCode.AUTH_TELL]
+    assert own == [
+        RequestCode.BULK_APPEND,
+        RequestCode.BULK_PULL,
+        RequestCode.AUTH_TELL,
+        RequestCode.AUTH_GET_TABLE,
+    ]
     assert max(own) <= CODE_MAX
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pocketmq.auth.needs import bodies
 from pocketmq.auth.needs.table import (
+    ONLY_SUPER,
     NeedsTable,
     cluster,
     group,
@@ -151,6 +152,7 @@ BROKER_NEEDS: NeedsTable = {
     Code.AUTH_DELETE_ACL: _CHANGE,
     Code.AUTH_GET_ACL: _SHOW,
     Code.AUTH_LIST_ACL: _SHOW,
+    Code.AUTH_GET_TABLE: ONLY_SUPER,
     # what this broker refuses with a reason
     Code.GET_TIMER_CHECK_POINT: _SHOW,
     Code.GET_TIMER_METRICS: _SHOW,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from pocketmq.auth.grpc_signature import read_signature
+from pocketmq.auth.grpc_signature import caller
 from pocketmq.auth.guard import USER, Guard, note_user
 from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.rights.policies import Action, Need, Resource, ResourceType
@@ -82,17 +82,9 @@ class LocalBackend:
         if self._guard is None:
             return ""
         try:
-            signature = read_signature(metadata)
+            return caller(metadata, self._guard.account).name
         except ContentError as e:
             raise Refusal(pb.UNAUTHORIZED, str(e)) from e
-        account = self._guard.account(signature.name)
-        if account is None:
-            raise Refusal(pb.UNAUTHORIZED, f"User:{signature.name:.100} is not found.")
-        if not signature.is_of(account.key):
-            raise Refusal(pb.UNAUTHORIZED, "check signature failed.")
-        if not account.is_enabled:
-            raise Refusal(pb.UNAUTHORIZED, f"User:{account.name} is disabled.")
-        return account.name
 
     def open(self, user: str, remote_address: str, ask_client: AskClient) -> LocalSession:
         """Begins a session of a client."""

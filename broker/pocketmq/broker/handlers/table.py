@@ -16,7 +16,7 @@ from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
 from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
-from pocketmq.broker.handlers.administration.users import UserHandlers
+from pocketmq.broker.handlers.administration.users import UserHandlers, UserTableHandler
 from pocketmq.broker.handlers.audited import audited
 from pocketmq.broker.handlers.consuming.clients import ClientHandlers
 from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
@@ -50,6 +50,7 @@ from pocketmq.broker.popping.taking import Taking, TakingSettings
 from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.reading.reader import Reader
 from pocketmq.broker.registration.routes import TopicRoutes
+from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
@@ -94,6 +95,7 @@ def handler_table(
     routes: TopicRoutes,
     access: AccessGuard | None = None,
     audit: Audit | None = None,
+    telling: UserTelling | None = None,
 ) -> Tables:
     """Builds what a broker answers, by request code.
 
@@ -104,6 +106,7 @@ def handler_table(
         routes: know the queues of all brokers.
         access: stands before all handlers; None if everybody may ask for everything.
         audit: notes administrative changes; None without one.
+        telling: has the users that other servers of the cluster are told; None if they need none.
     """
     selections = SelectionShare(parts.work_share)
     limits = parts.rate_limits
@@ -120,6 +123,8 @@ def handler_table(
         visible = parts.data.settings.now.authentication_password_visible
         users = UserHandlers(parts.data.users, parts.clock, shows_passwords=visible)
         table.update(users.table())
+    if telling is not None:
+        table.update(UserTableHandler(telling).table())
     if audit is not None:
         table = audited(table, audit, parts.data)
     guards: tuple[Guard, ...] = (  # the innermost first

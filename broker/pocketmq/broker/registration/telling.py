@@ -1,4 +1,4 @@
-"""Tells name servers the users of the broker: on each new connection, and after changes."""
+"""The users of the broker, as other servers of the cluster are told them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ log = logging.getLogger("pocketmq.broker")
 
 
 class UserTelling:
-    """Knows which name server has which version of the table of users.
+    """The table of users, and which name server has which version of it.
+
+    Name servers are told on each new connection, and after changes; proxies ask.
 
     Args:
         directory: of the broker.
@@ -50,6 +52,11 @@ class UserTelling:
     def told(self, server: str, connection: Connection, version: int) -> None:
         """Notes that a name server has the users of a version."""
         self._told[server] = (connection, version)
+
+    @property
+    def server_name(self) -> str:
+        """The user that the servers of the cluster are."""
+        return self._inner.access_key
 
     @property
     def version(self) -> int:

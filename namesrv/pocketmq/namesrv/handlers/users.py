@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from pocketmq.auth.telling import UserTable
+from pocketmq.auth.told_users import ToldUsers
 from pocketmq.namesrv.route_table import RouteTable
-from pocketmq.namesrv.told_users import ToldUsers
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.requests.nameserver import TellUsersRequest

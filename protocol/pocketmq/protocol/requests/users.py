@@ -89,3 +89,15 @@ class AclsRequest(RequestHeader, kw_only=True):
 
     subject_filter: str | None = None
     resource_filter: str | None = None
+
+
+class UserTableRequest(RequestHeader, kw_only=True):
+    """Asks a broker for all its users and their policies, encrypted (PocketMQ's own, 31004).
+
+    Attributes:
+        version: that the caller has; there is no body in the answer if it is the newest.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.AUTH_GET_TABLE
+
+    version: int = 0

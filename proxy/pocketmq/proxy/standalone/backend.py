@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from pocketmq.proxy.backend import AskClient
 from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.standalone.name_servers import NameServers
 from pocketmq.proxy.standalone.unseen_pops import give_back_unseen
+from pocketmq.proxy.standalone.users import ClusterUsers
 from pocketmq.proxy.statuses import Refusal
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.tasks import Tasks
@@ -51,13 +53,15 @@ class RemoteBackend:
 
     Attributes:
         name_servers: know where topics and brokers are.
+        users: see below.
         tasks: what goes on when its client is gone.
 
     Args:
         name_servers: see the attribute.
         pool: asks brokers in the proxy's own name.
         clock: says when messages were popped.
-        before_request: signs requests.
+        users: know who calls, and sign in their names; None if nobody is asked.
+        before_request: signs requests where nobody is asked.
         tls: how to speak TLS to brokers; None for plain connections.
     """
 
@@ -66,10 +70,11 @@ class RemoteBackend:
         name_servers: NameServers,
         pool: ConnectionPool,
         clock: Clock,
+        users: ClusterUsers | None,
         before_request: tuple[BeforeRequest, ...],
         tls: ClientTls | None,
     ) -> None:
-        self.name_servers, self._pool = name_servers, pool
+        self.name_servers, self.users, self._pool = name_servers, users, pool
         self._clock, self._before_request, self._tls = clock, before_request, tls
         self._configs: dict[tuple[type, str], tuple[object, float]] = {}
         self._pools: set[ConnectionPool] = set()
@@ -94,18 +99,23 @@ class RemoteBackend:
         return tuple(sorted(self.name_servers.masters))
 
     def authenticate(self, metadata: Mapping[str, str]) -> str:
-        """Returns no user: a proxy asks nobody."""
-        return ""
+        """Returns the user who has signed a call; empty where nobody is asked.
+
+        Raises:
+            Refusal: UNAUTHORIZED; PROXY_TIMEOUT, no broker has told its users yet.
+        """
+        return "" if self.users is None else self.users.authenticate(metadata)
 
     def open(self, user: str, remote_address: str, ask_client: AskClient) -> RemoteSession:
         """Begins a session of a client."""
-        return RemoteSession(self, ask_client)
+        return RemoteSession(self, user, remote_address, ask_client)
 
-    def new_pool(self, handlers: dict[int, Handler]) -> ConnectionPool:
+    def new_pool(self, user: str, handlers: dict[int, Handler]) -> ConnectionPool:
         """Connections of one client."""
-        pool = ConnectionPool(
-            self._clock, handlers, before_request=self._before_request, tls=self._tls
-        )
+        signing = self._before_request
+        if self.users is not None:
+            signing = (partial(self.users.sign, user=user),)
+        pool = ConnectionPool(self._clock, handlers, before_request=signing, tls=self._tls)
         self._pools.add(pool)
         return pool
 
@@ -217,17 +227,22 @@ class RemoteSession:
 
     Args:
         backend: knows the brokers.
+        user: who has signed; empty where nobody is asked.
+        remote_address: of the client.
         ask_client: takes what brokers ask the client.
 
     Attributes:
-        user: none.
+        user: see above.
     """
 
-    def __init__(self, backend: RemoteBackend, ask_client: AskClient) -> None:
+    def __init__(
+        self, backend: RemoteBackend, user: str, remote_address: str, ask_client: AskClient
+    ) -> None:
         self._backend, self._ask_client = backend, ask_client
+        self._remote_address = remote_address
         self._pool: ConnectionPool | None = None
         self._is_closed = False
-        self.user = ""
+        self.user = user
 
     async def ask(self, broker_name: str, command: Command) -> Command:
         """Gives a request to a broker, and returns the answer, whatever its code.
@@ -240,12 +255,13 @@ class RemoteSession:
         address = await self._backend.address_of(broker_name)
         if self._pool is None:
             self._pool = self._backend.new_pool(
+                self.user,
                 {
                     RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
                     RequestCode.CONSUME_MESSAGE_DIRECTLY: self._asked,
                     RequestCode.GET_CONSUMER_RUNNING_INFO: self._asked,
                     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: _nothing,
-                }
+                },
             )
         try:
             connection = await self._pool.get(address)
@@ -280,8 +296,14 @@ class RemoteSession:
         return not self._is_closed
 
     def missing_right(self, topic: str) -> str | None:
-        """Says nothing: brokers refuse what the proxy's user may not."""
-        return None
+        """Says why the client may neither send to a topic nor consume it; None if it may.
+
+        Where nobody is asked brokers refuse what the proxy's user may not.
+        """
+        users = self._backend.users
+        if users is None:
+            return None
+        return users.missing_right(self.user, topic, self._remote_address)
 
     def close(self, reason: str) -> None:
         """Ends the session: brokers forget the client."""

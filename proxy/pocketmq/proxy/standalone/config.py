@@ -7,13 +7,21 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from pocketmq.auth.settings import JsonOrMapping, inner_credentials
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.settings import settings_repr
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
-SECRET_KEYS = frozenset({"secretKey", "tlsServerKeyPassword", "tlsClientKeyPassword"})
+SECRET_KEYS = frozenset(
+    {
+        "secretKey",
+        "tlsServerKeyPassword",
+        "tlsClientKeyPassword",
+        "innerClientAuthenticationCredentials",
+    }
+)
 
 
 class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
@@ -23,10 +31,15 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
         namesrv_addr: the name servers of the cluster, with semicolons between.
         grpc_server_port: where to listen; 0 lets the system choose.
         bind_address: the local address to listen on; any but the loopback address needs the next
-            setting, since a proxy asks nobody who they are.
+            setting, unless clients are asked for signatures.
         insecure: be open to everybody who reaches the address, on purpose.
-        access_key, secret_key: of the user in whose name the proxy asks brokers that demand
-            signatures. All of its clients may do what that user may.
+        authentication_enabled: ask clients for signatures, as the brokers of the cluster do;
+            their users are asked of the brokers.
+        authorization_enabled: whether the brokers ask policies.
+        inner_client_authentication_credentials: the same as in the brokers, with which they tell
+            the proxy their users.
+        access_key, secret_key: without authentication, of the user in whose name the proxy asks
+            brokers that demand signatures. All of its clients may do what that user may.
         connections_max: how many connections may be open.
         connections_max_of_address: how many of one address.
         tls_server_mode: permissive takes plain connections and those over TLS, disabled and
@@ -50,6 +63,9 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
     grpc_server_port: Port = 8081
     bind_address: str = "127.0.0.1"
     insecure: bool = False
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    inner_client_authentication_credentials: JsonOrMapping = ""
     access_key: str = ""
     secret_key: str = ""
     connections_max: Annotated[int, Meta(ge=1)] = 15_000
@@ -90,8 +106,23 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
         """With which the proxy signs; None for unsigned requests.
 
         Raises:
-            ConfigError: there is half of them.
+            ConfigError: there is half of them, or those of another kind are needed.
         """
+        if self.authentication_enabled:
+            if self.access_key or self.secret_key:
+                raise ConfigError(
+                    "accessKey and authenticationEnabled exclude each other: a proxy that asks for "
+                    "signatures asks brokers in the names of its clients"
+                )
+            inner = inner_credentials(self.inner_client_authentication_credentials)
+            if inner is None:
+                raise ConfigError(
+                    "authenticationEnabled needs innerClientAuthenticationCredentials here: set "
+                    "the same as in the brokers, which tell the proxy their users"
+                )
+            return inner
+        if self.authorization_enabled:
+            raise ConfigError("authorizationEnabled needs authenticationEnabled")
         if bool(self.access_key) != bool(self.secret_key):
             raise ConfigError("accessKey and secretKey go together: set both, or none")
         return Credentials(self.access_key, self.secret_key) if self.access_key else None

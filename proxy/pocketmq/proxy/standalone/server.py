@@ -15,6 +15,7 @@ from pocketmq.proxy.service import MessagingService
 from pocketmq.proxy.standalone.backend import RemoteBackend
 from pocketmq.proxy.standalone.config import ProxyConfig
 from pocketmq.proxy.standalone.name_servers import NameServers
+from pocketmq.proxy.standalone.users import ClusterUsers
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.transport.connection import BeforeRequest
 from pocketmq.transport.grpc.server import GrpcServer
@@ -42,7 +43,12 @@ class Proxy:
     """
 
     def __init__(self, config: ProxyConfig, clock: Clock | None = None) -> None:
-        check_exposure("the proxy", config.bind_address, is_guarded=False, insecure=config.insecure)
+        check_exposure(
+            "the proxy",
+            config.bind_address,
+            is_guarded=config.authentication_enabled,
+            insecure=config.insecure,
+        )
         check_port(config.grpc_server_port, "the proxy")
         self._config, self._clock = config, clock or SystemClock()
         self._name_servers, self._credentials = config.name_servers, config.credentials
@@ -68,7 +74,15 @@ class Proxy:
         pool = ConnectionPool(clock, before_request=signing, tls=tls)
         stack.push_async_callback(pool.close)
         servers = NameServers(self._name_servers, pool, clock)
-        backend = RemoteBackend(servers, pool, clock, signing, tls)
+        users = None
+        if config.authentication_enabled:
+            assert credentials is not None, "the configuration says so"
+            authorizes = config.authorization_enabled
+            users = ClusterUsers(servers, pool, credentials, authorizes=authorizes)
+            await users.learn()
+        backend = RemoteBackend(servers, pool, clock, users, signing, tls)
+        if users is not None:
+            backend.tasks.spawn(users.follow(clock), "learn of users")
         stack.push_async_callback(backend.close)
         service = MessagingService(backend)
         server = GrpcServer(

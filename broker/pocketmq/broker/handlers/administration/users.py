@@ -26,6 +26,7 @@ from pocketmq.auth.rights.acl_texts import (
 )
 from pocketmq.auth.rights.policies import PolicyType
 from pocketmq.auth.users import User, UserStatus, UserType
+from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.protocol.bodies.users import AclInfo, UserInfo
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import response_error
@@ -39,6 +40,7 @@ from pocketmq.protocol.requests.users import (
     UpdateUserRequest,
     UserRequest,
     UsersRequest,
+    UserTableRequest,
 )
 from pocketmq.protocol.signing import MASK
 from pocketmq.protocol.wire import loose_json
@@ -56,6 +58,28 @@ SECRET_LENGTH_MAX = 1_024
 
 DONE = "not set any response code"
 """RocketMQ's remark on a success of these requests."""
+
+
+class UserTableHandler:
+    """Answers other servers of the cluster with all users, encrypted.
+
+    Args:
+        telling: has the table.
+    """
+
+    def __init__(self, telling: UserTelling) -> None:
+        self._telling = telling
+
+    def table(self) -> dict[int, Handler]:
+        """The handler by its request code."""
+        return {UserTableRequest.code: self.user_table}
+
+    def user_table(self, command: Command, connection: Connection) -> Command:
+        """31004: answers with the table, unless the caller has its newest version."""
+        if _caller(connection) != self._telling.server_name:
+            raise refused("only servers of the cluster may ask for all users")
+        is_known = command.read(UserTableRequest).version == self._telling.version
+        return Command(ResponseCode.SUCCESS, body=b"" if is_known else self._telling.body())
 
 
 class UserHandlers:

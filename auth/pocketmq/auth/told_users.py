@@ -1,4 +1,4 @@
-"""The users that brokers have told a name server, which keeps none of its own."""
+"""The users that brokers have told a name server or a proxy, which keeps none of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ToldUsers:
     A user is forgotten when no broker has it in its last table.
 
     Args:
-        directory: of the name server.
+        directory: of the server.
         configured: users of the configuration, which no broker changes.
         is_registered: whether a broker name is registered.
     """
