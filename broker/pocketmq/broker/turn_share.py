@@ -22,7 +22,7 @@ UNSHARED_CODES = frozenset(
         Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.BULK_APPEND,
         Code.CONSUMER_SEND_MSG_BACK, Code.END_TRANSACTION, Code.SEND_REPLY_MESSAGE,
         Code.SEND_REPLY_MESSAGE_V2, Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.BULK_PULL,
-        Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET,
+        Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET, Code.ACK_MESSAGE,
     }
 )  # fmt: skip
 """What clients send for each message: each costs little, and the frames of a turn are bounded."""

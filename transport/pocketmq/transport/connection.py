@@ -12,6 +12,7 @@ import msgspec
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError, MessageSizeError, OperatingError, ResponseError
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
+from pocketmq.protocol.wire.success_frame import success_frame
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.loop_watch import LoopWatch
 from pocketmq.transport.errors import CallTimeoutError, ConnectionClosedError
@@ -275,6 +276,13 @@ class Connection(FrameStream):
             self.write_command(refusal)
         if not self._dials:  # the dialling side greets until it has seen an answer
             self.greeting_due = False
+
+    def succeed(self, request: Command) -> None:
+        """Answers a request with success and nothing else."""
+        if self.greeting_due:
+            self.respond(request, Command(ResponseCode.SUCCESS))
+        elif not (request.flag & FLAG_ONEWAY or self._transport.is_closing()):
+            self.write(success_frame(request.codec, request.opaque))
 
     def awaits(self, request: Command) -> bool:
         """Whether the peer still waits for the answer to a request."""

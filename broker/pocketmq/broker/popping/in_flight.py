@@ -9,8 +9,8 @@ from typing import NamedTuple
 PAGE_SIZE = 32
 """Offsets of a page: as many as one pop takes at the most."""
 
-_DUE, _POPPED, _ARMED = 0, PAGE_SIZE, 2 * PAGE_SIZE
-_EMPTY_PAGE = bytes((2 * PAGE_SIZE + 1) * 8)
+_DUE, _POPPED, _ARMED, _COUNT = 0, PAGE_SIZE, 2 * PAGE_SIZE, 2 * PAGE_SIZE + 1
+_EMPTY_PAGE = bytes((2 * PAGE_SIZE + 2) * 8)
 
 SPARSE_PAGES_MAX = 64
 """Up to so many pages the first one is found by a look at all of them."""
@@ -36,7 +36,8 @@ class InFlight:
     """Offsets in flight with their times, some 20 bytes each where offsets are neighbours.
 
     A page of neighbouring offsets is an array: when each is due (times two, plus one if it is
-    suspended; 0 if it is not in flight), when each was popped, and for when the page is armed.
+    suspended; 0 if it is not in flight), when each was popped, for when the page is armed, and how
+    many of its offsets are in flight.
 
     Attributes:
         count: how many are in flight.
@@ -105,6 +106,7 @@ class InFlight:
                 self._first_page = number
         if not page[at]:
             self.count += 1
+            page[_COUNT] += 1
         page[at] = due_ms << 1 | is_suspended
         page[_POPPED + at] = pop_ms
         return not page[_ARMED] or due_ms < page[_ARMED]
@@ -117,7 +119,8 @@ class InFlight:
             return False
         page[at] = 0
         self.count -= 1
-        if not any(page[:PAGE_SIZE]):
+        page[_COUNT] -= 1
+        if not page[_COUNT]:
             del self._pages[number]
         return True
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pocketmq.broker.appending.appender import Appender, is_stored
 from pocketmq.broker.appending.stored_message import new_message, stored_in
-from pocketmq.broker.popping.events import Event, decode_events, encode_events
+from pocketmq.broker.popping.events import Done, Event, decode_events, encode_events
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import AS_CONFIGURED, WRITTEN, QueueLog
 from pocketmq.broker.store.store import MessageStore
@@ -34,6 +34,20 @@ _NOBODY = bytes(IPV4_HOST_SIZE)
 OnWritten = Callable[[OperatingError | None], object]
 
 
+class _DoneTogether:
+    """The acknowledgements of one queue in one turn, and who waits for them."""
+
+    __slots__ = ("offsets", "waiting")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.waiting: list[OnWritten] = []
+
+    def written(self, error: OperatingError | None) -> None:
+        for on_written in self.waiting:
+            on_written(error)
+
+
 class PopJournal:
     """Writes what happens in one turn of the loop as one record of `names.POP_JOURNAL_TOPIC`.
 
@@ -43,6 +57,9 @@ class PopJournal:
     Args:
         store, appender: where the records are.
         clock: dates them, and times the repetitions.
+
+    Attributes:
+        before_write: called before the events of a turn are written.
     """
 
     def __init__(self, store: MessageStore, clock: Clock, appender: Appender) -> None:
@@ -50,6 +67,8 @@ class PopJournal:
         self._waiting: list[tuple[Event, OnWritten | None]] = []
         self._is_due = False
         self._repetition: Timer | None = None
+        self._done: dict[int, _DoneTogether] = {}
+        self.before_write: Callable[[], object] = lambda: None
         state = store.metadata.state(_BEGIN)
         self._begin = 0 if state is None else int(state)
 
@@ -60,14 +79,36 @@ class PopJournal:
 
     def note(self, event: Event, on_written: OnWritten | None = None) -> None:
         """Adds an event; `on_written` is called as `on_stored` of any append."""
+        if self._done:
+            self._done.clear()
         self._waiting.append((event, on_written))
         if not self._is_due and self._repetition is None:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.write)
 
+    def note_done(self, number: int, offset: int, on_written: OnWritten) -> None:
+        """Adds an acknowledgement to the event of its queue, if nothing else has happened since.
+
+        Consumers acknowledge message by message: a turn of the loop has many of them.
+
+        Args:
+            number: of the queue.
+            offset: of the message.
+            on_written: as for `note`.
+        """
+        done = self._done.get(number)
+        if done is None:
+            done = _DoneTogether()
+            self.note(Done(number, done.offsets), done.written)
+            self._done[number] = done
+        done.offsets.append(offset)
+        done.waiting.append(on_written)
+
     def write(self) -> None:
         """Appends the events that wait, and commits them with all else that this turn appended."""
         self._is_due = False
+        self._done.clear()
+        self.before_write()
         self._cancel_repetition()
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), EVENTS_PER_RECORD_MAX):

@@ -61,6 +61,8 @@ class PopQueues:
 
     def __init__(self, journal: PopJournal, offsets: ConsumerOffsets) -> None:
         self._journal, self._offsets = journal, offsets
+        self._uncommitted: set[PopQueue] = set()
+        journal.before_write = self._commit_all
         self._queues: dict[tuple[str, str, int], PopQueue] = {}
         self._by_number: dict[int, PopQueue] = {}
         self._next_number = 0
@@ -130,6 +132,17 @@ class PopQueues:
             return False
         self._commit(queue)
         self._journal.note(events.Done(queue.number, done), on_written)
+        return True
+
+    def acknowledge_one(self, queue: PopQueue, offset: int, on_written: OnWritten) -> bool:
+        """Takes a message out that is done; False if it was not in flight.
+
+        The group's offset is committed once for all messages of this turn of the loop.
+        """
+        if not self._discard(queue, offset):
+            return False
+        self._uncommitted.add(queue)
+        self._journal.note_done(queue.number, offset, on_written)
         return True
 
     def renew(
@@ -270,10 +283,10 @@ class PopQueues:
         queue.next_offset = event.next_offset
 
     def _discard(self, queue: PopQueue, offset: int) -> bool:
-        is_there = queue.in_flight.discard(offset)
-        if is_there:
-            self._counted(queue, -1)
-        return is_there
+        if not queue.in_flight.discard(offset):
+            return False
+        self._counted(queue, -1)
+        return True
 
     def _moved(self, queue: PopQueue, next_offset: int) -> None:
         self._counted(queue, -queue.in_flight.count)
@@ -291,6 +304,13 @@ class PopQueues:
         self._of_group[queue.group] += change
         if not self._of_group[queue.group]:
             del self._of_group[queue.group]
+
+    def _commit_all(self) -> None:
+        if self._uncommitted:
+            for queue in self._uncommitted:
+                if self._by_number.get(queue.number) is queue:  # else it was removed
+                    self._commit(queue)
+            self._uncommitted.clear()
 
     def _commit(self, queue: PopQueue) -> None:
         self._offsets.commit(queue.group, queue.topic, queue.queue_id, queue.committed)

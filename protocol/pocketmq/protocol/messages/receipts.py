@@ -101,6 +101,18 @@ class ReceiptHandle(NamedTuple):
             )  # fmt: skip
         raise cls._fault(text)
 
+    @classmethod
+    def names_ordered(cls, text: str) -> bool:
+        """Whether a handle is one of an ordered pop, without its other parts.
+
+        Raises:
+            ContentError: as `decode`.
+        """
+        found = _HANDLE.fullmatch(text)
+        if found is not None and len(text) <= _LENGTH_MAX:
+            return int(found[4]) == ORDER_REVIVE_QID
+        raise cls._fault(text)
+
     @staticmethod
     def _fault(text: str) -> ContentError:
         """What is wrong with a text that is no handle."""

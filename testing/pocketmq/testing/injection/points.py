@@ -129,6 +129,10 @@ class _OtherAnswer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
+    def succeed(self, request: Command) -> None:
+        """Sends the replaced code."""
+        self.respond(request, Command(0))
+
     def respond(self, request: Command, response: Command) -> None:
         """Sends the response with the replaced code."""
         if response.code == 0:

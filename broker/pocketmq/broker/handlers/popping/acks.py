@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pocketmq.broker.handlers.popping.pop import INVISIBLE_MS_MAX
 from pocketmq.broker.popping.ordered_batch import OrderedBatch
 from pocketmq.broker.popping.pop_queues import PopQueue, PopQueues
@@ -80,19 +82,23 @@ class AckHandlers:
     def ack(self, command: Command, connection: Connection) -> Command | None:
         """200051; a message that is not in flight any more is no error."""
         request = command.read(AckMessageRequest)
-        handle = _handle_of(request.extra_info)
-        self._check(request, connection, end_is_legal=True)
+        is_ordered = _names_ordered(request.extra_info)
         queue = self._queues.get(request.consumer_group, request.topic, request.queue_id)
+        if queue is not None and not is_ordered and self._store.refusal is None:
+            # What is in flight is legal: most acknowledgements end here.
+            on_written = partial(_answer, command, connection)
+            if self._queues.acknowledge_one(queue, request.offset, on_written):
+                return None
+        self._check(request, connection, end_is_legal=True)
         answer = Command(ResponseCode.SUCCESS)
         if queue is None:
             return answer
         self._check_store()
+        if not is_ordered:
+            return answer
         reply = _Reply(command, connection, answer)
-        if handle.is_ordered:
-            is_changed = self._acknowledge_in_order(queue, request, handle, reply, connection)
-        else:
-            is_changed = self._queues.acknowledge(queue, [request.offset], reply.written)
-        if not is_changed:
+        handle = _handle_of(request.extra_info)
+        if not self._acknowledge_in_order(queue, request, handle, reply, connection):
             return answer
         reply.left += 1
         return None
@@ -216,6 +222,21 @@ class AckHandlers:
     def _check_store(self) -> None:
         if self._store.refusal is not None:
             raise unavailable(self._store.refusal)
+
+
+def _answer(command: Command, connection: Connection, error: OperatingError | None) -> None:
+    """Answers an acknowledgement that the journal has, or could not take."""
+    if error is None:
+        connection.succeed(command)
+    else:
+        connection.refuse(command, *store_failure(error))
+
+
+def _names_ordered(text: str) -> bool:
+    try:
+        return ReceiptHandle.names_ordered(text)
+    except ContentError as e:
+        raise response_error(ResponseCode.SYSTEM_ERROR, str(e)) from e
 
 
 def _handle_of(text: str) -> ReceiptHandle:
