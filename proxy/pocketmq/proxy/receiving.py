@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple
 
 from pocketmq.protocol.bodies.clients import SQL92, TAG, GroupConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -41,11 +43,25 @@ ANSWER_S = 0.5
 the deadline, and Rust's SDK, whose deadline is the time of the poll, takes that as a fault.
 """
 
-SETTINGS_WAIT_S = 1.0
-"""So long a first receive waits for the settings of its client, which may come after it."""
+AT_ONCE_SIZE_MAX = 64 * 1024
+"""Bytes of an answer that leave together with its end."""
 
 NOTHING_NEW = "no new message"
 NOTHING_MATCHES = "no match message"
+
+
+class _Wanted(NamedTuple):
+    """What a receive asks for.
+
+    Attributes:
+        header: of the pop; whether it is ordered is up to the group.
+        broker_name: where; empty for any.
+        auto_renew: whether the invisible times of the messages are renewed.
+    """
+
+    header: PopMessageRequest
+    broker_name: str
+    auto_renew: bool
 
 
 class Receiving:
@@ -65,60 +81,59 @@ class Receiving:
         self._routing, self._acknowledging = routing, acknowledging
         self._turn = 0
 
-    async def receive(self, call: Call, request: pb.ReceiveMessageRequest) -> None:
-        """Streams a status, the messages, and the time of their delivery."""
+    def receive(self, call: Call, request: pb.ReceiveMessageRequest) -> Awaitable[Sequence[bytes]]:
+        """Answers with a status, the messages, and the time of their delivery.
+
+        Of the request a held receive keeps only what it needs: thousands may wait.
+        """
         try:
-            messages = await self._received(call, request)
+            client = self._clients.of(call)
+            wanted = _wanted(call, request)
         except Refusal as e:
-            await self._write(call, pb.ReceiveMessageResponse(status=e.status))
-        else:
-            await self._write(call, pb.ReceiveMessageResponse(status=ok()))
-            for message in messages:
-                await self._write(call, pb.ReceiveMessageResponse(message=message))
+            return self.refuse(e)
+        return self._receive(call, client, wanted)
+
+    async def refuse(self, refusal: Refusal) -> Sequence[bytes]:
+        """Answers with a status and the time."""
+        return self._frames(refusal.status, ())
+
+    async def _receive(self, call: Call, client: Client, wanted: _Wanted) -> Sequence[bytes]:
+        try:
+            messages = await self._received(call, client, wanted)
+        except Refusal as e:
+            return self._frames(e.status, ())
+        frames = self._frames(ok(), messages)
+        if sum(map(len, frames)) > AT_ONCE_SIZE_MAX:
+            for frame in frames:  # no more than the client reads
+                await call.write(frame)
+            return ()
+        return frames
+
+    def _frames(self, status: pb.Status, messages: Sequence[pb.Message]) -> list[bytes]:
         last = pb.ReceiveMessageResponse()
         last.delivery_timestamp.FromMilliseconds(self._backend.clock.now_ms())
-        await self._write(call, last)
+        frames = [pb.ReceiveMessageResponse(status=status)]
+        frames += [pb.ReceiveMessageResponse(message=message) for message in messages]
+        return [frame.SerializeToString() for frame in (*frames, last)]
 
-    @staticmethod
-    async def _write(call: Call, frame: pb.ReceiveMessageResponse) -> None:
-        await call.write(frame.SerializeToString())
-
-    async def _received(self, call: Call, request: pb.ReceiveMessageRequest) -> list[pb.Message]:
-        client = self._clients.of(call)
-        group, topic = group_of(request.group), topic_of(request.message_queue.topic)
-        wanted = request.long_polling_timeout if request.HasField("long_polling_timeout") else None
-        wanted_s = None if wanted is None else wanted.ToMilliseconds() / 1000
-        poll_ms = round(poll_s(call.remaining_s(), wanted_s) * 1000)
-        invisible_ms = _invisible_ms(request)
-        expression = request.filter_expression
-        config = await self._backend.group(group)
+    async def _received(self, call: Call, client: Client, wanted: _Wanted) -> list[pb.Message]:
+        header = wanted.header
+        config = await self._backend.group(header.consumer_group)
         if config is None:
+            group = header.consumer_group
             raise Refusal(
                 pb.CONSUMER_GROUP_NOT_FOUND,
                 f"the group {group} does not exist: create it with `pocketmq group create {group}` "
                 f"or mqadmin updateSubGroup",
             )
-        header = PopMessageRequest(
-            consumer_group=group,
-            topic=topic,
-            queue_id=ALL_QUEUES,
-            max_msg_nums=min(max(request.batch_size, 1), POPPED_MAX),
-            invisible_time=invisible_ms,
-            poll_time=poll_ms,
-            born_time=0,
-            init_mode=INIT_MAX,
-            exp_type=SQL92 if expression.type == pb.SQL else TAG,
-            exp=expression.expression or "*",
-            order=config.consume_message_orderly,
-            attempt_id=request.attempt_id or None,
-        )
-        broker_name = request.message_queue.broker.name or await self._any_broker(topic)
+        header.order = config.consume_message_orderly
+        broker_name = wanted.broker_name or await self._any_broker(header.topic)
         client.calls += 1
         try:
             answer = await asked(client, broker_name, Command(header.code, header=header))
         finally:
             client.calls -= 1
-        return await self._taken(call, client, request, config, broker_name, answer)
+        return await self._taken(call, client, wanted, config, broker_name, answer)
 
     async def _any_broker(self, topic: str) -> str:
         route = await self._routing.route_of(topic)
@@ -129,7 +144,7 @@ class Receiving:
         self,
         call: Call,
         client: Client,
-        request: pb.ReceiveMessageRequest,
+        wanted: _Wanted,
         config: GroupConfig,
         broker_name: str,
         answer: Command,
@@ -141,7 +156,7 @@ class Receiving:
             raise Refusal(pb.TOO_MANY_REQUESTS, "polling full")
         if answer.code != ResponseCode.SUCCESS:
             raise refusal_of(answer)
-        group, topic = config.group_name, request.message_queue.topic.name
+        group, topic = config.group_name, wanted.header.topic
         now_ms = self._backend.clock.now_ms()
         out: list[pb.Message] = []
         taken: list[Delivery] = []
@@ -154,7 +169,7 @@ class Receiving:
             out.append(received(message, topic, delivery.text, now_ms))
         if not call.is_open:
             await self._give_back(client, taken)
-        elif request.auto_renew:
+        elif wanted.auto_renew:
             for delivery in taken:
                 self._acknowledging.hold(client, delivery)
         if not out:
@@ -167,6 +182,33 @@ class Receiving:
             *(self._acknowledging.renew(client, one, 0, is_suspended=True) for one in taken),
             return_exceptions=True,
         )
+
+
+def _wanted(call: Call, request: pb.ReceiveMessageRequest) -> _Wanted:
+    """What a receive asks for.
+
+    Raises:
+        Refusal: it makes no sense.
+    """
+    group, topic = group_of(request.group), topic_of(request.message_queue.topic)
+    wanted = request.long_polling_timeout if request.HasField("long_polling_timeout") else None
+    wanted_s = None if wanted is None else wanted.ToMilliseconds() / 1000
+    poll_ms = round(poll_s(call.remaining_s(), wanted_s) * 1000)
+    expression = request.filter_expression
+    header = PopMessageRequest(
+        consumer_group=group,
+        topic=topic,
+        queue_id=ALL_QUEUES,
+        max_msg_nums=min(max(request.batch_size, 1), POPPED_MAX),
+        invisible_time=_invisible_ms(request),
+        poll_time=poll_ms,
+        born_time=0,
+        init_mode=INIT_MAX,
+        exp_type=SQL92 if expression.type == pb.SQL else TAG,
+        exp=expression.expression or "*",
+        attempt_id=request.attempt_id or None,
+    )
+    return _Wanted(header, request.message_queue.broker.name, request.auto_renew)
 
 
 def _deliveries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -32,7 +32,7 @@ NO_LITE_TOPICS = (
 RequestT = TypeVar("RequestT", bound=Message)
 
 Unary = Callable[[Call, bytes], Awaitable[bytes]]
-Streaming = Callable[[Call, bytes], Awaitable[None]]
+Streaming = Callable[[Call, bytes], Awaitable["Sequence[bytes] | None"]]
 Bidirectional = Callable[[Call], Awaitable[None]]
 
 
@@ -137,15 +137,13 @@ def unary(
 def streaming(receiving: Receiving) -> Streaming:
     """Makes the rpc of receives."""
 
-    async def rpc(call: Call, data: bytes) -> None:
+    # No coroutine of its own: many receives wait, and each frame takes memory.
+    def rpc(call: Call, data: bytes) -> Awaitable[Sequence[bytes]]:
         try:
             request = pb.ReceiveMessageRequest.FromString(data)
         except DecodeError as e:
-            refusal = Refusal(pb.BAD_REQUEST, f"the request cannot be read: {e}")
-            response = pb.ReceiveMessageResponse(status=refusal.status)
-            await call.write(response.SerializeToString())
-        else:
-            await receiving.receive(call, request)
+            return receiving.refuse(Refusal(pb.BAD_REQUEST, f"the request cannot be read: {e}"))
+        return receiving.receive(call, request)
 
     return rpc
 

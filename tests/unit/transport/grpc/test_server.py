@@ -48,7 +48,11 @@ class Echo:
                 "/e/Break": lambda call, message: bytes(1 // len(message[:0])),
                 "/e/Metadata": lambda call, message: call.metadata["x-name"].encode(),
             },
-            streaming={"/e/Sixteen": self.sixteen, "/e/Endless": self.endless},
+            streaming={
+                "/e/Sixteen": self.sixteen,
+                "/e/AtLast": self.at_last,
+                "/e/Endless": self.endless,
+            },
             bidirectional={"/e/Both": self.both},
         )
 
@@ -68,6 +72,11 @@ class Echo:
     async def sixteen(self, call: Call, message: bytes) -> None:
         for _ in range(16):
             await call.write(message)
+
+    async def at_last(self, call: Call, message: bytes) -> list[bytes]:
+        if message.startswith(b"begun"):
+            await call.write(b"first")
+        return [message, b"", b"last"]
 
     async def endless(self, call: Call, message: bytes) -> None:
         self.calls.append(call)
@@ -112,6 +121,21 @@ async def ask(server: GrpcServer, talk: Callable[[Any], Any]) -> Any:
             return talk(one)
 
     return await asyncio.to_thread(talking)
+
+
+@pytest.mark.parametrize("size", [0, 1, 20_000, 300_000])
+@pytest.mark.parametrize("begun", [b"", b"begun"])
+async def test_a_stream_ends_with_what_its_handler_returns(
+    server: GrpcServer, begun: bytes, size: int
+) -> None:
+    message = begun + b"x" * size
+
+    def talk(one: Any) -> None:
+        expected = [message, b"", b"last"]
+        got = list(one.unary_stream("/e/AtLast")(message, timeout=60))
+        assert got == ([b"first", *expected] if begun else expected)
+
+    await ask(server, talk)
 
 
 async def test_unary_calls(server: GrpcServer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -340,7 +340,7 @@ class GrpcConnection(asyncio.Protocol):
             else:
                 self._wait_for(call, answer)
 
-    def _run(self, call: Call, handler: Callable[..., Awaitable[None]], *args: object) -> None:
+    def _run(self, call: Call, handler: Callable[..., Awaitable[object]], *args: object) -> None:
         try:
             running = handler(*args)
         except GrpcError as error:
@@ -384,10 +384,20 @@ class GrpcConnection(asyncio.Protocol):
         elif call.kind is Kind.UNARY:
             self._answer(call, cast(bytes, done.result()))
         else:
-            if not call.has_begun:
-                self._http2.headers(call.stream, ANSWER_BLOCK)
-            self._http2.finish(call.stream, OK_TRAILERS)
+            messages = cast("Sequence[bytes] | None", done.result())
+            self._end(call, b"".join(map(framed, messages or ())))
         self._flush_soon()
+
+    def _end(self, call: Call, data: bytes) -> None:
+        """Ends a stream of answers with its last messages."""
+        if data and not call.has_begun:
+            self._http2.answer(call.stream, ANSWER_BLOCK, data, OK_TRAILERS)
+            return
+        if not call.has_begun:
+            self._http2.headers(call.stream, ANSWER_BLOCK)
+        if data:
+            self._http2.send(call.stream, data)
+        self._http2.finish(call.stream, OK_TRAILERS)
 
     def _answer(self, call: Call, message: bytes) -> None:
         if call.is_open:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,10 @@ HEALTH_SERVING = b"\x08\x01"
 Unary = Callable[["Call", bytes], bytes | Awaitable[bytes]]
 """Answers a request with one message; bytes that are there at once cost no task."""
 
-Streaming = Callable[["Call", bytes], Awaitable[None]]
-"""Writes the answers of one request; its end is the end of the call."""
+Streaming = Callable[["Call", bytes], Awaitable["Sequence[bytes] | None"]]
+"""Writes the answers of one request; what it returns leaves as the last of them, together with the
+end of the call.
+"""
 
 Bidirectional = Callable[["Call"], Awaitable[None]]
 """Reads `Call.messages` and writes; its end is the end of the call."""
