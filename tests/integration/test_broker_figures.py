@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, advance_until, send_request
+from support.brokers.pop_parts import ack, fill, pop
 
 from pocketmq.broker.statistics.day_totals import next_midnight_ms
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
@@ -211,6 +212,19 @@ async def test_what_was_sent_back_is_counted(client: Client, clock: VirtualClock
     retry = f"%RETRY%{GROUP}"
     await advance_until(clock, lambda: retry in client.broker.store.counters.topics)
     assert (await stats(client, "TOPIC_PUT_NUMS", retry)).stats_minute.sum == 1
+
+
+async def test_statistics_of_pops(client: Client) -> None:
+    await fill(client, [b"1", b"2", b"3"])
+    first, second = await pop(client, max_msg_nums=2), await pop(client)
+    for answered in (*first.messages, first.messages[0]):
+        await ack(client, answered)
+    for name, count in (("CK", 2), ("ACK", 2)):
+        of_group = await stats(client, f"GROUP_{name}_NUMS", f"{TOPIC}@{GROUP}")
+        of_broker = await stats(client, f"BROKER_{name}_NUMS", "DefaultCluster")
+        assert of_group.stats_minute.sum == of_broker.stats_minute.sum == count
+    got = await stats(client, "GROUP_GET_NUMS", f"{TOPIC}@{GROUP}")
+    assert (got.stats_minute.sum, len(second.messages)) == (3, 1)
 
 
 @pytest.mark.parametrize(

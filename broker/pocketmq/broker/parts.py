@@ -255,6 +255,7 @@ async def build_parts(
             store.logs,
             progress,
             schedule.timers.delivery.delivered,
+            popping.traffic,
             clock,
         ),
         back_pressure=BackPressure(

@@ -201,6 +201,7 @@ def _of_pops(
         data.offsets,
         store,
         popping.queues,
+        popping.traffic,
         reader,
         clock,
         parts.random,
@@ -210,7 +211,7 @@ def _of_pops(
         PopHandlers(
             checks, taking, popping.queues, waiting, selections, store, clock, parts.work_share
         ),
-        AckHandlers(topics, store, popping.queues, waiting, clock),
+        AckHandlers(topics, store, popping.queues, popping.traffic, waiting, clock),
         NotificationHandlers(checks, taking, waiting),
         AssignmentHandlers(
             topics, groups, parts.members.consumers, data.request_modes, routes,

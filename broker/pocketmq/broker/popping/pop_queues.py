@@ -125,14 +125,13 @@ class PopQueues:
 
     def acknowledge(
         self, queue: PopQueue, offsets: Sequence[int], on_written: OnWritten | None
-    ) -> bool:
-        """Takes messages out that are done; False if none of them was in flight."""
+    ) -> int:
+        """Takes messages out that are done; returns how many of them were in flight."""
         done = [offset for offset in offsets if self._discard(queue, offset)]
-        if not done:
-            return False
-        self._commit(queue)
-        self._journal.note(events.Done(queue.number, done), on_written)
-        return True
+        if done:
+            self._commit(queue)
+            self._journal.note(events.Done(queue.number, done), on_written)
+        return len(done)
 
     def acknowledge_one(self, queue: PopQueue, offset: int, on_written: OnWritten) -> bool:
         """Takes a message out that is done; False if it was not in flight.

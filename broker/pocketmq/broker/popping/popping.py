@@ -10,6 +10,7 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.popping import events
 from pocketmq.broker.popping.journal import PopJournal
 from pocketmq.broker.popping.pop_queues import PopQueue, PopQueues
+from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.popping.revival import Revival
 from pocketmq.broker.slices import next_slice
 from pocketmq.broker.store.disk.errors import StoreError
@@ -35,6 +36,7 @@ class Popping:
 
     Attributes:
         queues: what is in flight, of whom.
+        traffic: how much that was.
         revival: gives messages another attempt.
     """
 
@@ -50,6 +52,7 @@ class Popping:
         self._store, self._clock, self._offsets = store, clock, offsets
         self._journal = PopJournal(store, clock, appender)
         self.queues = PopQueues(self._journal, offsets)
+        self.traffic = PopTraffic(clock)
         self.revival = Revival(store, appender, topics, groups, self.queues, clock)
         self._snapshot_size = 0
 

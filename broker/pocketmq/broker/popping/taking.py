@@ -12,6 +12,7 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.popping.journal import OnWritten
 from pocketmq.broker.popping.ordered_batch import OrderedBatch
 from pocketmq.broker.popping.pop_queues import PopQueue, PopQueues
+from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.reading.filters import EVERYTHING, Selection
 from pocketmq.broker.reading.reader import Found, Reader, ReadQuery
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -113,6 +114,7 @@ class Taking:
     Args:
         topics, offsets, store: of the broker.
         queues: what is in flight.
+        traffic: counts what is popped.
         reader: reads queues.
         clock: says when.
         rng: chooses when the retry topic comes first.
@@ -125,6 +127,7 @@ class Taking:
         offsets: ConsumerOffsets,
         store: MessageStore,
         queues: PopQueues,
+        traffic: PopTraffic,
         reader: Reader,
         clock: Clock,
         rng: random.Random,
@@ -132,6 +135,7 @@ class Taking:
     ) -> None:
         self._topics, self._offsets, self._store, self._queues = topics, offsets, store, queues
         self._read, self._clock, self._rng, self._settings = reader.read, clock, rng, settings
+        self._checkpoints = traffic.checkpoints
         self._turns: dict[str, int] = {}
 
     def take(self, query: PopQuery, on_written: OnWritten) -> PoppedMessages:
@@ -282,6 +286,7 @@ class Taking:
         offsets = record_offsets(part.data)
         self._add(found, QueueOrigin(origin, queue.queue_id), start, offsets, part.data)
         found.taken.append((queue, offsets))
+        self._checkpoints[query.group, queue.topic].messages += 1
         self._queues.take(
             queue, offsets, part.next_offset, found.pop_ms, query.invisible_ms, on_written
         )
@@ -353,4 +358,5 @@ class Taking:
             if count:
                 found.counts[OrderedMessage(origin, queue.queue_id, offset)] = count
         found.counts[OrderedMessage(origin, queue.queue_id, None)] = min(counts)
+        self._checkpoints[query.group, queue.topic].messages += 1
         self._queues.put_batch(queue, after, on_written)

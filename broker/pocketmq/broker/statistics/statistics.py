@@ -18,6 +18,7 @@ from pocketmq.broker.counters.traffic import (
     TrafficTable,
     Window,
 )
+from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.slices import in_slices
 from pocketmq.broker.statistics.day_totals import DayTotals
@@ -42,12 +43,14 @@ GROUP_GET_SIZE = "GROUP_GET_SIZE"
 SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"
 BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS = "BROKER_GET_NUMS"
+GROUP_CK_NUMS, BROKER_CK_NUMS = "GROUP_CK_NUMS", "BROKER_CK_NUMS"
+GROUP_ACK_NUMS, BROKER_ACK_NUMS = "GROUP_ACK_NUMS", "BROKER_ACK_NUMS"
 OF_USERS = "_WITHOUT_SYSTEM_TOPIC"
 
 STATS_NAMES = (
     TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
     BROKER_PUT_NUMS, BROKER_GET_NUMS, BROKER_PUT_NUMS + OF_USERS, BROKER_GET_NUMS + OF_USERS,
-    *QUEUE_STATS_NAMES,
+    GROUP_CK_NUMS, GROUP_ACK_NUMS, BROKER_CK_NUMS, BROKER_ACK_NUMS, *QUEUE_STATS_NAMES,
 )  # fmt: skip
 """Of a topic (key: its name), a group in a topic (``topic@group``), the broker (its cluster)."""
 
@@ -69,6 +72,7 @@ class Statistics:
         puts, progress: counters of what is stored and what is pulled.
         logs: of the store.
         timers: timer messages that were delivered.
+        pops: what is popped and acknowledged.
         clock: for the windows, and for midnight.
 
     Attributes:
@@ -84,10 +88,11 @@ class Statistics:
         logs: QueueLogs,
         progress: PullProgress,
         timers: Traffic,
+        pops: PopTraffic,
         clock: Clock,
     ) -> None:
         self._cluster, self._puts, self._progress = cluster, puts, progress
-        self._timers, self._clock = timers, clock
+        self._timers, self._pops, self._clock = timers, pops, clock
         self._queues = QueueStatistics(puts, logs, progress, clock)
         self.sent_back: TrafficTable[tuple[str, str]] = TrafficTable(clock)
         self.started_ms = clock.now_ms()
@@ -134,6 +139,8 @@ class Statistics:
         yield from self._puts.topics.values()
         yield from self._progress.pulled.values()
         yield from self.sent_back.values()
+        yield from self._pops.checkpoints.values()
+        yield from self._pops.acknowledged.values()
 
     def view(self, name: str, key: str, window: Window) -> View | None:
         """A statistic up to now.
@@ -167,12 +174,16 @@ class Statistics:
             if name.startswith(BROKER_PUT_NUMS):
                 return [t for topic, t in puts.items() if not is_system_topic(topic)]
             return [t for (_, topic), t in pulled.items() if not is_system_topic(topic)]
+        if name in (BROKER_CK_NUMS, BROKER_ACK_NUMS) and key == self._cluster:
+            return list(self._pop_table(name).values())
         topic, _, group = key.partition("@")
         traffic: Traffic | None = None
         if name in (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE):
             traffic = self._puts.topics.get(key)
         elif name in (GROUP_GET_NUMS, GROUP_GET_SIZE):
             traffic = self._progress.pulled.get((group, topic))
+        elif name in (GROUP_CK_NUMS, GROUP_ACK_NUMS):
+            traffic = self._pop_table(name).get((group, topic))
         elif name == SNDBCK_PUT_NUMS:
             traffic = self.sent_back.get((group, topic))
         elif key == self._cluster and name == BROKER_PUT_NUMS:
@@ -180,3 +191,7 @@ class Statistics:
         elif key == self._cluster and name == BROKER_GET_NUMS:
             traffic = self._progress.total
         return [] if traffic is None else [traffic]
+
+    def _pop_table(self, name: str) -> TrafficTable[tuple[str, str]]:
+        is_acks = name in (GROUP_ACK_NUMS, BROKER_ACK_NUMS)
+        return self._pops.acknowledged if is_acks else self._pops.checkpoints

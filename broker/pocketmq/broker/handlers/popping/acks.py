@@ -9,6 +9,7 @@ from functools import partial
 from pocketmq.broker.handlers.popping.pop import INVISIBLE_MS_MAX
 from pocketmq.broker.popping.ordered_batch import OrderedBatch
 from pocketmq.broker.popping.pop_queues import PopQueue, PopQueues
+from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.popping.waiting import PopWaiting
 from pocketmq.broker.refusals import store_failure, topic_missing, unavailable
 from pocketmq.broker.store.store import MessageStore
@@ -57,6 +58,7 @@ class AckHandlers:
     Args:
         topics, store, clock: of the broker.
         queues: what is in flight.
+        traffic: counts what is acknowledged.
         waiting: pops that wait for a blocked queue.
     """
 
@@ -65,10 +67,12 @@ class AckHandlers:
         topics: TopicTable,
         store: MessageStore,
         queues: PopQueues,
+        traffic: PopTraffic,
         waiting: PopWaiting,
         clock: Clock,
     ) -> None:
         self._topics, self._store, self._queues = topics, store, queues
+        self._acknowledged = traffic.acknowledged
         self._waiting, self._clock = waiting, clock
 
     def table(self) -> dict[int, Handler]:
@@ -88,6 +92,7 @@ class AckHandlers:
             # What is in flight is legal: most acknowledgements end here.
             on_written = partial(_answer, command, connection)
             if self._queues.acknowledge_one(queue, request.offset, on_written):
+                self._acknowledged[queue.group, queue.topic].messages += 1
                 return None
         self._check(request, connection, end_is_legal=True)
         answer = Command(ResponseCode.SUCCESS)
@@ -118,6 +123,7 @@ class AckHandlers:
         if is_changed is None:
             raise _not_in_batch(request, batch, queue, connection)
         if is_changed:
+            self._acknowledged[queue.group, queue.topic].messages += 1
             self._queues.put_batch(queue, batch, reply.written)
             if batch.is_done:
                 self._waiting.look_again(request.consumer_group, request.topic)
@@ -143,16 +149,18 @@ class AckHandlers:
             if queue is None:
                 continue
             if queue.batch is None:
-                is_changed = self._queues.acknowledge(queue, entry.offsets, reply.written)
+                count = self._queues.acknowledge(queue, entry.offsets, reply.written)
             else:
                 batch = queue.batch
                 changes = [batch.acknowledge(offset, entry.pt) for offset in entry.offsets]
-                is_changed = any(changes)
-                if is_changed:
+                count = sum(map(bool, changes))
+                if count:
                     self._queues.put_batch(queue, batch, reply.written)
                     if batch.is_done:
                         self._waiting.look_again(entry.c, entry.t)
-            reply.left += is_changed
+            if count:
+                self._acknowledged[queue.group, queue.topic].messages += count
+                reply.left += 1
         return None if reply.left else answer
 
     def change_invisible_time(self, command: Command, connection: Connection) -> Command | None:
