@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.abuse import batches, large_frames, names, pulls
+from support.abuse import batches, large_frames, names, pulls, rpcs
 from support.abuse.arena import TOLLS, Arena, Attack
 
 pytestmark = pytest.mark.abuse
 
-ATTACKS = [*pulls.ATTACKS, *batches.ATTACKS, *large_frames.ATTACKS, *names.ATTACKS]
+ATTACKS = [*pulls.ATTACKS, *batches.ATTACKS, *large_frames.ATTACKS, *names.ATTACKS, *rpcs.ATTACKS]
 
 CALLS_PER_TURN_MAX = 100_000
 """Some 20 to 40 ms of work without the counting."""

@@ -26,6 +26,7 @@ from pocketmq.protocol.messages.hosts import encode_host
 from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.protocol.names.names import dlq_topic, pop_retry_topic
 from pocketmq.protocol.requests.groups import ConsumeDirectlyRequest, RunningInfoRequest
+from pocketmq.proxy.acknowledging import ACKS_OF_CALL_MAX
 from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.standalone.config import ProxyConfig
 from pocketmq.proxy.standalone.server import Proxy
@@ -553,6 +554,19 @@ async def test_lite_topics_are_refused_with_a_reason(scene: Scene) -> None:
 
 
 # -- users ----------------------------------------------------------------------------------------
+
+
+async def test_one_call_may_acknowledge_so_many_messages(scene: Scene) -> None:
+    request = pb.AckMessageRequest(topic=pb.Resource(name=TOPIC), group=pb.Resource(name=GROUP))
+    for _ in range(ACKS_OF_CALL_MAX):
+        request.entries.add(receipt_handle="none", message_id="1")
+    answer = await scene.client.ask(request, pb.AckMessageResponse)
+    assert [one.status.code for one in answer.entries] == [
+        pb.INVALID_RECEIPT_HANDLE
+    ] * ACKS_OF_CALL_MAX
+    request.entries.add(receipt_handle="none", message_id="1")
+    refused = (await scene.client.ask(request, pb.AckMessageResponse)).status
+    assert (refused.code, "send several" in refused.message) == (pb.BAD_REQUEST, True)
 
 
 async def test_a_broker_that_authenticates_asks_grpc_clients_too(

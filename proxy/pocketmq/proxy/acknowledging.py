@@ -32,6 +32,12 @@ RENEW_FAILURES_MAX = 3
 GIVE_BACK_MS = 1000
 """RocketMQ's limits and times (`ProxyConfig`, `DefaultReceiptHandleManager`)."""
 
+ACKS_OF_CALL_MAX = 4_096
+"""Messages that one call may acknowledge; a receive gets 32 at the most."""
+
+ACKS_AT_ONCE = 100
+"""Messages that are acknowledged in one turn of the loop, of those that one call names."""
+
 HELD_MAX = 20_000
 """Messages of one client whose invisible times are renewed; further ones keep theirs."""
 
@@ -70,8 +76,20 @@ class Acknowledging:
         group, topic = group_of(request.group), topic_of(request.topic)
         if not request.entries:
             raise Refusal(pb.BAD_REQUEST, "ack message result is empty: no entries")
-        acks = [self._ack_one(client, group, topic, entry) for entry in request.entries]
-        entries = [await acks[0]] if len(acks) == 1 else await asyncio.gather(*acks)
+        if len(request.entries) > ACKS_OF_CALL_MAX:
+            raise Refusal(
+                pb.BAD_REQUEST,
+                f"one call may acknowledge {ACKS_OF_CALL_MAX} messages: send several",
+            )
+        if len(request.entries) == 1:
+            entries = [await self._ack_one(client, group, topic, request.entries[0])]
+        else:
+            entries = []
+            for start in range(0, len(request.entries), ACKS_AT_ONCE):
+                part = request.entries[start : start + ACKS_AT_ONCE]
+                acks = (self._ack_one(client, group, topic, entry) for entry in part)
+                entries += await asyncio.gather(*acks)
+                await self._backend.clock.machine.sleep(0)
         statuses = [entry.status for entry in entries]
         return pb.AckMessageResponse(status=overall(statuses), entries=entries)
 

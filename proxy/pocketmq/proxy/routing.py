@@ -14,6 +14,9 @@ from pocketmq.proxy.statuses import Refusal, ok
 
 ALL_QUEUES = -1
 
+QUEUES_AT_ONCE = 2_048
+"""Queues that are told in one turn of the loop."""
+
 TYPE_ATTRIBUTE = "message.type"
 
 
@@ -44,6 +47,8 @@ class Routing:
         for data in route.queue_datas:
             broker = pb.Broker(name=data.broker_name, id=0, endpoints=request.endpoints)
             for queue_id, permission in enumerate(_permissions(data)):
+                if queue_id % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
+                    await self._next_turn()
                 out.message_queues.add(
                     topic=request.topic,
                     id=queue_id,
@@ -52,6 +57,10 @@ class Routing:
                     accept_message_types=types,
                 )
         return out
+
+    async def _next_turn(self) -> None:
+        """Lets others have their turn."""
+        await self._backend.clock.machine.sleep(0)
 
     async def route_of(self, topic: str) -> TopicRoute:
         """Returns the route of a topic.
@@ -100,6 +109,8 @@ class Routing:
             broker = pb.Broker(name=data.broker_name, id=0, endpoints=request.endpoints)
             ids = range(data.read_queue_nums) if is_ordered else (ALL_QUEUES,)
             for queue_id in ids:
+                if queue_id % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
+                    await self._next_turn()
                 queue = pb.MessageQueue(
                     topic=request.topic, id=queue_id, permission=pb.READ, broker=broker
                 )

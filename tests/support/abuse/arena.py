@@ -130,13 +130,14 @@ class Arena:
         self._directory = directory
         self._stack = AsyncExitStack()
         self._calibration_ms = 0.0
-        self._host, self._port = "", 0
+        self._host, self._port, self._grpc_port = "", 0, 0
 
     async def __aenter__(self) -> Arena:
         unit = "work" if self.is_whole else "calls"
         self._broker = await self._started("measured_broker", str(self._directory), unit)
         started = await _told(self._broker)
         self._host, self._port = split_address(started["address"])
+        self._grpc_port = started["grpc_port"]
         self._calibration_ms = started["calibration_ms"]
         return self
 
@@ -168,6 +169,12 @@ class Arena:
         connection = RawConnection(*await asyncio.open_connection(self._host, self._port))
         self._stack.callback(connection.close)
         return connection
+
+    async def streams_to_grpc(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the broker's gRPC port, which closes with the arena."""
+        reader, writer = await asyncio.open_connection(self._host, self._grpc_port)
+        self._stack.callback(writer.close)
+        return reader, writer
 
     async def create_topic(self, queues: int = 1, topic: str = TOPIC) -> None:
         """Creates a topic."""

@@ -130,13 +130,20 @@ async def serve(directory: str, meter: TurnMeter) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     config = BrokerConfig(
         listen_port=0,
+        grpc_server_port=0,
         bind_address="127.0.0.1",
         store_path_root_dir=directory,
         disk_space_free_min=0,  # however full the disk of the tests is
     )
     async with Broker(config) as broker:
         spare_what_stays()
-        tell({"address": broker.address, "calibration_ms": calibration_ms()})
+        tell(
+            {
+                "address": broker.address,
+                "grpc_port": broker.grpc_port,
+                "calibration_ms": calibration_ms(),
+            }
+        )
         while line := await commands.readline():
             if line == b"begin\n":
                 meter.begin()

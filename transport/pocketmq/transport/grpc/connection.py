@@ -11,6 +11,7 @@ import msgspec
 
 from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.runtime.clock import Clock
+from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.grpc.call import Call, CallClosed
 from pocketmq.transport.grpc.limits import GrpcLimits
 from pocketmq.transport.grpc.messages import PREFIX_SIZE, framed
@@ -64,6 +65,7 @@ class GrpcOptions(msgspec.Struct, frozen=True, kw_only=True):
         peer_log: for peers that break the rules.
         on_open, on_close: called with the connection.
         held: of the server.
+        share: of each turn of the loop.
     """
 
     clock: Clock
@@ -73,6 +75,7 @@ class GrpcOptions(msgspec.Struct, frozen=True, kw_only=True):
     on_open: Callable[[GrpcConnection], object]
     on_close: Callable[[GrpcConnection], object]
     held: Held
+    share: FrameShare
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -100,6 +103,7 @@ class GrpcConnection(asyncio.Protocol):
         "_in_read",
         "_is_flush_due",
         "_is_lost",
+        "_is_put_off",
         "_options",
         "_transport",
         "idle_since_s",
@@ -118,7 +122,7 @@ class GrpcConnection(asyncio.Protocol):
         self._transport: asyncio.Transport = cast(Any, None)
         self._closed: asyncio.Future[None] | None = None
         self._in_read = self._finishing = self._is_flush_due = False
-        self._is_lost = False
+        self._is_lost = self._is_put_off = False
         self._held = 0
         self._head: RequestHead | None = None
         self._head_fields: Fields | None = None
@@ -143,10 +147,28 @@ class GrpcConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes; all answers that are there at once leave in one write."""
+        share = self._options.share
         self._in_read = True
-        self._http2.receive(data)
+        share.took(self._http2.receive(data, max(share.frames_left, 0)))
         self._in_read = False
         self._flush()
+        if self._http2.is_interrupted and not self._is_put_off:
+            self._put_off()
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
+
+    def _put_off(self) -> None:
+        self._is_put_off = True
+        self._options.share.put_off(self)
+
+    def take_more(self) -> None:
+        """Takes the frames that were put off to this turn of the loop."""
+        self._is_put_off = False
+        if self._http2.is_held or self._transport.is_closing():
+            return  # `resume_writing` goes on
+        self.data_received(b"")
+        if not self._is_put_off and not self._http2.is_held and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """Closes: a client that ends its side waits for no answers."""
@@ -163,7 +185,10 @@ class GrpcConnection(asyncio.Protocol):
         self._http2.is_held = False
         self.stalled_since_s = None
         if not self._transport.is_closing():
-            self._transport.resume_reading()
+            if not self._http2.is_interrupted:
+                self._transport.resume_reading()
+            elif not self._is_put_off:
+                self._put_off()
             self._http2.pump()
             self._flush()
 

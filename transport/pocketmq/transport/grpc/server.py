@@ -12,6 +12,7 @@ import msgspec
 from pocketmq.protocol.messages.hosts import check_port, join_address
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.tasks import Tasks, repeat
+from pocketmq.transport.frame_share import FrameShare
 from pocketmq.transport.grpc.connection import GrpcConnection, GrpcOptions, Held
 from pocketmq.transport.grpc.limits import GrpcLimits
 from pocketmq.transport.grpc.service import HEALTH_CHECK, HEALTH_SERVING, Service
@@ -26,6 +27,9 @@ CLOSE_GRACE_S = 10.0
 
 LOOK_PERIOD_S = 5.0
 """How often it looks for connections that are idle, silent or do not read."""
+
+FRAMES_PER_TURN_MAX = 128
+"""Frames of all connections that are taken in one turn of the loop: 64 calls or fewer."""
 
 
 class GrpcServer:
@@ -72,6 +76,7 @@ class GrpcServer:
             on_open=self._opened,
             on_close=self._closed,
             held=self.held,
+            share=FrameShare(FRAMES_PER_TURN_MAX),
         )
         self._of_address: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -85,6 +86,7 @@ class Http2Connection:
         "_empties",
         "_events",
         "_idles",
+        "_left",
         "_length",
         "_limits",
         "_monotonic",
@@ -103,6 +105,7 @@ class Http2Connection:
         "has_preface",
         "has_settings",
         "is_held",
+        "is_interrupted",
         "is_over",
         "last_stream",
         "out",
@@ -136,6 +139,7 @@ class Http2Connection:
         self._empties: Flood | None = None
         self._idles: Flood | None = None
         self._resets: Flood | None = None
+        self._left, self.is_interrupted = 0, False
         self.out: list[bytes | memoryview] = [
             frames.settings(
                 {
@@ -149,14 +153,26 @@ class Http2Connection:
 
     # --- what the peer sends
 
-    def receive(self, data: bytes) -> None:
-        """Takes bytes of the peer; answers and events follow from them."""
+    def receive(self, data: bytes, frames_max: int = sys.maxsize) -> int:
+        """Takes bytes of the peer; answers and events follow from them.
+
+        Args:
+            data: what the peer has sent.
+            frames_max: how many frames are taken now; the others are taken by another call, see
+                `is_interrupted`.
+
+        Returns:
+            How many frames were taken.
+        """
         if self.is_over:
-            return
+            return 0
+        self.is_interrupted = False
+        self._left = frames_max
         try:
             self._receive(data)
         except ConnectionFault as fault:
             self.end(fault)
+        return frames_max - self._left
 
     def _receive(self, data: bytes) -> None:
         buffer = self._rest + data if self._rest else data
@@ -177,6 +193,10 @@ class Http2Connection:
             start = at + HEAD_SIZE
             if end - start < size:
                 break
+            if self._left <= 0:
+                self.is_interrupted = True
+                break
+            self._left -= 1
             at = start + size
             number &= WINDOW_MAX
             try:
