@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -422,4 +423,38 @@ async def test_plain_and_tls_on_one_port(echo: Echo, certificate: tuple[ServerTl
 
     await asyncio.to_thread(talk_tls)
     assert await ask(server, lambda one: one.unary_unary("/e/Echo")(b"plain")) == b"plain"
+    await server.close(0.0)
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_a_peer_that_stops_reading_is_cut_off(
+    echo: Echo, clock: VirtualClock, certificate: tuple[ServerTls, bytes], is_tls: bool
+) -> None:
+    tls, ca = certificate
+    server = GrpcServer(clock, echo.service, tls=tls)
+    await server.listen("127.0.0.1", 0)
+    context = None
+    if is_tls:
+        context = ssl.create_default_context(cadata=ca.decode())
+        context.set_alpn_protocols(["h2"])
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    await turn()
+    reader._transport.pause_reading()  # type: ignore[attr-defined]  # its windows stay open
+    window = frames.settings({4: 2**31 - 1}) + frames.window_update(0, 2**31 - 70_000)
+    body = b"\0\0\0\x10\0" + b"x" * 4096
+    last = frames.frame(frames.DATA, frames.END_STREAM, 1, body)
+    writer.write(frames.PREFACE + window + begin("/e/Endless") + last)
+    await echo.begun.wait()
+    before = -1
+    while echo.written != before:  # until the buffers between the two are full
+        before = echo.written
+        for _ in range(200):
+            await turn()
+    [connection] = server.connections
+    assert connection.stalled_since_s is not None
+    assert connection.unsent_size <= 2 * GrpcLimits().call_queue_max
+    for _ in range(int(GrpcLimits().stalled_s / LOOK_PERIOD_S) + 2):
+        await clock.advance(LOOK_PERIOD_S)
+    await echo.ended.wait()
+    writer.transport.abort()
     await server.close(0.0)

@@ -53,9 +53,7 @@ class Peer:
 
     def answers(self) -> list[tuple[int, int, int, bytes]]:
         """What the server's side has to say: kind, flags, stream and payload."""
-        data = b"".join(self.side.out)
-        self.side.out.clear()
-        return list(cut(data))
+        return list(cut(self.side.take()))
 
     def call(self, number: int, flags: int = frames.END_HEADERS) -> Stream:
         self.send(frames.frame(frames.HEADERS, flags, number, BLOCK))

@@ -205,11 +205,8 @@ class GrpcConnection(asyncio.Protocol):
             return
         self._is_flush_due = False
         http2 = self._http2
-        out = http2.out
-        while out and not self._transport.is_closing():
-            data = out[0] if len(out) == 1 else b"".join(out)
-            out.clear()
-            self._transport.write(data)
+        while http2.out and not self._transport.is_closing():
+            self._transport.write(http2.take())
             if not http2.queued_size or http2.is_held:
                 break
             http2.pump()

@@ -90,6 +90,7 @@ class Http2Connection:
         "_length",
         "_limits",
         "_monotonic",
+        "_out_size",
         "_pinged_at",
         "_pings",
         "_receive_window",
@@ -140,6 +141,7 @@ class Http2Connection:
         self._idles: Flood | None = None
         self._resets: Flood | None = None
         self._left, self.is_interrupted = 0, False
+        self._out_size = 0
         self.out: list[bytes | memoryview] = [
             frames.settings(
                 {
@@ -583,9 +585,16 @@ class Http2Connection:
             stream.queue.clear()
             stream.queued_size = 0
 
+    def take(self) -> bytes:
+        """Hands out what is to be sent to the peer now."""
+        data = self.out[0] if len(self.out) == 1 else b"".join(self.out)
+        self.out.clear()
+        self._out_size = 0
+        return bytes(data)
+
     def pump(self) -> None:
         """Puts queued data into `out`, a frame of each stream in turn, as the windows allow."""
-        room = OUTPUT_AT_ONCE
+        room = OUTPUT_AT_ONCE - self._out_size
         while not self.is_held and self._waiting and room > 0 and self._send_window > 0:
             moved = 0
             for stream in list(self._waiting.values()):
@@ -594,6 +603,7 @@ class Http2Connection:
                     break
             if not moved:
                 return
+            self._out_size += moved
             room -= moved
 
     def _pump_stream(self, stream: Stream) -> int:
