@@ -61,6 +61,7 @@ def test_a_node_has_this_project_only_by_the_zip(cluster: SparkCluster) -> None:
     assert "ModuleNotFoundError" in ran.stderr
 
 
+@pytest.mark.whole_spark
 def test_submitted_jobs_load_and_export(
     cluster: SparkCluster, spark_namesrv: str, spark: Any, tmp_path: Path
 ) -> None:
