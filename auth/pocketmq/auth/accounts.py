@@ -58,6 +58,13 @@ class Accounts(dict[str, Account]):
         self._directory = directory
         directory.changed.add(self._forget)
 
+    def find(self, name: str) -> Account | None:
+        """Returns what is kept of a user; None if there is no such user."""
+        try:
+            return self[name]
+        except KeyError:
+            return None
+
     def __missing__(self, name: str) -> Account:
         account = self[name] = Account(name, self._directory)
         return account

@@ -33,6 +33,20 @@ class UserDirectory:
         for user, acl in () if stored is None else stored.load():
             self._enter(user, acl)
 
+    def reload(self) -> None:
+        """Takes over what is stored now: somebody else has changed it.
+
+        Raises:
+            ConfigError: it cannot be decrypted.
+        """
+        users, acls = self._users, self._acls
+        self._users, self._acls = {}, {}
+        for user, acl in () if self._stored is None else self._stored.load():
+            self._enter(user, acl)
+        for name in users.keys() | self._users.keys():
+            if (users.get(name), acls.get(name)) != (self._users.get(name), self._acls.get(name)):
+                self.changed.notify(name)
+
     def user(self, name: str) -> User | None:
         """The user of a name; None if there is none."""
         return self._users.get(name)

@@ -163,10 +163,7 @@ class Guard:
 
     def account(self, name: str) -> Account | None:
         """Returns what is kept of a user; None if there is no such user."""
-        try:
-            return self._accounts[name]
-        except KeyError:
-            return None
+        return self._accounts.find(name)
 
     def missing(self, name: str, needs: Sequence[Need], source_ip: str) -> str | None:
         """Says why a user lacks a right; None if it has all of them, or nobody is asked."""

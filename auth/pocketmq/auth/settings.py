@@ -14,7 +14,10 @@ from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.transport.tls import settings as tls
 
-SECRET_KEYS = tls.SECRET_KEYS | {"initAuthenticationUser", "innerClientAuthenticationCredentials"}
+SECRET_KEYS = tls.SECRET_KEYS | {
+    "initAuthenticationUser", "innerClientAuthenticationCredentials", "etcdPassword",
+    "etcdKeyPassword",
+}  # fmt: skip
 """Settings that hold secrets: they are never shown."""
 
 FIXED_KEYS = SECRET_KEYS | {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -113,6 +114,13 @@ class SecretBox:
                 f"the key of secretsKeyPath or {SECRETS_KEY_VARIABLE} must be 32 bytes in URL-safe "
                 f"Base64, as this makes it: head -c 32 /dev/urandom | base64 | tr +/ -_"
             ) from None
+        told = hmac.digest(key.strip(), b"fingerprint of a key of pocketmq", "sha256")
+        self._fingerprint = told.hex()[:16]
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells two keys apart, and nothing of them."""
+        return self._fingerprint
 
     def sealed(self, text: str) -> str:
         """Encrypts a text."""

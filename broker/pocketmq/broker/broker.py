@@ -15,17 +15,20 @@ import msgspec
 
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.auth.settings import auth_settings
+from pocketmq.broker.broker_set import BrokerSet, follow_changes
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.endpoint.endpoint import GrpcEndpoint, Served, Wiring
 from pocketmq.broker.handlers.access import broker_audit, broker_guard
+from pocketmq.broker.handlers.leaving import leave
 from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
 from pocketmq.broker.housekeeping import start_rounds
-from pocketmq.broker.parts import BrokerParts, build_parts, load_data
+from pocketmq.broker.parts import BrokerParts, build_parts, claim_directory, load_data
 from pocketmq.broker.registration.advertised_host import advertised_host
 from pocketmq.broker.registration.registration import Registration
 from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.registration.vip_channel import listen_for_vips
+from pocketmq.broker.replication.leading import Leading
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.settings import StoreSettings
@@ -58,6 +61,7 @@ class Broker:
 
     Attributes:
         address: the address that clients use, ``host:port``.
+        auth: who may ask.
         vip_port: the port of the VIP channel; None without one.
         grpc_endpoint: the port for RocketMQ 5's SDKs; None without one.
         handlers: the handlers by request code.
@@ -81,6 +85,7 @@ class Broker:
         seed: int | None = None,
     ) -> None:
         self._config: Live[BrokerConfig] = Live(config)
+        self._configured = config
         self.clock: Clock = clock or SystemClock()
         self.address = ""
         self.vip_port: int | None = None
@@ -90,6 +95,7 @@ class Broker:
         self._files, self._random = files, random.Random(seed)
         self._connections = set[Connection]()
         self._stack = AsyncExitStack()
+        self._set: BrokerSet | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -119,23 +125,46 @@ class Broker:
         await self.close()
 
     async def close(self) -> None:
-        """Unregisters, answers what was accepted, and closes the store cleanly. Idempotent."""
+        """Unregisters, answers what was accepted, and closes the store cleanly. Idempotent.
+
+        A leader of a broker set hands over to another member before.
+        """
         stack, self._stack = self._stack, AsyncExitStack()
         await stack.aclose()
 
     async def _start(self, stack: AsyncExitStack) -> None:
         config, clock = self.config, self.clock
-        self._auth = auth_settings(config)
+        self.auth = auth_settings(config)
         self.store = MessageStore(
             Path(config.store_path_root_dir), StoreSettings.of(config), clock, self._files,
             self._connections,
         )  # fmt: skip
         stack.push_async_callback(self.store.close)
-        data = load_data(self.store, config, clock, stack)
+        claim_directory(self.store, config)
+        if not config.enable_controller_mode:
+            await self.serve(config, None, stack)
+            return
+        self._set = BrokerSet(self, config, self._before_request(), self._random)
+        await self._set.start(stack)
+
+    async def serve(
+        self, config: BrokerConfig, leading: Leading | None, stack: AsyncExitStack
+    ) -> None:
+        """Answers clients from the open store until the stack is closed.
+
+        Args:
+            config: what the configuration says.
+            leading: the leadership of a member of a broker set; None without a set.
+            stack: ends it.
+        """
+        clock = self.clock
+        data = load_data(self.store, config, clock, stack, is_new_leader=leading is not None)
         self.settings = self._config = data.settings
         self.topics, self.groups, self.offsets = data.topics, data.groups, data.offsets
         self.parts = await build_parts(data, clock, self._random, stack)
-        store_host = await self._listen(self.parts, stack)
+        if leading is not None:
+            follow_changes(self.store, data, leading, self.parts.catch_up, stack)
+        store_host = await self._listen(self.parts, leading, stack)
 
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
@@ -152,7 +181,9 @@ class Broker:
             "%s serves %s from %s", self.config.broker_name, self.address, self.store.directory
         )
 
-    async def _listen(self, parts: BrokerParts, stack: AsyncExitStack) -> bytes:
+    async def _listen(
+        self, parts: BrokerParts, leading: Leading | None, stack: AsyncExitStack
+    ) -> bytes:
         """Accepts connections and answers requests; returns the host that stored messages name."""
         config, store, pressure = self.config, self.store, parts.back_pressure
         self.server = server = Server(
@@ -177,7 +208,7 @@ class Broker:
         host, port = config.bind_address, config.listen_port
         is_guarded = config.authentication_enabled
         check_exposure(config.broker_name, host, is_guarded=is_guarded, insecure=config.insecure)
-        guard = broker_guard(self._auth, parts, self._connections) if is_guarded else None
+        guard = broker_guard(self.auth, parts, self._connections) if is_guarded else None
         try:
             await server.listen(host, port)
         except OSError as e:
@@ -202,8 +233,12 @@ class Broker:
         )
         stack.push_async_callback(routes.close)
         tables = handler_table(
-            parts, self.address, store_host, routes, guard, audit, self._user_telling
-        )
+            parts, self.address, store_host, routes, guard, audit, self._user_telling, leading,
+            None if self._set is None else self._set.handlers(),
+        )  # fmt: skip
+        stack.callback(leave, self.handlers)
+        stack.callback(self.grpc_handlers.clear)
+        self.handlers.clear()
         self.handlers.update(tables.outer)
         self.grpc_handlers.update(tables.inner)
         await self._listen_for_grpc(Wiring(self.grpc_handlers, routes, guard), stack)
@@ -239,7 +274,7 @@ class Broker:
 
     def _registration(self) -> Registration:
         """What registers the broker; it signs if the servers of the cluster have credentials."""
-        if self._auth.inner is None:
+        if self.auth.inner is None:
             return Registration(self.settings, self.address, self.topics, self.clock.machine)
         registration = Registration(
             self.settings,
@@ -254,18 +289,28 @@ class Broker:
 
     @cached_property
     def _user_telling(self) -> UserTelling | None:
-        """Has the users that other servers of the cluster are told; None if they need none."""
-        inner = self._auth.inner
-        if inner is None or not self._auth.is_authenticating:
+        """Has the users that other servers of the cluster are told; None if they need none.
+
+        Of one leadership; see `forget_role`.
+        """
+        inner = self.auth.inner
+        if inner is None or not self.auth.is_authenticating:
             return None
         return UserTelling(self.parts.data.users, inner, self.clock)
 
+    def forget_role(self) -> None:
+        """Forgets what belonged to a leadership that has ended."""
+        self.__dict__.pop("_user_telling", None)
+        self.grpc_endpoint = None
+
     def _before_request(self) -> tuple[BeforeRequest, ...]:
         """What signs requests to other servers of the cluster, if they have credentials."""
-        inner = self._auth.inner
+        inner = self.auth.inner
         return () if inner is None else (partial(sign, credentials=inner),)
 
     def _disconnected(self, connection: Connection) -> None:
+        if self._set is not None:
+            self._set.disconnected(connection)
         self.parts.polling.forget(connection)
         self.parts.waiting.forget(connection)
         self.parts.members.forget(connection)

@@ -9,10 +9,10 @@ from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.idle_groups import GROUPS_PER_SLICE, IdleGroups
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.registration.registration import Registration
-from pocketmq.broker.slices import next_slice
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import next_slice
 from pocketmq.runtime.tasks import Action, Tasks, repeat
 
 CLIENT_SCAN_PERIOD_S = 10.0
@@ -72,15 +72,9 @@ def start_rounds(
     def _in_force(period_s: Callable[[BrokerConfig], float]) -> Callable[[], float]:
         return lambda: period_s(settings.now)
 
-    if not settings.now.broker_id:
-        start(
-            parts.clock,
-            _Round(
-                "checks", lambda c: c.transaction_check_interval / 1000, checks.run, checks.idle_s
-            ),
-        )
     start(
         parts.clock,
+        _Round("checks", lambda c: c.transaction_check_interval / 1000, checks.run, checks.idle_s),
         _Round(
             "retention",
             lambda c: c.clean_resource_interval / 1000,

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pocketmq.broker.groups.clients import ConsumerTable
 from pocketmq.broker.parts import BrokerState
 from pocketmq.broker.reading.pull_progress import PullProgress
-from pocketmq.broker.slices import in_slices
 from pocketmq.protocol.names.names import retry_topic
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import in_slices
 
 GROUPS_PER_SLICE = 200
 """Groups that one slice examines and forgets: a few milliseconds."""

@@ -118,8 +118,23 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rate_limits: RateLimits
 
 
+def claim_directory(store: MessageStore, config: BrokerConfig) -> None:
+    """Enters a broker as the owner of its data directory.
+
+    Raises:
+        OwnerError: the directory is another broker's.
+    """
+    owner = Owner(config.broker_cluster_name, config.broker_name, config.broker_id)
+    claim(store.directory, store.metadata, owner)
+
+
 def load_data(
-    store: MessageStore, config: BrokerConfig, clock: Clock, stack: AsyncExitStack
+    store: MessageStore,
+    config: BrokerConfig,
+    clock: Clock,
+    stack: AsyncExitStack,
+    *,
+    is_new_leader: bool = False,
 ) -> BrokerState:
     """Loads what the data directory of an open store holds besides messages.
 
@@ -128,17 +143,12 @@ def load_data(
         config: what the configuration says; the store takes what was changed at run time.
         clock: of the broker.
         stack: saves the offsets at the end.
+        is_new_leader: whether another member of a broker set has led before.
 
     Raises:
-        OwnerError: the directory is another broker's.
         ConfigError: passwords of users cannot be decrypted.
     """
     metadata = store.metadata
-    claim(
-        store.directory,
-        metadata,
-        Owner(config.broker_cluster_name, config.broker_name, config.broker_id),
-    )
     settings = LiveSettings(config, metadata, clock)
     store_settings = settings.view(StoreSettings.of)
     store.use(store_settings.now)
@@ -160,9 +170,9 @@ def load_data(
             metadata, clock, LockLimits(config.max_order_locks, config.max_order_locks_of_group)
         ),
         request_modes=RequestModes(metadata),
-        users=_users(store, config),
+        users=load_users(store, config),
     )
-    if not store.was_clean:
+    if is_new_leader or not store.was_clean:
         data.offsets.bring_back(store.end_offset)
     stack.callback(_save_at_the_end, "consumer offsets", data.offsets.save)
     stack.callback(_save_at_the_end, "topics", data.topics.save)
@@ -170,8 +180,12 @@ def load_data(
     return data
 
 
-def _users(store: MessageStore, config: BrokerConfig) -> UserDirectory:
-    """The stored users; none are looked at where nobody is asked who they are."""
+def load_users(store: MessageStore, config: BrokerConfig) -> UserDirectory:
+    """The stored users; none are looked at where nobody is asked who they are.
+
+    Raises:
+        ConfigError: passwords cannot be decrypted.
+    """
     if not config.authentication_enabled:
         return UserDirectory()
     box = secret_box(config.secrets_key_path)
@@ -190,6 +204,17 @@ def _save_at_the_end(name: str, save: Callable[[], object]) -> None:
         save()
     except WriteFailedError as e:
         log.error("the last changes of the %s are lost: %s", name, e)
+
+
+def back_pressure_of(store: MessageStore, settings: LiveSettings, clock: Clock) -> BackPressure:
+    """Builds what holds up clients that ask for too much; its watch is to be closed."""
+    config, machine = settings.now, clock.machine
+    return BackPressure(
+        LoopWatch(machine),
+        FrameBudget(machine, config.unread_size_max),
+        SlowReaders(machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
+        WriteBacklog(store.committer, store.flusher, settings.view(BacklogSettings.of)),
+    )
 
 
 async def build_parts(
@@ -258,12 +283,7 @@ async def build_parts(
             popping.traffic,
             clock,
         ),
-        back_pressure=BackPressure(
-            LoopWatch(machine),
-            FrameBudget(machine, config.unread_size_max),
-            SlowReaders(machine, config.unsent_size_max, config.slow_reader_timeout / 1000),
-            WriteBacklog(store.committer, store.flusher, settings.view(BacklogSettings.of)),
-        ),
+        back_pressure=back_pressure_of(store, settings, clock),
         rate_limits=RateLimits(Rates.of(config), clock),
     )
     stack.callback(parts.back_pressure.watch.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.disk.errors import NotReplicatedError, StoreError
 from pocketmq.broker.store.writing.flusher import FlushTimeoutError
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -67,6 +67,16 @@ def store_failure(error: OperatingError) -> tuple[int, str]:
         return error.code, error.remark or ""
     if isinstance(error, FlushTimeoutError):
         return ResponseCode.FLUSH_DISK_TIMEOUT, str(error)
+    if isinstance(error, NotReplicatedError):
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT, str(error)
     if isinstance(error, StoreError):
         return ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}"
     return ResponseCode.SYSTEM_ERROR, str(error)
+
+
+def rejected(reason: str) -> ResponseError:
+    """Refuses what a follower does not take, with 2, as RocketMQ's slaves do."""
+    return response_error(
+        ResponseCode.SYSTEM_BUSY,
+        f"[REJECTREQUEST]system busy, start flow control for a while: {reason}",
+    )

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable
 from functools import wraps
 
-from pocketmq.broker.slices import next_slice
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import next_slice
 from pocketmq.transport.connection import Connection, Handler, Reply
 from pocketmq.transport.reading_state import Hold
 from pocketmq.transport.unsupported import Refusal

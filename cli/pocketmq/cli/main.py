@@ -89,7 +89,7 @@ COMMANDS = {
         "access.policies:app",
         "Say who may do what: create, list, look at, delete, copy and explain policies.",
     ),
-    "store": Entry("servers.store:app", "Look after a broker's data directory."),
+    "store": Entry("servers.store:app", "Look after a broker's data directory; back it up."),
     "profile": Entry(
         "profiles.profiles:app",
         "Give clusters names: --profile NAME stands for their name servers.",

@@ -6,8 +6,9 @@ from functools import wraps
 from typing import NamedTuple
 
 from pocketmq.auth.guard import USER
+from pocketmq.namesrv.broker_registration import BrokerKey
 from pocketmq.namesrv.config import NamesrvConfig
-from pocketmq.namesrv.route_table import BrokerKey, RouteTable
+from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.protocol.codes import ResponseCode

@@ -24,6 +24,8 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
             authentication, or the next setting. RocketMQ listens on all addresses.
         insecure: be open to everybody who reaches the address, on purpose.
         kv_config_path: the file of the KV configuration; without one it is kept in memory only.
+        arbiter_path: the file of the arbiter of broker sets, for clusters with this name server
+            alone; without one brokers that replicate need etcd.
         scan_not_active_broker_interval: how often silent brokers are looked for, in milliseconds.
         broker_expired_timeout: after so many milliseconds of silence a broker is dropped, unless
             it registered a time of its own (heartbeatTimeoutMillis).
@@ -68,6 +70,7 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     bind_address: str = "127.0.0.1"
     insecure: bool = False
     kv_config_path: str | None = None
+    arbiter_path: str | None = None
     scan_not_active_broker_interval: Milliseconds = 5_000
     broker_expired_timeout: Milliseconds = 120_000
     order_message_enable: bool = False
@@ -115,6 +118,7 @@ FIXED_KEYS = AUTH_KEYS | {
     "bindAddress",
     "insecure",
     "kvConfigPath",
+    "arbiterPath",
     "configBlackList",
     "configStorePath",
     "rocketmqHome",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,19 +15,25 @@ from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.audit_log.file import AuditFile
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.namesrv.access import access_of
+from pocketmq.namesrv.arbiter import ArbiterFile
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.handlers import handler_table
 from pocketmq.namesrv.kv_config import KVConfig
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.messages.hosts import join_address, split_address
 from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.slices import call_in_slice, next_slice
 from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.errors import CannotListenError
+from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
 
 log = logging.getLogger("pocketmq.namesrv")
+
+UNREAD_SIZE_MAX = 64 * 1024 * 1024
+"""Bytes of large frames that are not complete or not handled: all brokers may register at once."""
 
 _ANY_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -58,8 +65,18 @@ class NameServer:
         connections = set[Connection]()
         self.access = access_of(self._config, self.routes, self._clock, connections)
         self._audit_file = self._open_audit()
+        arbiter_path = self._config.arbiter_path
+        self._arbiter = ArbiterFile(Path(arbiter_path).expanduser()) if arbiter_path else None
+        self._budget = FrameBudget(self._clock.machine, UNREAD_SIZE_MAX)
         self.handlers = handler_table(
-            self.routes, self._kv, self._config, self._clock, self.access, self._audit()
+            self.routes,
+            self._kv,
+            self._config,
+            self._clock,
+            self.access,
+            self._audit(),
+            self._arbiter,
+            self._budget,
         )
         self._server = Server(
             self._clock,
@@ -67,6 +84,7 @@ class NameServer:
             on_close=self._connection_closed,
             connections_max_of_address=self._config.connections_max_of_address,
             connections=connections,
+            budget=self._budget,
             tls=server_tls(self._config),
         )
         self._stack = AsyncExitStack()
@@ -82,6 +100,8 @@ class NameServer:
         async with AsyncExitStack() as stack:
             if self._audit_file is not None:
                 stack.callback(self._audit_file.close)
+            if self._arbiter is not None:
+                stack.callback(self._arbiter.close)
             stack.push_async_callback(self._kv.close)
             stack.push_async_callback(self._server.close)
             await self._listen()
@@ -144,14 +164,19 @@ class NameServer:
             raise CannotListenError("the name server", host, port, e) from e
 
     def _connection_closed(self, connection: Connection) -> None:
+        if self.routes.live.on(connection):  # many brokers may go at once, with all their topics
+            call_in_slice(partial(self._forget_brokers_on, connection))
+
+    def _forget_brokers_on(self, connection: Connection) -> None:
         for key in self.routes.connection_closed(connection):
             log.info("broker %s is gone: its connection is closed", key.address)
 
     def _scan_period_s(self) -> float:
         return self._config.scan_not_active_broker_interval / 1000
 
-    def _drop_silent(self) -> None:
-        for key, channel in self.routes.expire(self._clock.now_ms()).items():
+    async def _drop_silent(self) -> None:
+        for key, channel in self.routes.expire(self._clock.now_ms()):
             log.warning("broker %s of %s was silent for too long", key.address, key.cluster)
             if isinstance(channel, Connection):
                 channel.close("no registration in time")
+            await next_slice(self._clock)

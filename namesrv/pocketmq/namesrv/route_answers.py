@@ -6,11 +6,15 @@ for this caller, and the order-topic configuration.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
+from pocketmq.namesrv.broker_registration import BrokerKey
 from pocketmq.namesrv.config import NamesrvConfig
 from pocketmq.namesrv.kv_config import ORDER_TOPIC_NAMESPACE, KVConfig
-from pocketmq.namesrv.route_table import MASTER_ID, BrokerKey, RouteTable
+from pocketmq.namesrv.route_parts import AddressClass, RouteParts
+from pocketmq.namesrv.route_table import MASTER_ID, RouteTable
 from pocketmq.protocol.bodies.routes import BrokerData, ClusterInfo, MemberGroup, TopicRoute
 from pocketmq.protocol.flags import is_writable
 from pocketmq.protocol.names.advertise import IPAddress
@@ -18,25 +22,41 @@ from pocketmq.protocol.names.advertise import IPAddress
 KEPT_SIZE_MAX = 16 * 1024 * 1024
 """Bytes of encoded routes in the cache; when there would be more, it is emptied."""
 
+KEPT_ENTRY_SIZE = 300
+"""Bytes that an entry of the cache counts besides the route itself, which others may share."""
+
 CALLERS_KEPT_MAX = 10_000
 """Callers whose class is cached; when there would be more, all are forgotten."""
 
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics by which a broker's members find each other: acting masters are not shown in them."""
 
-_Class = tuple[str | None, ...]
-_Question = tuple[str, bool, _Class]
+_Question = tuple[str, bool, AddressClass]
+_State = tuple[int, int, int, bool]
+
+
+class _Kept(NamedTuple):
+    """An answer, and the state of what it depends on."""
+
+    state: _State
+    answer: bytes
 
 
 class RouteAnswers:
-    """Encodes answers to questions for routes and addresses."""
+    """Encodes answers to questions for routes and addresses.
+
+    An answer is kept until its topic or any broker changes. What it says of a broker is kept until
+    that broker changes, because after each change many answers are encoded anew.
+    """
 
     def __init__(self, routes: RouteTable, kv: KVConfig, config: NamesrvConfig) -> None:
         self._routes, self._kv, self._config = routes, kv, config
-        self._kept: dict[_Question, bytes] = {}
+        self._kept: dict[_Question, _Kept] = {}
+        self._shared: dict[bytes, bytes] = {}  # topics on the same brokers have equal routes
         self._kept_size = 0
-        self._classes: dict[IPAddress | None, _Class] = {}
-        self._state: object = None
+        self._parts = RouteParts(routes)
+        self._classes: dict[IPAddress | None, AddressClass] = {}
+        self._addresses_generation = 0
 
     def topic(
         self, topic: str, caller: IPAddress | None, *, quote_keys: bool, zone: str = ""
@@ -49,18 +69,29 @@ class RouteAnswers:
             quote_keys: write standard JSON.
             zone: show only this zone's brokers and those without a master; empty for all.
         """
-        self._forget_if_changed()
-        question = (topic, quote_keys, self._class_of(caller))
-        kept = None if zone else self._kept.get(question)
-        if kept is not None:
-            return kept
-        route = self._route(topic, caller, zone)
-        if route is None:
-            return None
-        answer = route.encode(quote_keys=quote_keys)
-        if not zone:
-            self._keep(question, answer)
+        seen = self._class_of(caller)
+        if zone:
+            route = self._route(topic, caller, zone)
+            return None if route is None else route.encode(quote_keys=quote_keys)
+        question, state = (topic, quote_keys, seen), self._state_of(topic)
+        kept = self._kept.get(question)
+        if kept is not None and kept.state == state:
+            return kept.answer
+        answer = self._encoded(topic, caller, seen, quote_keys=quote_keys)
+        if answer is not None:
+            self._keep(question, _Kept(state, answer))
         return answer
+
+    def _encoded(
+        self, topic: str, caller: IPAddress | None, seen: AddressClass, *, quote_keys: bool
+    ) -> bytes | None:
+        config, topics = self._config, self._routes.topics
+        is_plain = not (config.support_acting_master or config.order_message_enable)
+        if is_plain and topics.mappings(topic) is None:
+            return self._parts.route(topic, lambda data: self._readdressed(data, caller), seen,
+                                     quote_keys=quote_keys)  # fmt: skip
+        route = self._route(topic, caller, "")
+        return None if route is None else route.encode(quote_keys=quote_keys)
 
     def cluster_info(self, caller: IPAddress | None) -> ClusterInfo:
         """Returns all brokers with the addresses for a caller."""
@@ -96,41 +127,49 @@ class RouteAnswers:
     def _addresses(
         self, cluster: str, addresses: dict[int, str], caller: IPAddress | None
     ) -> dict[int, str]:
-        address_for = self._routes.address_for
+        address_for = self._routes.live.address_for
         return {i: address_for(BrokerKey(cluster, a), caller) for i, a in addresses.items()}
 
     # -- what is kept -------------------------------------------------------------------------
 
-    def _forget_if_changed(self) -> None:
-        config = self._config
-        state = (
-            self._routes.generation,
-            self._kv.generation,
+    def _state_of(self, topic: str) -> _State:
+        """All that a topic's route depends on."""
+        config, routes = self._config, self._routes
+        return (
+            routes.topics.generation_of(topic),
+            routes.brokers_generation,
+            self._kv.generation if config.order_message_enable else -1,
             config.support_acting_master,
-            config.order_message_enable,
         )
-        if state != self._state:
-            self._state = state
+
+    def _keep(self, question: _Question, kept: _Kept) -> None:
+        answer = self._shared.get(kept.answer)
+        size = KEPT_ENTRY_SIZE + (len(kept.answer) if answer is None else 0)
+        if self._kept_size + size > KEPT_SIZE_MAX:
             self._forget()
-            self._classes.clear()
+            answer = None
+            size = KEPT_ENTRY_SIZE + len(kept.answer)
+        if answer is None:
+            answer = self._shared[kept.answer] = kept.answer
+        self._kept[question] = kept._replace(answer=answer)
+        self._kept_size += size
 
     def _forget(self) -> None:
         self._kept.clear()
+        self._shared.clear()
         self._kept_size = 0
 
-    def _keep(self, question: _Question, answer: bytes) -> None:
-        if self._kept_size + len(answer) > KEPT_SIZE_MAX:
-            self._forget()
-        self._kept[question] = answer
-        self._kept_size += len(answer)
-
-    def _class_of(self, caller: IPAddress | None) -> _Class:
+    def _class_of(self, caller: IPAddress | None) -> AddressClass:
         """Returns the addresses that all rules give a caller; equal callers share cached routes."""
+        generation = self._routes.live.addresses_generation
+        if self._addresses_generation != generation:
+            self._addresses_generation = generation
+            self._classes.clear()
         known = self._classes.get(caller)
         if known is None:
             if len(self._classes) >= CALLERS_KEPT_MAX:
                 self._classes.clear()
-            known = tuple(rules.address_for(caller) for rules in self._routes.advertised())
+            known = tuple(rules.address_for(caller) for rules in self._routes.live.advertised())
             self._classes[caller] = known
         return known
 

@@ -6,12 +6,17 @@ compared and handed back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from pocketmq.namesrv.topic_queue_table import TopicQueueTable
+from pocketmq.namesrv.broker_registration import (
+    BrokerKey,
+    BrokerRegistration,
+    MasterAddresses,
+)
+from pocketmq.namesrv.live_brokers import LiveBroker, LiveBrokers, TakenTopics, TopicsRole
+from pocketmq.namesrv.topic_queue_table import QueueCounts, TopicQueueTable
 from pocketmq.protocol.bodies.routes import (
     BrokerData,
     ClusterInfo,
@@ -19,11 +24,10 @@ from pocketmq.protocol.bodies.routes import (
     QueueData,
     TopicRoute,
 )
-from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
+from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
-from pocketmq.protocol.names.advertise import Advertised, IPAddress
 
 BROKERS_MAX = 10_000
 """Registered addresses of one name server; each takes about a kilobyte."""
@@ -31,81 +35,36 @@ BROKERS_MAX = 10_000
 MASTER_ID = 0
 
 
-class BrokerKey(NamedTuple):
-    """The identity of one broker process: its cluster and the address that it registered."""
-
-    cluster: str
-    address: str
-
-
-class BrokerRegistration(msgspec.Struct, kw_only=True):
-    """The content of one broker's registration.
+class RouteTable:
+    """Brokers by name and by cluster, and the topics that they hold.
 
     Attributes:
-        acting_master: None for brokers before 5.0, which know nothing of acting masters.
-        timeout_ms: after so much silence the broker counts as gone.
-        channel: the connection that it registered on.
+        topics: the topics with their queues.
+        live: the broker processes.
+        brokers_generation: grows with every change of a broker.
     """
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    timeout_ms: int
-    ha_address: str = ""
-    zone: str | None = None
-    acting_master: bool | None = None
-    version: DataVersion = DataVersion()
-    topics: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
-    mappings: dict[str, TopicQueueMapping] = msgspec.field(default_factory=dict)
-    advertised: Advertised = Advertised()
-    channel: object = None
-    is_partial: bool = False
-
-    @property
-    def key(self) -> BrokerKey:
-        """The identity of the broker."""
-        return BrokerKey(self.cluster, self.address)
-
-
-class MasterAddresses(msgspec.Struct, frozen=True):
-    """The master's addresses in the answer to a slave's registration; empty for a master."""
-
-    master: str | None = None
-    ha: str | None = None
-
-
-class LiveBroker(msgspec.Struct):
-    """When a broker process was last heard of, and what else belongs to the process."""
-
-    broker_name: str
-    updated_ms: int
-    timeout_ms: int
-    version: DataVersion
-    ha_address: str
-    advertised: Advertised
-    channel: object
-
-
-class RouteTable:
-    """Brokers by name, by cluster and by last heartbeat, and the topics that they hold."""
 
     def __init__(self) -> None:
         self.topics = TopicQueueTable()
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # keys only: a set that keeps its order
-        self._live: dict[BrokerKey, LiveBroker] = {}
-        self._changes = 0
+        self.live = LiveBrokers()
+        self.brokers_generation = 0
 
     @property
     def generation(self) -> tuple[int, int]:
         """A value that changes whenever a route may look different."""
-        return self._changes, self.topics.generation
+        return self.brokers_generation, self.topics.generation
 
     # -- brokers come -------------------------------------------------------------------------
 
     def register(
-        self, broker: BrokerRegistration, now_ms: int, *, drops_other_topics: bool = False
+        self,
+        broker: BrokerRegistration,
+        now_ms: int,
+        *,
+        drops_other_topics: bool = False,
+        is_same_again: bool = False,
     ) -> MasterAddresses:
         """Enters a registration.
 
@@ -117,6 +76,7 @@ class RouteTable:
             broker: the registration.
             now_ms: the time.
             drops_other_topics: remove the topics of the broker name that are not registered now.
+            is_same_again: leave its topics as they are, see `is_same_again`.
 
         Raises:
             ResponseError: a broker that is not known here registers a single topic or says that it
@@ -127,8 +87,9 @@ class RouteTable:
         if held and held != broker.address and self._is_outdated(broker, held):
             self.unregister(broker.key, broker.broker_name)
             return MasterAddresses()
-        self._check(broker, is_known=held is not None)
-        before = self._live.get(broker.key)
+        if not is_same_again:
+            self._check(broker, is_known=held is not None)
+        before = self.live.get(broker.key)
         if before is not None and before.broker_name != broker.broker_name:
             self.unregister(broker.key, before.broker_name)
         known = self._brokers.get(broker.broker_name)
@@ -146,16 +107,59 @@ class RouteTable:
             )
         )
         self._join(broker.cluster, broker.broker_name)
-        self._take_topics(broker, min(addresses), held is None, drops_other_topics)
-        self._put_live(broker, now_ms)
+        role = self._role_of(broker, min(addresses))
+        if role.counts and not is_same_again:
+            self._take_topics(broker, role.perm_mask, held is None, drops_other_topics)
+        live = self._put_live(broker, now_ms)
+        if broker.digest:
+            live.taken = self._taken(broker, role, drops_other_topics)
         return self._master_for(broker)
+
+    def addresses_of(self, broker_name: str) -> dict[int, str]:
+        """Returns the addresses of a broker name by id."""
+        return dict(self._addresses(broker_name))
+
+    def is_same_again(self, broker: BrokerRegistration, *, drops_other_topics: bool) -> bool:
+        """Whether the topics of a registration have been taken before and are still there.
+
+        Then they need not be read: the version that is known stands for them.
+
+        Args:
+            broker: the registration; of its topics only the digest counts.
+            drops_other_topics: as of `register`.
+        """
+        live = self.live.get(broker.key)
+        addresses = self._addresses(broker.broker_name)
+        if live is None or addresses.get(broker.broker_id) != broker.address:
+            return False
+        role = self._role_of(broker, min(addresses))
+        return live.taken == self._taken(broker, role, drops_other_topics)
+
+    def _taken(
+        self, broker: BrokerRegistration, role: TopicsRole, drops_others: bool
+    ) -> TakenTopics:
+        name = broker.broker_name
+        return TakenTopics(
+            broker.digest, name, broker.broker_id, role, self.topics.membership(name), drops_others
+        )
+
+    @staticmethod
+    def _role_of(broker: BrokerRegistration, lowest_id: int) -> TopicsRole:
+        """Whether the topics of a master count, or of the slave that may act as one."""
+        if broker.broker_id == MASTER_ID:
+            return TopicsRole(counts=True, perm_mask=~0)
+        # An acting master takes no messages.
+        return TopicsRole(
+            counts=broker.acting_master is not None and broker.broker_id == lowest_id,
+            perm_mask=~PERM_WRITE if broker.acting_master else ~0,
+        )
 
     def _addresses(self, broker_name: str) -> dict[int, str]:
         known = self._brokers.get(broker_name)
         return known.broker_addrs if known else {}
 
     def _is_outdated(self, broker: BrokerRegistration, other_address: str) -> bool:
-        other = self._live.get(BrokerKey(broker.cluster, other_address))
+        other = self.live.get(BrokerKey(broker.cluster, other_address))
         return other is not None and other.version.state_version > broker.version.state_version
 
     def _check(self, broker: BrokerRegistration, *, is_known: bool) -> None:
@@ -166,39 +170,44 @@ class RouteTable:
                 f"known here and registers {len(broker.topics)} of its topics; it has to register "
                 f"all of them first",
             )
-        if broker.key not in self._live and len(self._live) >= BROKERS_MAX:
+        if broker.key not in self.live and len(self.live) >= BROKERS_MAX:
             raise ResponseError(
                 ResponseCode.SYSTEM_ERROR,
                 f"register broker failed: {BROKERS_MAX} brokers are registered, which is the limit",
             )
-        self.topics.check_room(broker.topics)
+        self.topics.check_room([topic.topic_name for topic in broker.topics])
 
     def _take_topics(
-        self, broker: BrokerRegistration, lowest_id: int, is_first: bool, drops_others: bool
+        self, broker: BrokerRegistration, perm_mask: int, is_first: bool, drops_others: bool
     ) -> None:
-        """Enters the topics of a master, or of the slave that may act as one."""
-        is_prime_slave = broker.acting_master is not None and broker.broker_id == lowest_id
-        if broker.broker_id != MASTER_ID and not is_prime_slave:
-            return
+        name, topics = broker.broker_name, self.topics
         if drops_others and not broker.mappings:
-            self.topics.keep_only(
-                broker.broker_name, {c.topic_name for c in broker.topics.values()}
-            )
+            topics.keep_only(name, {topic.topic_name for topic in broker.topics})
         is_changed = is_first or self.is_changed(broker.key, broker.version)
-        # An acting master takes no messages.
-        perm_mask = ~PERM_WRITE if broker.broker_id != MASTER_ID and broker.acting_master else ~0
-        for config in broker.topics.values():
-            if is_changed or not self.topics.holds(config.topic_name, broker.broker_name):
-                self.topics.put(config.topic_name, _queue_data(config, broker, perm_mask))
+        topics.put_all(
+            name,
+            (
+                (
+                    topic.topic_name,
+                    QueueCounts(
+                        topic.read_queue_nums,
+                        topic.write_queue_nums,
+                        topic.perm & perm_mask,
+                        topic.topic_sys_flag,
+                    ),
+                )
+                for topic in broker.topics
+                if is_changed or not topics.holds(topic.topic_name, name)
+            ),
+        )
+        for topic_name in broker.removed:
+            topics.remove_topic(topic_name, [name])
         if is_changed:
-            for topic, mapping in broker.mappings.items():
-                self.topics.put_mapping(topic, mapping)
+            for topic_name, mapping in broker.mappings.items():
+                topics.put_mapping(topic_name, mapping)
 
-    def _put_live(self, broker: BrokerRegistration, now_ms: int) -> None:
-        before = self._live.get(broker.key)
-        if before is None or before.advertised != broker.advertised:
-            self._changes += 1
-        self._live[broker.key] = LiveBroker(
+    def _put_live(self, broker: BrokerRegistration, now_ms: int) -> LiveBroker:
+        live = LiveBroker(
             broker.broker_name,
             now_ms,
             broker.timeout_ms,
@@ -207,36 +216,39 @@ class RouteTable:
             broker.advertised,
             broker.channel,
         )
+        if self.live.put(broker.key, live):
+            self.brokers_generation += 1
+        return live
 
     def _master_for(self, broker: BrokerRegistration) -> MasterAddresses:
         if broker.broker_id == MASTER_ID:
             return MasterAddresses()
         address = self._brokers[broker.broker_name].broker_addrs.get(MASTER_ID)
-        live = self._live.get(BrokerKey(broker.cluster, address)) if address else None
+        live = self.live.get(BrokerKey(broker.cluster, address)) if address else None
         return MasterAddresses() if live is None else MasterAddresses(address, live.ha_address)
 
     def _put_broker(self, data: BrokerData) -> None:
         if self._brokers.get(data.broker_name) != data:
             self._brokers[data.broker_name] = data
-            self._changes += 1
+            self.brokers_generation += 1
 
     def _join(self, cluster: str, broker_name: str) -> None:
         names = self._clusters.setdefault(cluster, {})
         if broker_name not in names:
             names[broker_name] = None
-            self._changes += 1
+            self.brokers_generation += 1
 
     # -- brokers live -------------------------------------------------------------------------
 
     def touch(self, key: BrokerKey, now_ms: int) -> None:
         """Notes that a broker is alive; does nothing for an unknown broker."""
-        live = self._live.get(key)
+        live = self.live.get(key)
         if live is not None:
             live.updated_ms = now_ms
 
     def version_of(self, key: BrokerKey) -> DataVersion | None:
         """Returns the version of the topics that a broker registered last."""
-        live = self._live.get(key)
+        live = self.live.get(key)
         return None if live is None else live.version
 
     def is_changed(self, key: BrokerKey, version: DataVersion) -> bool:
@@ -245,7 +257,7 @@ class RouteTable:
 
     def name_at(self, key: BrokerKey) -> str | None:
         """Returns the name under which a broker registered last."""
-        live = self._live.get(key)
+        live = self.live.get(key)
         return None if live is None else live.broker_name
 
     def knows(self, broker_name: str) -> bool:
@@ -269,10 +281,10 @@ class RouteTable:
         Returns:
             Whether it was registered.
         """
-        live = self._live.pop(key, None)
+        live = self.live.pop(key)
         if live is not None:
             broker_name = live.broker_name
-            self._changes += 1
+            self.brokers_generation += 1
         known = self._brokers.get(broker_name)
         if known is None:
             return live is not None
@@ -289,21 +301,21 @@ class RouteTable:
 
     def connection_closed(self, channel: object) -> list[BrokerKey]:
         """Removes the brokers that registered last on a connection, and returns them."""
-        gone = [key for key, live in self._live.items() if live.channel is channel]
+        gone = self.live.on(channel)
         for key in gone:
-            self.unregister(key, self._live[key].broker_name)
+            self.unregister(key, "")
         return gone
 
-    def expire(self, now_ms: int) -> dict[BrokerKey, object]:
-        """Removes brokers that were silent for too long, and returns them with their channels."""
-        silent = {
-            key: live.channel
-            for key, live in self._live.items()
-            if live.updated_ms + live.timeout_ms < now_ms
-        }
-        for key in silent:
-            self.unregister(key, self._live[key].broker_name)
-        return silent
+    def expire(self, now_ms: int) -> Iterator[tuple[BrokerKey, object]]:
+        """Removes brokers that were silent for too long, and yields each with its channel.
+
+        Others may change the table between two of them.
+        """
+        for key in list(self.live):
+            live = self.live.get(key)
+            if live is not None and live.updated_ms + live.timeout_ms < now_ms:
+                self.unregister(key, live.broker_name)
+                yield key, live.channel
 
     def _remove_name(self, broker_name: str) -> None:
         del self._brokers[broker_name]
@@ -312,7 +324,7 @@ class RouteTable:
             if not names:
                 del self._clusters[cluster]
         self.topics.remove_broker(broker_name)
-        self._changes += 1
+        self.brokers_generation += 1
 
     # -- topics, by hand ----------------------------------------------------------------------
 
@@ -334,7 +346,10 @@ class RouteTable:
                 )
         self.topics.check_room([topic])
         for data in queues:
-            self.topics.put(topic, data)
+            counts = QueueCounts(
+                data.read_queue_nums, data.write_queue_nums, data.perm, data.topic_sys_flag
+            )
+            self.topics.put(topic, data.broker_name, counts)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Removes a topic, or its queues on one cluster's brokers."""
@@ -372,6 +387,10 @@ class RouteTable:
             cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
         )
 
+    def broker(self, name: str) -> BrokerData | None:
+        """Returns what is known of a broker name; a change makes another object."""
+        return self._brokers.get(name)
+
     def member_group(self, cluster: str, broker_name: str) -> MemberGroup:
         """Returns the addresses of one broker name; none if it is unknown."""
         return MemberGroup(
@@ -395,26 +414,6 @@ class RouteTable:
             return BrokerKey(data.cluster or "", data.broker_addrs[min(data.broker_addrs)])
         return None
 
-    def advertised(self) -> list[Advertised]:
-        """Returns the rules of all brokers that have some."""
-        return [live.advertised for live in self._live.values() if live.advertised.rules]
-
-    def address_for(self, key: BrokerKey, caller: IPAddress | None) -> str:
-        """Returns the address at which a caller reaches a broker."""
-        live = self._live.get(key)
-        chosen = None if live is None else live.advertised.address_for(caller)
-        return chosen or key.address
-
 
 def _with_addresses(data: BrokerData, addresses: dict[int, str]) -> BrokerData:
     return msgspec.structs.replace(data, broker_addrs=addresses)
-
-
-def _queue_data(config: TopicConfig, broker: BrokerRegistration, perm_mask: int) -> QueueData:
-    return QueueData(
-        broker_name=broker.broker_name,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm & perm_mask,
-        topic_sys_flag=config.topic_sys_flag,
-    )

@@ -118,7 +118,8 @@ async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:
     try:
         return await future
     except asyncio.CancelledError:
-        if expired:
+        task = asyncio.current_task()
+        if expired and not (task is not None and task.cancelling()):
             raise TimeoutError from None
         future.cancel()
         raise

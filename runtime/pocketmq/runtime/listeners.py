@@ -27,6 +27,10 @@ class Listeners(Generic[P]):
         self._listeners = (*self._listeners, listener)
         self.notify = listener if len(self._listeners) == 1 else self._notify_all
 
+    def clear(self) -> None:
+        """Calls nobody any more."""
+        self._listeners, self.notify = (), self._notify_all
+
     def _notify_all(self, *args: P.args, **kwargs: P.kwargs) -> None:
         for listener in self._listeners:
             listener(*args, **kwargs)

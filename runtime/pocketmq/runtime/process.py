@@ -56,6 +56,18 @@ def keep_freed_memory() -> bool:
     return all(tell(option, FREED_BYTES_KEPT) for option in options)
 
 
+def give_back_freed_memory() -> bool:
+    """Has this process's malloc give the system what is freed; tells whether any was.
+
+    After some hundred large frames at once glibc would keep most of their memory, since something
+    small that is still used lies behind it. Takes some 10 ms, in which malloc has to wait.
+    """
+    import ctypes  # only servers need it
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and bool(trim(0))
+
+
 def spare_what_stays() -> None:
     """Has the garbage collector ignore all objects that exist now; for a server that has started.
 

@@ -93,7 +93,7 @@ class FrameBudget:
         self._kept_size_max = size_max // 4
         self._patience_s, self._rate_min = patience_s, rate_min
         self.size = 0
-        self._arrived_size = self._granted_count = 0
+        self._arrived_size = self._granted_count = self._occupied_size = 0
         self._frames: dict[ReadingConnection, _Frame] = {}
         self._waiting: dict[ReadingConnection, _Frame] = {}
         self._timer: Timer | None = None
@@ -143,6 +143,23 @@ class FrameBudget:
         self._arrived_size -= frame.size - frame.missing
         self.size -= frame.size if frame.is_granted else frame.size - frame.missing
         self._granted_count -= frame.is_granted
+        self._let_others_go_on()
+
+    def occupy(self, size: int) -> None:
+        """Takes room for a complete frame that waits to be handled, until `vacate`.
+
+        While there is such a frame, no other one is read beyond the bound.
+        """
+        self._count(size)
+        self._occupied_size += size
+
+    def vacate(self, size: int) -> None:
+        """Gives back what `occupy` took."""
+        self._count(-size)
+        self._occupied_size -= size
+        self._let_others_go_on()
+
+    def _let_others_go_on(self) -> None:
         assert self.size >= self._arrived_size >= 0, "more room was given back than taken"
         while self._waiting:
             waiting, frame = next(iter(self._waiting.items()))
@@ -174,7 +191,9 @@ class FrameBudget:
         """Whether a frame may go on; keeps room for the rest of it once half of all is taken."""
         if self._arrived_size <= self._size_max // 2:
             return True
-        if self._granted_count and self.size + frame.missing > self._size_max:
+        if (
+            self._granted_count or self._occupied_size
+        ) and self.size + frame.missing > self._size_max:
             return False
         self._keep(frame)
         return True

@@ -168,6 +168,14 @@ class FrameStream(asyncio.Protocol, ABC):
             self.remote_host = encode_host(host, port)
         self._timer = self.clock.call_later(self.limits.idle_timeout_s, self._check_idle)
 
+    @property
+    def local_address(self) -> str:
+        """The address of this side, ``host:port``, at which the peer has reached it."""
+        name = self._transport.get_extra_info("sockname")
+        if not isinstance(name, tuple):
+            return "unknown"
+        return join_address(name[0].removeprefix("::ffff:"), name[1])
+
     def take_over(self, transport: asyncio.Transport, first_bytes: bytes) -> None:
         """Takes a transport over from the protocol that has read the first bytes of its peer."""
         transport.set_protocol(self)

@@ -153,6 +153,13 @@ BROKER_NEEDS: NeedsTable = {
     Code.AUTH_GET_ACL: _SHOW,
     Code.AUTH_LIST_ACL: _SHOW,
     Code.AUTH_GET_TABLE: ONLY_SUPER,
+    Code.JOIN_BROKER_SET: ONLY_SUPER,
+    Code.FOLLOW_BROKER: ONLY_SUPER,
+    Code.SWITCH_LEADER: _CHANGE,
+    Code.BACKUP_TABLES: ONLY_SUPER,
+    Code.BACKUP_LOGS: ONLY_SUPER,
+    Code.DESCRIBE_MEMBER: _SHOW,
+    Code.ELECT_MEMBER: _CHANGE,
     # what this broker refuses with a reason
     Code.GET_TIMER_CHECK_POINT: _SHOW,
     Code.GET_TIMER_METRICS: _SHOW,

@@ -61,6 +61,8 @@ NAMESRV_NEEDS: NeedsTable = {
     Code.UPDATE_NAMESRV_CONFIG: _CHANGE,
     Code.GET_NAMESRV_CONFIG: _SHOW,
     Code.AUTH_TELL: ONLY_SUPER,
+    Code.ARBITER_READ: ONLY_SUPER,
+    Code.ARBITER_WRITE: ONLY_SUPER,
     # what this name server refuses with a reason
     Code.CONTROLLER_ALTER_SYNC_STATE_SET: _CHANGE,
     Code.CONTROLLER_ELECT_MASTER: _CHANGE,

@@ -6,7 +6,7 @@ import struct
 
 from pocketmq.broker.appending.stored_message import StoredMessage
 from pocketmq.broker.refusals import does_not_fit
-from pocketmq.broker.store.disk.errors import StoreError
+from pocketmq.broker.store.disk.errors import NotReplicatedError, StoreError
 from pocketmq.broker.store.log.queue_log import (
     AS_CONFIGURED,
     Durability,
@@ -139,5 +139,5 @@ class Appender:
 
 
 def is_stored(error: OperatingError | None) -> bool:
-    """Whether the record of an append is in its log: it is if only the flush took too long."""
-    return error is None or isinstance(error, FlushTimeoutError)
+    """Whether the record of an append is in its log: it is if only others took too long."""
+    return error is None or isinstance(error, FlushTimeoutError | NotReplicatedError)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.auth.settings import SECRET_KEYS, auth_settings, check_inner
+from pocketmq.broker.config.controller import Controller, parse_controller
 from pocketmq.broker.config.delay_levels import DELAY_LEVELS_DEFAULT, parse_delay_levels
 from pocketmq.protocol.bodies.popping import POP, PULL
 from pocketmq.protocol.bodies.routes import AdvertiseRule
@@ -21,6 +22,7 @@ from pocketmq.transport.tls.settings import server_tls
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
+ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 
 MIB = 1024 * 1024
 
@@ -98,6 +100,11 @@ RANGES: dict[str, tuple[int, int]] = {
     "slow_reader_timeout": (100, 86_400_000),
     "unread_size_max": (MIB, 1 << 40),
     "connections_max": (1, 1_000_000),
+    "min_in_sync_replicas": (1, 16),
+    "slave_timeout": (1, 600_000),
+    "leader_lease": (500, 600_000),
+    "ha_max_time_slave_not_catchup": (100, 600_000),
+    "access_message_in_memory_max_ratio": (0, 100),
 }
 """The least and the most that a number may be, by attribute."""
 
@@ -226,6 +233,32 @@ class BrokerConfig(
             request; by default audit.log beside the data of a broker that authenticates.
         audit_log_size_max: bytes of that file; then it begins anew, and five earlier ones stay.
         audit_topic: a topic of this broker that gets the lines, too; none if it is empty.
+        enable_controller_mode: be a member of a broker set: one brokerName, one leader, and
+            followers that have what it has; each member with a brokerId of its own, from 1 on.
+        controller_addr: where the set's arbiter is: the name server that has one (arbiterPath), or
+            etcd://host:2379,host:2379 (etcds:// for TLS); empty for the only name server of
+            namesrvAddr.
+        etcd_user, etcd_password: of etcd, where it asks for a user.
+        etcd_trust_cert_path: the file of the authorities whose certificates of etcd are taken, for
+            etcds://; by default those of the system.
+        etcd_cert_path, etcd_key_path, etcd_key_password: the member's own certificate and key, for
+            an etcd that asks for one.
+        broker_role: SYNC_MASTER, or nothing: the leader answers a send when all in-sync members
+            have it; ASYNC_MASTER: when it has it itself. Which member leads is elected.
+        min_in_sync_replicas: with fewer in-sync members, the leader among them, sends are refused.
+        slave_timeout: how long a send waits for the in-sync members before it is answered with
+            FLUSH_SLAVE_TIMEOUT.
+        leader_lease: for so long, in milliseconds, a leader goes on without hearing of an in-sync
+            member; a little later others elect another one.
+        ha_max_time_slave_not_catchup: a follower that lacks what the leader wrote so many
+            milliseconds ago leaves the in-sync set, until it has caught up.
+        slave_read_enable: followers answer pulls, and the leader has groups that are far behind
+            read from them.
+        access_message_in_memory_max_ratio: a group is far behind in a queue if more bytes of the
+            queue are behind its place than this part of the machine's memory, in percent: the
+            leader would have to read them from the disk.
+        offset_check_in_slave: a follower sends a consumer back that is beyond the follower's end,
+            instead of sending it to the leader.
         requests_per_second_of_address, bytes_per_second_of_address: what the clients of one
             address may ask for, and send, in a second; 0 is no limit.
         requests_per_second_of_client, bytes_per_second_of_client: the same of one connection.
@@ -354,6 +387,23 @@ class BrokerConfig(
     audit_log_size_max: int = 64 * MIB
     audit_topic: str = ""
 
+    enable_controller_mode: bool = False
+    controller_addr: str = ""
+    etcd_user: str = ""
+    etcd_password: str = ""
+    etcd_trust_cert_path: str = ""
+    etcd_cert_path: str = ""
+    etcd_key_path: str = ""
+    etcd_key_password: str = ""
+    broker_role: str = ""
+    min_in_sync_replicas: int = 1
+    slave_timeout: int = 3000
+    leader_lease: int = 5000
+    ha_max_time_slave_not_catchup: int = 15_000
+    slave_read_enable: bool = False
+    access_message_in_memory_max_ratio: int = 40
+    offset_check_in_slave: bool = False
+
     requests_per_second_of_address: int = 0
     bytes_per_second_of_address: int = 0
     requests_per_second_of_client: int = 0
@@ -409,6 +459,7 @@ class BrokerConfig(
             except ContentError as e:
                 raise ConfigError(f"advertise: {e}") from e
         self._check_authentication()
+        self._check_set()
         server_tls(self)
 
     def __repr__(self) -> str:
@@ -423,6 +474,59 @@ class BrokerConfig(
             )
         if self.namesrv_addr:
             check_inner(settings, "the broker signs with them what it asks name servers")
+
+    def _check_set(self) -> None:
+        if self.broker_role == SLAVE:
+            raise ConfigError(
+                "brokerRole is SLAVE: a slave is a member of a broker set here, and which member "
+                "leads is elected; set enableControllerMode and a brokerId of its own in each "
+                f"member, and brokerRole {SYNC_MASTER} or {ASYNC_MASTER}, or nothing, in all of "
+                "them alike"
+            )
+        if self.broker_role not in ("", ASYNC_MASTER, SYNC_MASTER):
+            raise ConfigError(
+                f"brokerRole is {self.broker_role!r}: it must be {ASYNC_MASTER} or {SYNC_MASTER}; "
+                f"which member of a set leads is not configured but elected"
+            )
+        if self.enable_controller_mode and not self.arbiter_text:
+            raise ConfigError(
+                "enableControllerMode needs controllerAddr: the name server that has an "
+                "arbiterPath, host:port, or etcd://host:2379"
+            )
+        if self.broker_id and not self.enable_controller_mode:
+            raise ConfigError(
+                f"brokerId is {self.broker_id}, which is a slave's: to replicate, set "
+                f"enableControllerMode in all brokers of this brokerName; to stand alone, leave "
+                f"brokerId out"
+            )
+        if self.enable_controller_mode:
+            self._check_etcd(parse_controller(self.arbiter_text))
+
+    def _check_etcd(self, controller: Controller) -> None:
+        if bool(self.etcd_user) != bool(self.etcd_password):
+            raise ConfigError("etcdUser and etcdPassword go together: set both, or none")
+        if bool(self.etcd_cert_path) != bool(self.etcd_key_path):
+            raise ConfigError("etcdCertPath and etcdKeyPath go together: set both, or none")
+        if not controller.is_tls and (self.etcd_trust_cert_path or self.etcd_cert_path):
+            raise ConfigError(
+                "etcdTrustCertPath and etcdCertPath are for TLS, but controllerAddr does not begin "
+                "with etcds://"
+            )
+
+    @property
+    def arbiter_text(self) -> str:
+        """Where the arbiter of the broker set is: controllerAddr, else the only name server."""
+        return self.controller_addr or ("" if ";" in self.namesrv_addr else self.namesrv_addr)
+
+    @property
+    def waits_for_replicas(self) -> bool:
+        """Whether senders wait until the in-sync set has their messages."""
+        return self.enable_controller_mode and self.broker_role != ASYNC_MASTER
+
+    @property
+    def flushes_at_once(self) -> bool:
+        """Whether senders wait until the disk has their messages (SYNC_FLUSH)."""
+        return self.flush_disk_type == SYNC_FLUSH
 
     @property
     def reserved_ms(self) -> int:

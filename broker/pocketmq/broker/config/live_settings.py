@@ -22,7 +22,11 @@ FIXED_KEYS = (
     AUTH_KEYS
     | {
         "advertise", "bindAddress", "brokerClusterName", "brokerIP1", "brokerId",
-        "brokerName", "connectionIdleTimeout", "connectionsMax", "insecure", "listenPort",
+        "brokerName", "brokerRole", "connectionIdleTimeout", "connectionsMax", "controllerAddr",
+        "etcdCertPath", "etcdKeyPath", "etcdTrustCertPath", "etcdUser",
+        "enableControllerMode", "insecure", "leaderLease", "listenPort", "minInSyncReplicas",
+        "slaveTimeout",
+        "haMaxTimeSlaveNotCatchup",
         "maxHeldPulls", "maxHeldPullsOfConnection", "maxPopPollingSize",
         "maxOrderLocks", "maxOrderLocksOfGroup",
         "msgTraceTopicName",
@@ -34,7 +38,8 @@ FIXED_KEYS = (
 )  # fmt: skip
 """Keys that are read at the start: only the configuration file can change them."""
 
-_STATE = "changed_settings"
+SETTINGS_STATE = "changed_settings"
+"""Under this key changes are kept."""
 
 
 class StateTexts(Protocol):
@@ -71,10 +76,11 @@ class LiveSettings(Live[BrokerConfig]):
         version: of them, for the tools.
     """
 
-    __slots__ = ("_changes", "_clock", "_kept", "_texts", "version")
+    __slots__ = ("_changes", "_clock", "_configured", "_kept", "_texts", "version")
 
     def __init__(self, configured: BrokerConfig, kept: StateTexts, clock: Clock) -> None:
         super().__init__(configured)
+        self._configured = configured
         self._kept, self._clock = kept, clock
         self.version = DataVersion(timestamp=clock.now_ms())
         self._texts = _texts(configured)
@@ -82,7 +88,7 @@ class LiveSettings(Live[BrokerConfig]):
         self._restore()
 
     def _restore(self) -> None:
-        state = self._kept.state(_STATE)
+        state = self._kept.state(SETTINGS_STATE)
         known = {} if state is None else msgspec.json.decode(state, type=dict[str, _Change])
         for key, change in known.items():
             if self._texts.get(key) != change.configured:
@@ -97,6 +103,13 @@ class LiveSettings(Live[BrokerConfig]):
             self._changes[key] = change
             log.warning("%s is %s, as it was changed to at run time; the configuration says %s",
                         key, change.value, change.configured)  # fmt: skip
+
+    def reread(self) -> None:
+        """Puts the settings in force that are kept now: somebody else has changed them."""
+        self.now, self._changes = self._configured, {}
+        self._restore()
+        self.version = self.version.next(self._clock.now_ms())
+        self.replace(self.now)
 
     def change(self, changes: Mapping[str, str]) -> None:
         """Changes all of the given settings or none, at once and for later starts too.
@@ -115,7 +128,7 @@ class LiveSettings(Live[BrokerConfig]):
             known.pop(key, None)
             if texts[key] != self._texts[key]:
                 known[key] = _Change(self._texts[key], texts[key])
-        self._kept.set_state(_STATE, msgspec.json.encode(known).decode())
+        self._kept.set_state(SETTINGS_STATE, msgspec.json.encode(known).decode())
         self._changes = known
         self.version = self.version.next(self._clock.now_ms())
         self.replace(config)

@@ -188,7 +188,7 @@ class Delivery(ABC):
         self._pending.discard(offset)
         if error is None:
             self._done.add(offset)
-            self._copies[target] = target.end_position
+            self._copies[target] = target.written_position
         else:
             self._failure = str(error)
         if not self._pending and self._state is not DeliveryState.STOPPED:

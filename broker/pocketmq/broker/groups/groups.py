@@ -21,7 +21,9 @@ from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection
 
 _VERSION = "group_version"
-_FORBIDDEN = "group_forbidden"
+FORBIDDEN_STATE = "group_forbidden"
+"""Under this key the metadata keeps which topics groups must not read."""
+
 _PROVISIONAL = ',"provisional":true}'
 """The end of the JSON of a provisional group; readers that do not know it ignore it."""
 
@@ -55,6 +57,11 @@ class GroupTable:
         self._metadata, self._clock, self._auto_create = metadata, clock, auto_create
         self._unsaved: dict[str, GroupConfig] = {}
         self._limits = limits or Live(NameLimits())
+        self.load()
+
+    def load(self) -> None:
+        """Reads all groups from the metadata."""
+        metadata = self._metadata
         self.provisional: dict[str, None] = {}
         self._groups = {name: GroupConfig(group_name=name) for name in names.BUILT_IN_GROUPS}
         for name, text in metadata.groups().items():
@@ -65,9 +72,9 @@ class GroupTable:
         self.version = (
             msgspec.json.decode(state, type=DataVersion)
             if state
-            else DataVersion(timestamp=clock.now_ms())
+            else DataVersion(timestamp=self._clock.now_ms())
         )
-        state = metadata.state(_FORBIDDEN)
+        state = metadata.state(FORBIDDEN_STATE)
         self.forbidden: dict[str, dict[str, int]] = msgspec.json.decode(state) if state else {}
 
     def __iter__(self) -> Iterator[GroupConfig]:
@@ -274,5 +281,5 @@ class GroupTable:
         self._changed()
 
     def _forbid(self, table: dict[str, dict[str, int]]) -> None:
-        self._metadata.set_state(_FORBIDDEN, msgspec.json.encode(table).decode())
+        self._metadata.set_state(FORBIDDEN_STATE, msgspec.json.encode(table).decode())
         self.forbidden = table

@@ -32,14 +32,20 @@ class ConsumerOffsets:
         resets: offsets to which a group was put from outside and of which its consumer does not
             know yet, by group, topic and queue. Its next pull tells it; until then what it commits
             is of before and does not count (`ConsumerOffsetManager#assignResetOffset`).
+        on_commit: told of each commit; None without followers.
     """
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
-        self._offsets: dict[tuple[str, str], dict[int, int]] = {}
+        self.on_commit: Callable[[str, str, int, int], object] | None = None
         self._unsaved: set[tuple[str, str, int]] = set()
         self.resets: dict[tuple[str, str, int], int] = {}
-        for group, topic, queue_id, offset in metadata.consumer_offsets():
+        self.load()
+
+    def load(self) -> None:
+        """Reads all offsets from the metadata."""
+        self._offsets: dict[tuple[str, str], dict[int, int]] = {}
+        for group, topic, queue_id, offset in self._metadata.consumer_offsets():
             self._offsets.setdefault((group, topic), {})[queue_id] = offset
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -75,6 +81,8 @@ class ConsumerOffsets:
             )
         queues[queue_id] = offset
         self._unsaved.add((group, topic, queue_id))
+        if self.on_commit is not None:
+            self.on_commit(group, topic, queue_id, offset)
         return True
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,15 @@ from pocketmq.auth.revoking import Revoking
 from pocketmq.auth.rights.plain_acl import read_plain_acl
 from pocketmq.auth.settings import AuthSettings
 from pocketmq.broker.appending.stored_message import read_stored
+from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.handlers.audit_topic import AuditTopic
 from pocketmq.broker.parts import BrokerParts
-from pocketmq.broker.slices import next_slice
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import next_slice
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.peer_log import PeerLog
 
@@ -58,23 +60,44 @@ def broker_guard(
     make_first_users(settings, directory)
     if config.migrate_auth_from_v1_enabled:
         take_over_accounts(Path(config.plain_acl_path).expanduser(), directory)
-    own_cluster = (config.broker_cluster_name,)
-    guard = Guard(
-        directory,
-        BROKER_NEEDS,
-        Facts(lambda: own_cluster, partial(stored_topic, parts.data.store)),
-        partial(next_slice, parts.clock.machine),
-        authorizes=settings.is_authorizing,
-        open_codes=settings.open_codes,
-        unasked_codes=settings.authorization_whitelist,
-    )
-    guard.refused.add(RefusalLog(PeerLog(parts.clock.machine)).note)
-    guard.refused.add(Penalties(parts.clock.machine).note)
 
     def release(connection: Connection) -> None:
         parts.polling.release(connection)
         parts.waiting.release(connection)
 
+    return guard_of(
+        settings, directory, parts.data.store, config, parts.clock, connections, release
+    )
+
+
+def guard_of(
+    settings: AuthSettings,
+    directory: UserDirectory,
+    store: MessageStore,
+    config: BrokerConfig,
+    clock: Clock,
+    connections: Iterable[Connection],
+    release: Callable[[Connection], object],
+) -> Guard:
+    """Builds the guard of a broker for users that exist.
+
+    Args:
+        settings, directory, store, config, clock: of the broker.
+        connections: the open ones.
+        release: answers what a connection waits for.
+    """
+    own_cluster = (config.broker_cluster_name,)
+    guard = Guard(
+        directory,
+        BROKER_NEEDS,
+        Facts(lambda: own_cluster, partial(stored_topic, store)),
+        partial(next_slice, clock.machine),
+        authorizes=settings.is_authorizing,
+        open_codes=settings.open_codes,
+        unasked_codes=settings.authorization_whitelist,
+    )
+    guard.refused.add(RefusalLog(PeerLog(clock.machine)).note)
+    guard.refused.add(Penalties(clock.machine).note)
     Revoking(directory, connections, release)
     return guard
 
@@ -91,19 +114,35 @@ def broker_audit(parts: BrokerParts, store_host: bytes, stack: AsyncExitStack) -
         ConfigError: the file cannot be written.
     """
     data, clock, config = parts.data, parts.clock, parts.data.settings.now
-    sinks: list[Sink] = []
-    path = config.audit_log_path
-    if path or config.authentication_enabled:
-        chosen = Path(path).expanduser() if path else data.store.directory / AUDIT_FILE
-        file = AuditFile(chosen, config.audit_log_size_max, clock)
-        stack.callback(file.close)
-        sinks.append(file.write)
+    file = audit_file(config, data.store.directory, clock, stack)
+    sinks: list[Sink] = [] if file is None else [file.write]
     if config.audit_topic:
         topic = AuditTopic(
             config.audit_topic, data.topics, data.store, data.appender, store_host, clock
         )
         sinks.append(topic.write)
     return Audit(config.broker_name, clock, sinks) if sinks else None
+
+
+def audit_file(
+    config: BrokerConfig, directory: Path, clock: Clock, stack: AsyncExitStack
+) -> AuditFile | None:
+    """Opens the file of a broker's audit, if it is to have one.
+
+    Args:
+        config, directory, clock: of the broker.
+        stack: closes the file.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    path = config.audit_log_path
+    if not path and not config.authentication_enabled:
+        return None
+    chosen = Path(path).expanduser() if path else directory / AUDIT_FILE
+    file = AuditFile(chosen, config.audit_log_size_max, clock)
+    stack.callback(file.close)
+    return file
 
 
 def make_first_users(settings: AuthSettings, directory: UserDirectory) -> None:

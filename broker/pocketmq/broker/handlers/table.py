@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.guard import Guard as AccessGuard
+from pocketmq.broker.backup.source import BackupSource
+from pocketmq.broker.config.live_settings import LiveSettings
 from pocketmq.broker.groups.client_calls import ClientCalls
+from pocketmq.broker.handlers.administration.backups import BackupHandlers
 from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
+from pocketmq.broker.handlers.administration.group_views import GroupViewHandlers
 from pocketmq.broker.handlers.administration.groups import GroupHandlers
 from pocketmq.broker.handlers.administration.relay import RelayHandlers
 from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
 from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
+from pocketmq.broker.handlers.administration.topic_views import TopicViewHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
 from pocketmq.broker.handlers.administration.users import UserHandlers, UserTableHandler
 from pocketmq.broker.handlers.audited import audited
@@ -23,11 +29,13 @@ from pocketmq.broker.handlers.consuming.offsets import OffsetHandlers
 from pocketmq.broker.handlers.consuming.order_locks import OrderLockHandlers
 from pocketmq.broker.handlers.consuming.pull import PullHandlers, PullSettings
 from pocketmq.broker.handlers.consuming.queries import QueryHandlers
+from pocketmq.broker.handlers.leader_guard import LeaderGuard
 from pocketmq.broker.handlers.popping.acks import AckHandlers
 from pocketmq.broker.handlers.popping.assignments import AssignmentHandlers, AssignmentSettings
 from pocketmq.broker.handlers.popping.checks import PopChecks, PopCheckSettings
 from pocketmq.broker.handlers.popping.notifications import NotificationHandlers
 from pocketmq.broker.handlers.popping.pop import PopHandlers
+from pocketmq.broker.handlers.replication.ha_status import LoneStatusHandlers
 from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.sending.bulk import BulkHandlers
 from pocketmq.broker.handlers.sending.delayed_sends import DelayedSends
@@ -43,20 +51,24 @@ from pocketmq.broker.handlers.sending.send_properties import SendProperties
 from pocketmq.broker.handlers.sending.send_targets import SendTargets
 from pocketmq.broker.handlers.sending.transactions import TransactionHandlers, TransactionSettings
 from pocketmq.broker.handlers.unsupported import UNSUPPORTED
+from pocketmq.broker.idle_groups import GROUPS_PER_SLICE
 from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.popping.deletions import PopDeletions
 from pocketmq.broker.popping.taking import Taking, TakingSettings
 from pocketmq.broker.reading.filters import SelectionShare
+from pocketmq.broker.reading.read_advice import LeaderAdvice, ReadAdviceSettings
 from pocketmq.broker.reading.reader import Reader
 from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.broker.registration.telling import UserTelling
+from pocketmq.broker.replication.leading import Leading
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.broker.store.keys.key_search import KeySearch
 from pocketmq.broker.topics.system_topics import system_topic_names
 from pocketmq.broker.turn_share import TurnShare
 from pocketmq.protocol.codes import RequestCode
+from pocketmq.runtime.slices import next_slice
 from pocketmq.transport.connection import Handler
 from pocketmq.transport.unsupported import unsupported_handlers
 
@@ -96,6 +108,8 @@ def handler_table(
     access: AccessGuard | None = None,
     audit: Audit | None = None,
     telling: UserTelling | None = None,
+    leading: Leading | None = None,
+    of_set: Mapping[int, Handler] | None = None,
 ) -> Tables:
     """Builds what a broker answers, by request code.
 
@@ -107,11 +121,13 @@ def handler_table(
         access: stands before all handlers; None if everybody may ask for everything.
         audit: notes administrative changes; None without one.
         telling: has the users that other servers of the cluster are told; None if they need none.
+        leading: the leadership of a member of a broker set; None without followers.
+        of_set: handlers about the broker set; None without one.
     """
     selections = SelectionShare(parts.work_share)
     limits = parts.rate_limits
     families = (
-        *_of_messages(parts, address, store_host, selections),
+        *_of_messages(parts, address, store_host, selections, leading),
         *_of_pops(parts, selections, routes),
         *_of_clients(parts, selections),
         *_of_administration(parts, address),
@@ -127,6 +143,10 @@ def handler_table(
         table.update(UserTableHandler(telling).table())
     if audit is not None:
         table = audited(table, audit, parts.data)
+    if leading is not None:
+        table.update({**leading.handlers(), **(of_set or {})})
+        of_leader = LeaderGuard(leading, parts.data.settings.now.min_in_sync_replicas)
+        table = {code: of_leader.guard(code, handler) for code, handler in table.items()}
     guards: tuple[Guard, ...] = (  # the innermost first
         parts.back_pressure.backlog.guard,
         TurnShare(parts.clock.machine).guard,
@@ -141,7 +161,11 @@ def handler_table(
 
 
 def _of_messages(
-    parts: BrokerParts, address: str, store_host: bytes, selections: SelectionShare
+    parts: BrokerParts,
+    address: str,
+    store_host: bytes,
+    selections: SelectionShare,
+    leading: Leading | None,
 ) -> tuple[Family, ...]:
     data, members, rng = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
@@ -168,6 +192,7 @@ def _of_messages(
                 store, parts.clock, data.offsets, parts.progress, parts.work_share, parts.catch_up
             ),
             parts.progress, parts.polling, selections, settings.view(PullSettings.of),
+            _advice(settings, leading),
         ),
         BulkHandlers(topics, store, appender, store_host, sending, parts.clock.machine),
         QueryHandlers(store, KeySearch(store, parts.keys), members.consumers),
@@ -187,6 +212,13 @@ def _of_messages(
             settings.view(ReplySettings.of),
         ),
     )  # fmt: skip
+
+
+def _advice(settings: LiveSettings, leading: Leading | None) -> LeaderAdvice | None:
+    """Sends groups that are far behind to followers; None without followers."""
+    if leading is None:
+        return None
+    return LeaderAdvice(settings.view(ReadAdviceSettings.of), lambda: leading.in_sync_followers)
 
 
 def _of_pops(
@@ -253,11 +285,12 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
         parts.back_pressure, parts.rate_limits, parts.clock,
     )  # fmt: skip
     return (
-        TopicHandlers(
-            name, system_names, topics, offsets, store, store.counters, store.damaged, parts.clock,
-            progress, parts.polling, pops,
+        TopicHandlers(system_names, topics, offsets, store, progress, parts.polling, pops),
+        TopicViewHandlers(
+            name, system_names, topics, store, store.counters, store.damaged, parts.clock
         ),
-        GroupHandlers(topics, groups, offsets, progress, parts.clock, pops),
+        GroupHandlers(topics, groups, offsets, progress, pops),
+        GroupViewHandlers(groups, parts.clock),
         ConsumptionHandlers(
             name, address, topics, groups, offsets, consumers, store, progress,
             parts.clock,
@@ -267,7 +300,23 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
             data.settings.view(lambda config: config.use_server_side_reset_offset),
         ),
         RelayHandlers(name, topics, groups, store, calls),
-        StatisticsHandlers(runtime_info, figures, parts.statistics, parts.schedule),
+        StatisticsHandlers(runtime_info, parts.statistics, parts.schedule),
+        LoneStatusHandlers(figures),
         SettingHandlers(data.settings),
         CleaningHandlers(topics, store, parts.clock, parts.retention, system_names),
+        BackupHandlers(_backup_source(parts), store.metadata, settings),
     )  # fmt: skip
+
+
+def _backup_source(parts: BrokerParts) -> BackupSource:
+    data = parts.data
+
+    async def save() -> None:
+        while data.groups.save(GROUPS_PER_SLICE):
+            await next_slice(parts.clock)
+        data.topics.save()
+        await data.offsets.save_in_slices(parts.clock)
+        parts.schedule.save()
+
+    share = parts.catch_up
+    return BackupSource(data.store, save, share.turn, share.took, secrets.token_hex(8))

@@ -14,8 +14,15 @@ _AUTH = (
     "this broker does not ask who its clients are, so it keeps no users: set "
     "authenticationEnabled and initAuthenticationUser in its configuration, and start it again"
 )
-_CONTROLLER = "there is no controller: each broker is a master, and its data directory is its truth"
-_REPLICATION = "brokers do not replicate: each one is a master without slaves"
+_CONTROLLER = (
+    "this broker is of no broker set: it has no followers, and nothing has to be elected; see "
+    "enableControllerMode"
+)
+_REPLICATION = "this broker is of no broker set: there is nobody to replicate to"
+_NO_SET = (
+    "this broker is of no broker set: set enableControllerMode and a brokerId of its own in the "
+    "configuration of each member"
+)
 _CONTAINER = "brokers are processes of their own: start and stop them with `pocketmq broker`"
 _ROCKSDB = "there is no RocksDB: queues are indexed beside their logs, see `pocketmq store check`"
 _FILTER = "there are no filter servers: use SQL92 expressions"
@@ -34,6 +41,11 @@ UNSUPPORTED: dict[Code, str] = {
         ),
         _LITE,
     ),
+    Code.JOIN_BROKER_SET: _NO_SET,
+    Code.FOLLOW_BROKER: _NO_SET,
+    Code.SWITCH_LEADER: _NO_SET,
+    Code.DESCRIBE_MEMBER: _NO_SET,
+    Code.ELECT_MEMBER: _NO_SET,
     **dict.fromkeys(
         (
             Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER,

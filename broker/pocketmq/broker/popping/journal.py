@@ -222,6 +222,7 @@ class PopJournal:
             return
         while queue_log.has_spare_segment and queue_log.segment_end(0)[1] <= self._begin:
             queue_log.drop_oldest_segment()
+            self._store.logs.dropped.notify(queue_log)
 
     def still_needs(self, queue_log: QueueLog) -> bool:
         """Whether the oldest segment of a log holds events that the next start reads."""

@@ -12,12 +12,12 @@ from pocketmq.broker.popping.journal import PopJournal
 from pocketmq.broker.popping.pop_queues import PopQueue, PopQueues
 from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.popping.revival import Revival
-from pocketmq.broker.slices import next_slice
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import next_slice
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -50,6 +50,7 @@ class Popping:
         offsets: ConsumerOffsets,
     ) -> None:
         self._store, self._clock, self._offsets = store, clock, offsets
+        self._groups = groups
         self._journal = PopJournal(store, clock, appender)
         self.queues = PopQueues(self._journal, offsets)
         self.traffic = PopTraffic(clock)
@@ -74,6 +75,9 @@ class Popping:
         self.queues.settle(self._store.end_offset)
         if self.queues.count:
             log.info("%d popped messages are in flight", self.queues.count)
+            # A group made on its first use is saved later than its first pop is answered, and
+            # without its group a message would count as done.
+            self._groups.find_all({q.group for q in self.queues if q.in_flight.count})
 
     def _is_copy_there(self, copied: events.Copied) -> bool:
         end = self._store.end_offset(copied.copy_topic, copied.copy_queue_id)

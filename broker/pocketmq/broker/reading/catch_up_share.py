@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 
@@ -74,6 +75,14 @@ class CatchUpShare:
             return False
         self._waiting.append(step)
         return True
+
+    async def turn(self) -> None:
+        """Returns when a read far behind may be made."""
+        if not self.is_used_up:
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.put_off(lambda: None if turn.done() else turn.set_result(None)):
+            await turn
 
     def close(self) -> None:
         """Forgets the reads that wait."""

@@ -1,7 +1,8 @@
 """Registers a broker with all name servers: at the start, when topics change, and every 30 s.
 
 Each new connection begins with all topics; later registrations bring only the changed ones
-(`BrokerController#registerIncrementBrokerData`). Every 30 s the broker asks each name server for
+(`BrokerController#registerIncrementBrokerData`), and PocketMQ's name servers the names of removed
+ones; Apache's get all topics then. Every 30 s the broker asks each name server for
 the version it knows, and sends all topics again if that differs from its own.
 """
 
@@ -17,8 +18,7 @@ import msgspec
 
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.registration.telling import UserTelling
-from pocketmq.broker.slices import encoded_in_slices
-from pocketmq.broker.topics.topics import TopicTable
+from pocketmq.broker.topics.topics import ChangedTopics, TopicTable
 from pocketmq.protocol.bodies.routes import QueueData, TopicRoute
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
@@ -42,6 +42,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.runtime.clock import Clock, within
 from pocketmq.runtime.live import Live
+from pocketmq.runtime.slices import encoded_in_slices
 from pocketmq.runtime.tasks import Tasks
 from pocketmq.transport.connection import BeforeRequest, Connection
 from pocketmq.transport.errors import CallTimeoutError
@@ -157,12 +158,13 @@ class Registration:
             partial=is_partial or None,
         )
 
-    async def _body(self, topics: Iterable[TopicConfig]) -> bytes:
+    async def _body(self, topics: Iterable[TopicConfig], removed: list[str] | None) -> bytes:
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table={t.topic_name: self._registered(t) for t in topics},
                 data_version=self._topics.version,
-            )
+            ),
+            removed_topics=removed or None,
         )
         return await encoded_in_slices(self._clock, body)
 
@@ -263,20 +265,28 @@ class Registration:
             log.warning("name server %s does not take the users: %s", server, e)
         telling.told(server, connection, version)
 
-    def _lacking(self, server: str, connection: Connection) -> list[TopicConfig] | None:
-        """Returns the topics that a name server lacks; None if it needs all of them."""
+    def _lacking(self, server: str, connection: Connection) -> ChangedTopics | None:
+        """Returns the changes that a name server lacks; None if it needs all topics."""
         known = self._known.get(server)
         if known is None or known.connection is not connection:
             return None
-        return self._topics.changed_since(known.version)
+        changes = self._topics.changed_since(known.version)
+        if changes is not None and changes.removed and not self._can_remove(connection):
+            return None
+        return changes
+
+    def _can_remove(self, connection: Connection) -> bool:
+        """Whether a name server can be told of removed topics by their names."""
+        return connection.peer_is_pocketmq and not self._settings.now.enable_single_topic_register
 
     async def _send_changes(
-        self, server: str, connection: Connection, changed: list[TopicConfig]
+        self, server: str, connection: Connection, changes: ChangedTopics
     ) -> None:
+        changed, removed = changes
         if changed and self._settings.now.enable_single_topic_register:
             await self._send_singly(server, connection, changed)
-        elif changed:
-            await self._send(server, connection, changed, is_partial=True)
+        elif changed or removed:
+            await self._send(server, connection, changed, is_partial=True, removed=removed)
 
     async def _send_singly(
         self, server: str, connection: Connection, changed: list[TopicConfig]
@@ -303,10 +313,11 @@ class Registration:
         topics: Iterable[TopicConfig],
         *,
         is_partial: bool,
+        removed: list[str] | None = None,
     ) -> None:
         self._known.pop(server, None)
         request, version = self._registration(is_partial=is_partial), self._topics.version
-        await self._ask(server, connection, request, await self._body(topics))
+        await self._ask(server, connection, request, await self._body(topics, removed))
         self._known[server] = _Known(connection, version)
 
     async def _ask(

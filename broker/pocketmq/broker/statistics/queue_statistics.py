@@ -9,11 +9,11 @@ from pocketmq.broker.counters.history import History
 from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE, Window
 from pocketmq.broker.reading.pull_progress import PullProgress, QueuePulls
-from pocketmq.broker.slices import in_slices
 from pocketmq.broker.statistics.queue_windows import QueueWindows
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import in_slices
 
 QUEUE_PUT_NUMS = "QUEUE_PUT_NUMS"
 QUEUE_PUT_SIZE = "QUEUE_PUT_SIZE"

@@ -23,7 +23,8 @@ class RuntimeInfo:
 
     Args:
         store: the figures of the store.
-        schedule, polling: of the broker.
+        schedule: of the broker; None for a follower, which delivers nothing.
+        polling: of the broker.
         counters, statistics: the rates and totals.
         back_pressure: the limits that hold clients up.
         rate_limits: what clients may ask for in a second.
@@ -33,7 +34,7 @@ class RuntimeInfo:
     def __init__(
         self,
         store: StoreFigures,
-        schedule: Schedule,
+        schedule: Schedule | None,
         polling: LongPolling,
         counters: StoreCounters,
         statistics: Statistics,
@@ -127,6 +128,8 @@ class RuntimeInfo:
         return figures
 
     def _delays(self) -> dict[str, object]:
+        if self._schedule is None:
+            return {}
         timers, now_s = self._schedule.timers.delivery, self._clock.monotonic()
         next_ms = timers.index.next_ms()
         late_ms = 0 if next_ms is None else max(self._clock.now_ms() - next_ms, 0)

@@ -20,7 +20,6 @@ from pocketmq.broker.counters.traffic import (
 )
 from pocketmq.broker.popping.pop_traffic import PopTraffic
 from pocketmq.broker.reading.pull_progress import PullProgress
-from pocketmq.broker.slices import in_slices
 from pocketmq.broker.statistics.day_totals import DayTotals
 from pocketmq.broker.statistics.queue_statistics import (
     QUEUE_STATS_NAMES,
@@ -31,6 +30,7 @@ from pocketmq.broker.statistics.queue_statistics import (
 from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.protocol.names.names import is_system_topic
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import in_slices
 
 SAMPLE_PERIOD_S = 1.0
 RATE_SPANS_S = (10, 60, 600)

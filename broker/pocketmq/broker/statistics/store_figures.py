@@ -71,7 +71,7 @@ class StoreFigures:
         numbers = sorted(known.number for known in self._logs.table)
         for number in numbers[:LOOKS_MAX]:
             if (queue_log := self._log(number)) is not None and queue_log.size:
-                low = physical_offset(number, queue_log.end_position - queue_log.size)
+                low = physical_offset(number, queue_log.written_position - queue_log.size)
                 break
         for number in reversed(numbers):
             if (queue_log := self._log(number)) is not None:

@@ -9,7 +9,7 @@ from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import DirectoryError, FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.disk.lock import DirectoryLock
-from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, Metadata
+from pocketmq.broker.store.metadata.metadata import BOOT_STATE, CLEAN_STATE, Metadata
 from pocketmq.broker.store.settings import StoreSettings
 
 
@@ -28,6 +28,8 @@ class DataDirectory:
         metadata: what is kept beside the logs.
         lost_metadata: whether there are logs, but no metadata that knows of them.
         was_clean: whether the last run ended with `mark_clean`.
+        lost_power: whether the system has stopped since the last run, which did not end cleanly:
+            what the run had not synced may be gone.
 
     Raises:
         DirectoryInUseError, DirectoryError, FormatError: see `disk.errors`.
@@ -57,6 +59,10 @@ class DataDirectory:
             mark = self.metadata.state(CLEAN_STATE)
             self.lost_metadata = mark is None and self.queues.exists()
             self.was_clean = mark == "yes" or (mark is None and not self.lost_metadata)
+            boot_id = self.files.boot_id
+            self.lost_power = not self.was_clean and (
+                not boot_id or self.metadata.state(BOOT_STATE) != boot_id
+            )
             self._opened = opened.pop_all()
 
     def _check_metadata_is_there(self) -> None:
@@ -75,6 +81,7 @@ class DataDirectory:
         Raises:
             WriteFailedError: the disk may not have the mark.
         """
+        self.metadata.set_state(BOOT_STATE, self.files.boot_id)
         self.metadata.set_state(CLEAN_STATE, "yes" if is_clean else "no")
         self.metadata.sync()
 

@@ -20,6 +20,7 @@ from pocketmq.broker.store.metadata.new_logs import NewLogs
 from pocketmq.broker.store.metadata.open_logs import OpenLogs
 from pocketmq.broker.store.writing.committer import Committer
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.store")
 
@@ -39,6 +40,7 @@ class QueueLogs:
     Attributes:
         table: all logs, whether they are open or not.
         root: the directory of all logs: `<topic>/<queue id>/` below it.
+        dropped: called with each log whose oldest segment was removed.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class QueueLogs:
         self.table = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
+        self.dropped = Listeners[[QueueLog]]()
 
     # -- finding and opening ------------------------------------------------------------------
 
@@ -104,6 +107,20 @@ class QueueLogs:
         self._open_logs.put((topic, queue_id), queue_log)
         return queue_log
 
+    def enter(self, topic: str, queue_id: int, number: int) -> None:
+        """Enters a new log under a number that another member of the broker set has given.
+
+        Raises:
+            FormatError, OSError, WriteFailedError: an earlier log is in its place.
+        """
+        if self._deletions.are_pending:
+            self._deletions.make_room(Path(f"{self._root}/{topic}/{queue_id}"))
+        self.table.enter(topic, queue_id, number, Checkpoint())
+
+    def renew_numbers(self) -> None:
+        """Has new logs get numbers behind those that other members of the set have given."""
+        self._new_logs.renew()
+
     def open(self, known: KnownLog, names: list[str] | None = None) -> QueueLog:
         """Opens a log that is closed.
 
@@ -130,7 +147,7 @@ class QueueLogs:
         self._open_logs.put((topic, queue_id), queue_log)
         synced = checkpoint.position if checkpoint else 0
         may_lack_sync = not self._directory.was_clean and queue_log.ends_empty
-        if queue_log.end_position != synced or may_lack_sync:
+        if queue_log.written_position != synced or may_lack_sync:
             queue_log.forget_syncs_behind(synced)
             self._committer.unsynced[queue_log] = None
         return queue_log
@@ -207,13 +224,33 @@ class QueueLogs:
         return (
             known is not None
             and known.checkpoint is not None
-            and known.checkpoint[:2] == (queue_log.end_position, queue_log.end_offset)
+            and known.checkpoint[:2] == (queue_log.written_position, queue_log.written_offset)
+            and queue_log.end_offset == queue_log.written_offset
             and len(queue_log.segments) <= 1
             and not queue_log.has_pending
             and not queue_log.index_tail_size
             and queue_log not in self._committer.unsynced
             and not self._committer.holds(queue_log)
         )
+
+    def set_aside(self, known: KnownLog, target: Path) -> None:
+        """Moves the files of a log to a directory; the log goes on without records.
+
+        Args:
+            known: which log; it has no checkpoint.
+            target: a directory that is not there yet.
+
+        Raises:
+            OSError: they are where they were.
+        """
+        queue_log = self._open_logs.pop((known.topic, known.queue_id))
+        if queue_log is not None:
+            self._committer.forget(queue_log, StoreError("the queue is copied anew"))
+        source = self.directory_of(known)
+        if source.exists():
+            self._directory.files.move_directory(source, target)
+            self._directory.files.sync_directory(source.parent)
+            self._directory.files.sync_directory(target.parent)
 
     def remove_topic(self, topic: str) -> None:
         """Forgets the logs of a deleted topic, and fails the appends that wait in them."""

@@ -144,6 +144,7 @@ class Retention:
     async def _drop(self, queue_log: QueueLog, reason: str) -> None:
         """Removes a segment, and returns when its space is free: the disk is judged by it."""
         size = queue_log.drop_oldest_segment()
+        self._logs.dropped.notify(queue_log)
         log.info(
             "%s queue %d: removed %d bytes of records, it begins at offset %d now: %s",
             queue_log.topic,

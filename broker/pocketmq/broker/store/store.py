@@ -137,6 +137,11 @@ class MessageStore:
         """Whether the last run ended with a clean stop."""
         return self._directory.was_clean
 
+    @property
+    def lost_power(self) -> bool:
+        """Whether the machine stopped under the last run: what was not synced may be gone."""
+        return self._directory.lost_power
+
     # -- appending ----------------------------------------------------------------------------
 
     @property

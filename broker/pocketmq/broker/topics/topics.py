@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,6 +30,13 @@ _VERSION = "topic_version"
 _encode = msgspec.json.encode
 
 
+class ChangedTopics(NamedTuple):
+    """The topics that were made or changed after some version, and the names of removed ones."""
+
+    changed: list[TopicConfig]
+    removed: list[str]
+
+
 class TopicTable:
     """Topics by name, kept in the metadata; every change makes a new data version.
 
@@ -49,15 +57,19 @@ class TopicTable:
         self._limits = limits or Live(NameLimits())
         self.changed = Listeners[[]]()
         self._unsaved: dict[str, TopicConfig] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Reads all topics from the metadata."""
         self._topics = {
             name: msgspec.json.decode(text, type=TopicConfig)
-            for name, text in metadata.topics().items()
+            for name, text in self._metadata.topics().items()
         }
-        state = metadata.state(_VERSION)
+        state = self._metadata.state(_VERSION)
         self.version = (
             msgspec.json.decode(state, type=DataVersion)
             if state
-            else DataVersion(timestamp=clock.now_ms())
+            else DataVersion(timestamp=self._clock.now_ms())
         )
         self._changes = TopicChanges(self.version.counter)
 
@@ -122,7 +134,7 @@ class TopicTable:
             for name in names:
                 del self._topics[name]
                 self._unsaved.pop(name, None)
-            self.renew_version()
+            self._note_removed(names)
 
     def forget(self, name: str) -> None:
         """Forgets a topic that the metadata has forgotten already, with its logs.
@@ -132,20 +144,35 @@ class TopicTable:
         """
         self._unsaved.pop(name, None)
         if self._topics.pop(name, None) is not None:
-            self.renew_version()
+            self._note_removed([name])
+
+    def _note_removed(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._changes.note(name, self.version.counter + 1)
+        self._changed()
 
     def renew_version(self) -> None:
         """Makes a new version in which every topic counts as changed."""
         self._changes.forget_all(self.version.counter + 1)
         self._changed()
 
-    def changed_since(self, version: DataVersion) -> list[TopicConfig] | None:
+    def enter_epoch(self, epoch: int) -> None:
+        """Counts the leadership of a broker set in the version: name servers believe the latest."""
+        self.version = msgspec.structs.replace(self.version, state_version=epoch)
+        self.renew_version()
+
+    def changed_since(self, version: DataVersion) -> ChangedTopics | None:
         """Returns the topics that changed after a version, the newest first.
 
-        None if the whole table has to be sent, because a topic was removed or the version is old.
+        None if the whole table has to be sent, because the version is too old.
         """
         names = self._changes.since(version.counter)
-        return None if names is None else [self._topics[name] for name in names]
+        if names is None:
+            return None
+        return ChangedTopics(
+            [self._topics[name] for name in names if name in self._topics],
+            [name for name in names if name not in self._topics],
+        )
 
     def _changed(self) -> None:
         self.version = self.version.next(self._clock.now_ms())

@@ -216,7 +216,7 @@ class Transactions:
 
     def _real_stored(self, target: QueueLog, ended: OnStored, error: OperatingError | None) -> None:
         if is_stored(error):
-            self._written[target] = target.end_position
+            self._written[target] = target.written_position
         ended(error)
 
     def _ended(self, offset: int, origin: int, outcome: int, error: OperatingError | None) -> None:
@@ -268,7 +268,7 @@ class Transactions:
         before, base = self.half_states.base, self.half_states.advance()
         if base > before:
             written, self._written = self._written, {}
-            self._progress.note(base, {**written, half: half.end_position})
+            self._progress.note(base, {**written, half: half.written_position})
         durable, op = self._progress.advance(), self._saved.op
         while self._op_steps and self._op_steps[0][0] <= durable:
             _, op = self._op_steps.popleft()

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pocketmq.cli.administration.elections import elect
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, FormatOption, note, print_rows
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, UsageError
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
-    from pocketmq.client import Admin
+    from pocketmq.client import Admin, BrokerRow
+
+LOOK_PERIOD_S, LOOKS_MAX = 0.1, 200
+"""How often name servers are asked for a new leader."""
 
 cluster_app = typer.Typer(help="See clusters and their brokers.", no_args_is_help=True)
 app = typer.Typer(help="Start a broker; look at one that runs, and set it up.")
@@ -27,7 +33,7 @@ BrokerOption = Annotated[
 ]
 
 
-async def _address(admin: Admin, broker: str | None) -> str:
+async def broker_address(admin: Admin, broker: str | None) -> str:
     """Returns the address of the broker that the options name.
 
     Raises:
@@ -45,6 +51,16 @@ async def _address(admin: Admin, broker: str | None) -> str:
     return masters[broker]
 
 
+async def _figures(admin: Admin, row: BrokerRow) -> dict[str, str]:
+    """The figures of a broker; a follower of a broker set has none."""
+    try:
+        return await admin.broker_runtime(row.address)
+    except ResponseError as e:
+        if row.broker_id and e.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            return {}
+        raise
+
+
 @cluster_app.command("list")
 def list_brokers(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
@@ -57,7 +73,7 @@ def list_brokers(
         rows = []
         async with Admin(namesrv) as admin:
             for row in await admin.brokers():
-                figures = await admin.broker_runtime(row.address)
+                figures = await _figures(admin, row)
                 rows.append(
                     {
                         "cluster": row.cluster,
@@ -100,7 +116,7 @@ def stats(
 
     async def figures() -> list[dict[str, Any]]:
         async with Admin(namesrv) as admin:
-            table = await admin.broker_runtime(await _address(admin, broker))
+            table = await admin.broker_runtime(await broker_address(admin, broker))
         return [{"figure": name, "value": value} for name, value in sorted(table.items())]
 
     async def windows() -> list[dict[str, Any]]:
@@ -110,7 +126,7 @@ def stats(
             key, names = f"{topic}@{group}", ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"]
         rows = []
         async with Admin(namesrv) as admin:
-            address = await _address(admin, broker)
+            address = await broker_address(admin, broker)
             for name in names:
                 try:
                     answer = await admin.broker_stats(address, name, key)
@@ -151,7 +167,7 @@ def get_config(
 
     async def main() -> dict[str, str]:
         async with Admin(namesrv) as admin:
-            return await admin.broker_config(await _address(admin, broker))
+            return await admin.broker_config(await broker_address(admin, broker))
 
     settings = run(main())
     unknown = [key for key in keys or () if key not in settings]
@@ -173,11 +189,54 @@ def set_config(
     async def main() -> str:
         changes = name_value_pairs("setting", settings)
         async with Admin(namesrv) as admin:
-            address = await _address(admin, broker)
+            address = await broker_address(admin, broker)
             await admin.update_broker_config(address, changes)
             return address
 
     note(f"{', '.join(settings)} on {run(main())}")
+
+
+@app.command()
+def switch(
+    broker: BrokerOption = None,
+    to: Annotated[
+        int, typer.Option("--to", help="The brokerId of the member that is to lead; -1 for any.")
+    ] = -1,
+    reason: Annotated[str, typer.Option("--reason", help="Kept as the cause of the switch.")] = "",
+    namesrv: NamesrvOption = NAMESRV_DEFAULT,
+) -> None:
+    """Have another member of a broker set lead, without a failed send."""
+    from pocketmq.client import Admin
+
+    async def main() -> int:
+        async with Admin(namesrv) as admin:
+            before = await broker_address(admin, broker)
+            name = next((r.broker_name for r in await admin.brokers() if r.address == before), "")
+            member = await admin.switch_leader(before, to, reason)
+            await _until_led(admin, name, before)
+            return member
+
+    note(f"member {run(main())} leads now")
+
+
+async def _until_led(admin: Admin, broker_name: str, before: str) -> None:
+    """Returns when the name servers know the new leader of a broker set.
+
+    Raises:
+        UsageError: they do not hear of it.
+    """
+    for _ in range(LOOKS_MAX):
+        masters = {r.broker_name: r.address for r in await admin.brokers() if not r.broker_id}
+        if masters.get(broker_name, before) != before:
+            return
+        await SystemClock().sleep(LOOK_PERIOD_S)
+    raise UsageError(
+        f"the leadership was handed over, but the new leader of {broker_name} has not registered "
+        f"in {LOOKS_MAX * LOOK_PERIOD_S:.0f} s: look at its log"
+    )
+
+
+app.command()(elect)
 
 
 @app.command()
@@ -187,7 +246,7 @@ def clean(broker: BrokerOption = None, namesrv: NamesrvOption = NAMESRV_DEFAULT)
 
     async def main() -> str:
         async with Admin(namesrv) as admin:
-            address = await _address(admin, broker)
+            address = await broker_address(admin, broker)
             await admin.clean_broker(address)
             return address
 

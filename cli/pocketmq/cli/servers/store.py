@@ -1,9 +1,8 @@
-"""The commands `pocketmq store …`, for a data directory that no broker has open."""
+"""The commands `pocketmq store …`, for data directories and their backups."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,32 +10,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_json
+from pocketmq.cli.servers.store_backups import backup, backups, check_backups, restore
 from pocketmq.cli.servers.store_dump import dump
+from pocketmq.cli.servers.store_progress import progress
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
     from pocketmq.broker.store.mending.check import CheckReport
 
-app = typer.Typer(help="Look after a broker's data directory.", no_args_is_help=True)
-app.command()(dump)
+app = typer.Typer(help="Look after a broker's data directory; back it up.", no_args_is_help=True)
+for command in (backup, restore, backups, dump):
+    app.command()(command)
 
 DirectoryArgument = Annotated[Path, typer.Argument(help="A broker's storePathRootDir.")]
-
-OnProgress = Callable[[int], object]
 
 
 @app.command()
 def check(directory: DirectoryArgument, output: FormatOption = Format.TABLE) -> None:
-    """Verify every record, index entry and key, and the metadata; nothing is changed.
+    """Verify every record, index entry and key, and the metadata, or a directory of backups.
 
-    Exit code 0: all is sound; 1: something is wrong, each finding with its remedy, or a broker has
-    the directory open. After a crash the end of a log may be torn or its index behind: the broker
-    mends both when it starts.
+    Nothing is changed. Exit code 0: all is sound; 1: something is wrong, each finding with its
+    remedy, or a broker has the directory open. After a crash the end of a log may be torn or its
+    index behind: the broker mends both when it starts.
     """
     from pocketmq.broker.store.mending.check import check_directory, log_size
 
-    with _held(directory, changes=False), _progress("checking", log_size(directory)) as on_progress:
+    if (directory / "backups").is_dir():
+        check_backups(directory, output)
+        return
+    with _held(directory, changes=False), progress("checking", log_size(directory)) as on_progress:
         report = check_directory(directory, on_progress)
     if output is Format.JSON:
         print_json(
@@ -86,11 +89,11 @@ def repair(
     folder = directory / f"set-aside-{SystemClock().now_ms()}"
     with _held(directory, changes=True):
         size = log_size(directory)
-        with _progress("looking", size) as on_progress:
+        with progress("looking", size) as on_progress:
             done = repair_directory(directory, folder, dry_run=dry_run, on_progress=on_progress)
         report = None
         if not dry_run:
-            with _progress("checking", log_size(directory)) as on_progress:
+            with progress("checking", log_size(directory)) as on_progress:
                 report = check_directory(directory, on_progress)
     left = [] if report is None else report.problems
     if output is Format.JSON:
@@ -151,26 +154,3 @@ def _held(directory: Path, *, changes: bool) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def _progress(what: str, size: int) -> Iterator[OnProgress]:
-    """Shows a progress bar on a terminal, nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        task = bar.add_task(what, total=size)
-        yield lambda count: bar.advance(task, count)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from pocketmq.client.admin.calls import AdminCalls
 from pocketmq.client.admin.results import BrokerRow
 from pocketmq.protocol.bodies.brokers import BrokerStats
+from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.topics import KVTable
+from pocketmq.protocol.requests.backups import (
+    BackupLogsRequest,
+    BackupLogsResponse,
+    BackupTablesRequest,
+    BackupTablesResponse,
+)
 from pocketmq.protocol.requests.brokers import (
     BrokerStatsRequest,
     CleanUnusedTopicsRequest,
@@ -19,6 +26,13 @@ from pocketmq.protocol.requests.nameserver import (
     AddWritePermResponse,
     WipeWritePermRequest,
     WipeWritePermResponse,
+)
+from pocketmq.protocol.requests.replication import (
+    DescribeMemberRequest,
+    ElectMemberRequest,
+    ElectMemberResponse,
+    SwitchLeaderRequest,
+    SwitchLeaderResponse,
 )
 from pocketmq.protocol.requests.topics import BrokerConfigRequest, RuntimeInfoRequest
 from pocketmq.runtime.settings import properties_from_text, properties_text
@@ -79,6 +93,86 @@ class BrokerAdmin(AdminCalls):
         """
         request = BrokerStatsRequest(stats_name=name, stats_key=key)
         return BrokerStats.decode((await self._ask(broker_addr, request)).body)
+
+    async def switch_leader(self, broker_addr: str, member_id: int = -1, reason: str = "") -> int:
+        """Has another member of a broker set lead; returns the id of the member that leads then.
+
+        Args:
+            broker_addr: the leader.
+            member_id: of the member that is to lead; -1 for any that is in sync.
+            reason: is kept as the cause of the switch.
+
+        Raises:
+            ResponseError: 3, the broker is of no set; 14, it does not lead; 2012, the member is not
+                in sync, or the arbiter does not answer: the leader leads on.
+        """
+        request = SwitchLeaderRequest(member_id=member_id, reason=reason)
+        return (await self._ask(broker_addr, request)).read(SwitchLeaderResponse).leader_id
+
+    async def backup_tables(
+        self, broker_addr: str, snapshot: str = "", page: int = 0
+    ) -> tuple[BackupTablesResponse, bytes]:
+        """Returns a page of a broker's snapshot, for `pocketmq store backup`.
+
+        Args:
+            broker_addr: the broker, of a broker set the leader.
+            snapshot: whose page; empty to have a snapshot taken.
+            page: counted from 0.
+
+        Raises:
+            ResponseError: 14, the broker does not lead its set; 1, the snapshot is not known any
+                more.
+        """
+        request = BackupTablesRequest(snapshot=snapshot, page=page)
+        answer = await self._ask(broker_addr, request)
+        return answer.read(BackupTablesResponse), bytes(answer.body)
+
+    async def backup_logs(self, broker_addr: str, snapshot: str, wants: bytes) -> tuple[int, bytes]:
+        """Returns how many wants are fulfilled, and records of a broker's logs.
+
+        Args:
+            broker_addr: the broker.
+            snapshot: up to whose ends.
+            wants: which records, encoded.
+
+        Raises:
+            ResponseError: as for `backup_tables`.
+        """
+        answer = await self._ask(broker_addr, BackupLogsRequest(snapshot=snapshot), wants)
+        return answer.read(BackupLogsResponse).done, bytes(answer.body)
+
+    async def describe_member(self, broker_addr: str) -> MemberReport:
+        """Tells what a member of a broker set has, whether it leads or follows.
+
+        Raises:
+            ResponseError: 3, the broker is of no set.
+        """
+        return MemberReport.decode((await self._ask(broker_addr, DescribeMemberRequest())).body)
+
+    async def elect_member(
+        self,
+        broker_addr: str,
+        version: int,
+        epoch: int,
+        *,
+        unclean: bool = False,
+        reason: str = "",
+    ) -> int:
+        """Has a member lead its broker set, whose leader is gone; returns the new epoch.
+
+        Args:
+            broker_addr: the member.
+            version: of the set's state, as the member's report tells it; another one is refused.
+            epoch: the highest that any member has seen.
+            unclean: also if the member is not in sync, or the arbiter has lost the set's state:
+                what only other members have is lost.
+            reason: is kept as the cause of the election.
+
+        Raises:
+            ResponseError: 2012, the member may not lead; the text says why.
+        """
+        request = ElectMemberRequest(version=version, epoch=epoch, unclean=unclean, reason=reason)
+        return (await self._ask(broker_addr, request)).read(ElectMemberResponse).epoch
 
     async def clean_broker(self, broker_addr: str) -> None:
         """Makes a broker remove expired files, and the queues of deleted topics."""

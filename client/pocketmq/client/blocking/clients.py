@@ -40,6 +40,7 @@ from pocketmq.protocol.bodies.clients import (
     ProducerConnection,
 )
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
+from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
 from pocketmq.protocol.bodies.users import AclInfo, PolicyEntryInfo, UserInfo
@@ -48,6 +49,7 @@ from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.trace import TraceRecord
 from pocketmq.protocol.names.names import TRACE_TOPIC
+from pocketmq.protocol.requests.backups import BackupTablesResponse
 from pocketmq.protocol.requests.popping import POPPED_MAX
 
 
@@ -299,6 +301,32 @@ class Admin(Blocking[admin.Admin]):
     def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
         """Returns a statistic of one broker in the last minute, hour and day."""
         return self._run(self._twin.broker_stats(broker_addr, name, key))
+
+    def switch_leader(self, broker_addr: str, member_id: int = -1, reason: str = "") -> int:
+        """Has another member of a broker set lead; returns the id of the member that leads then."""
+        return self._run(self._twin.switch_leader(broker_addr, member_id, reason))
+
+    def backup_tables(
+        self, broker_addr: str, snapshot: str = "", page: int = 0
+    ) -> tuple[BackupTablesResponse, bytes]:
+        """Returns a page of a broker's snapshot, for `pocketmq store backup`."""
+        return self._run(self._twin.backup_tables(broker_addr, snapshot, page))
+
+    def backup_logs(self, broker_addr: str, snapshot: str, wants: bytes) -> tuple[int, bytes]:
+        """Returns how many wants are fulfilled, and records of a broker's logs."""
+        return self._run(self._twin.backup_logs(broker_addr, snapshot, wants))
+
+    def describe_member(self, broker_addr: str) -> MemberReport:
+        """Tells what a member of a broker set has, whether it leads or follows."""
+        return self._run(self._twin.describe_member(broker_addr))
+
+    def elect_member(
+        self, broker_addr: str, version: int, epoch: int, *, unclean: bool = False, reason: str = ""
+    ) -> int:
+        """Has a member lead its broker set, whose leader is gone; returns the new epoch."""
+        return self._run(
+            self._twin.elect_member(broker_addr, version, epoch, unclean=unclean, reason=reason)
+        )
 
     def clean_broker(self, broker_addr: str) -> None:
         """Makes a broker remove expired files, and the queues of deleted topics."""

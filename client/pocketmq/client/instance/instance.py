@@ -15,6 +15,7 @@ from pocketmq.client.instance.addresses import namesrv_addresses
 from pocketmq.client.instance.broker_requests import BrokerRequests
 from pocketmq.client.instance.heartbeat import Heartbeats, InstanceGroups
 from pocketmq.client.instance.identity import UniqueKeys, client_id
+from pocketmq.client.instance.leader_search import LeaderSearch
 from pocketmq.client.instance.namespacing import namespacing, take_out
 from pocketmq.client.instance.namesrv_link import NamesrvLink
 from pocketmq.client.instance.requests import RequestTable
@@ -112,12 +113,14 @@ class ClientInstance(Startable):
                 *signing(self.credentials),
             ),
             tls=self.tls,
+            on_close=self._disconnected,
         )
         self.tasks = Tasks()
         self.namesrv = NamesrvLink(
             self.pool, self._addresses, self.random, settings.call_timeout_ms
         )
         self.routes = RouteCache(self.namesrv, settings, self.random, self._brokers_found)
+        self.leader_search = LeaderSearch(self.routes, self.pool, self.clock, self.tasks)
         self.heartbeats = Heartbeats(self.client_id, self.groups, self.pool, self.routes, settings)
         self._heartbeat_due = asyncio.Event()
         self._stack = AsyncExitStack()
@@ -152,6 +155,10 @@ class ClientInstance(Startable):
         """
         if self._stack is None:
             raise ClosedError("client instance")
+
+    def _disconnected(self, connection: Connection) -> None:
+        if self._stack is not None:
+            self.leader_search.lost(connection)
 
     def _brokers_found(self) -> None:
         self._heartbeat_due.set()

@@ -129,6 +129,7 @@ class RouteCache:
         self._subscribed: dict[str, TopicRoute | None] = {}
         self._addresses: dict[str, Mapping[int, str]] = {}
         self._clusters: dict[str, str] = {}
+        self._sets: set[str] = set()
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._askers = 0
 
@@ -226,6 +227,20 @@ class RouteCache:
         addresses = self._addresses.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
+    def is_set(self, broker_name: str) -> bool:
+        """Whether a broker name is known to have, or to have had, several members."""
+        return broker_name in self._sets
+
+    def sets_of(self, topic: str) -> list[str]:
+        """Returns the broker sets that hold queues of a topic in which something was sent."""
+        publish = self._publish.get(topic)
+        known = [] if publish is None else publish.route.broker_datas
+        return [data.broker_name for data in known if data.broker_name in self._sets]
+
+    def sets_led_from(self, address: str) -> list[str]:
+        """Returns the broker sets whose leader is at an address, as far as it is known."""
+        return [name for name in self._sets if self.master_address(name) == address]
+
     def cluster_of(self, broker_name: str) -> str | None:
         """Returns the cluster of a broker; None for one that no route in use names."""
         return self._clusters.get(broker_name)
@@ -320,7 +335,14 @@ class RouteCache:
         is_news = False
         for broker in route.broker_datas:
             known = self._addresses.get(broker.broker_name, {})
-            is_news = is_news or not set(broker.broker_addrs.values()) <= set(known.values())
+            fresh = broker.broker_addrs
+            is_news = (
+                is_news
+                or not set(fresh.values()) <= set(known.values())
+                or fresh.get(MASTER_ID) != known.get(MASTER_ID)
+            )
+            if len(fresh) > 1 or MASTER_ID not in fresh:
+                self._sets.add(broker.broker_name)
             self._addresses[broker.broker_name] = broker.broker_addrs
             self._clusters[broker.broker_name] = broker.cluster or ""
         if is_news:
@@ -365,4 +387,5 @@ class RouteCache:
         named = {b.broker_name for route in routes for b in route.broker_datas}
         for broker_name in self._addresses.keys() - named:
             del self._addresses[broker_name]
+            self._sets.discard(broker_name)
             self._clusters.pop(broker_name, None)

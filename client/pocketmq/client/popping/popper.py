@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.leader_search import is_leader_lost
 from pocketmq.client.instance.namespacing import take_out
 from pocketmq.client.log_fields import log_fields
 from pocketmq.protocol.bodies.clients import (
@@ -21,7 +22,13 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.bodies.popping import BatchAck, BatchAckEntry
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import ConfigError, PocketMQError, UsageError, response_error
+from pocketmq.protocol.errors import (
+    ConfigError,
+    OperatingError,
+    PocketMQError,
+    UsageError,
+    response_error,
+)
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.receipts import ReceiptHandle
@@ -40,6 +47,7 @@ from pocketmq.protocol.requests.popping import (
     PopMessageResponse,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.transport.errors import CallTimeoutError
 
 log = logging.getLogger("pocketmq.client")
@@ -239,10 +247,9 @@ class Popper:
         self, broker_name: str, popped: list[tuple[str, ReceiptHandle]]
     ) -> None:
         (topic, handle), *others = popped
-        address = self._master(broker_name, topic)
         if others:
             body = BatchAck(broker_name=broker_name, acks=list(self._entries(popped)))
-            await self._pool.ask(address, BatchAckRequest(), self._call_timeout_ms, body.encode())
+            await self._ask_leader(broker_name, topic, BatchAckRequest(), body.encode())
             return
         request = AckMessageRequest(
             consumer_group=self._group,
@@ -251,7 +258,7 @@ class Popper:
             extra_info=handle.encode(),
             offset=handle.queue_offset,
         )
-        await self._pool.ask(address, request, self._call_timeout_ms)
+        await self._ask_leader(broker_name, topic, request)
 
     def _entries(self, popped: list[tuple[str, ReceiptHandle]]) -> Iterable[BatchAckEntry]:
         batches: dict[tuple[str, ReceiptHandle], list[int]] = defaultdict(list)
@@ -294,8 +301,7 @@ class Popper:
             invisible_time=invisible_ms,
             suspend=is_suspended or None,
         )
-        address = self._master(handle.broker_name, message.topic)
-        answer = await self._pool.ask(address, request, self._call_timeout_ms)
+        answer = await self._ask_leader(handle.broker_name, message.topic, request)
         told = answer.read(ChangeInvisibleTimeResponse)
         renewed = handle._replace(
             start_offset=handle.queue_offset,
@@ -325,6 +331,23 @@ class Popper:
 
     def _topic_read(self, topic: str, handle: ReceiptHandle) -> str:
         return topic_read(handle.origin, self._wrap(self._group), self._wrap(topic))
+
+    async def _ask_leader(
+        self, broker_name: str, topic: str, request: RequestHeader, body: bytes = b""
+    ) -> Command:
+        """Asks the leader of a broker; if it is lost, its successor, within the time of a call."""
+        clock, timeout_ms = self._instance.clock, self._call_timeout_ms
+        deadline_s = clock.monotonic() + timeout_ms / 1000
+        try:
+            address = self._master(broker_name, topic)
+            return await self._pool.ask(address, request, timeout_ms, body)
+        except OperatingError as e:
+            if not isinstance(e, BrokerDownError) and not is_leader_lost(e):
+                raise
+            if not await self._instance.leader_search.find(broker_name, deadline_s):
+                raise
+        left_ms = max((deadline_s - clock.monotonic()) * 1000, 1)
+        return await self._pool.ask(self._master(broker_name, topic), request, left_ms, body)
 
     def _master(self, broker_name: str, topic: str) -> str:
         address = self._routes.master_address(broker_name)

@@ -11,7 +11,7 @@ from pocketmq.client.instance.routes import MASTER_ID
 from pocketmq.client.log_fields import log_fields
 from pocketmq.client.results import PULL_STATUS_BY_CODE, PullResult, PullStatus
 from pocketmq.protocol.bodies.clients import TAG, Subscription
-from pocketmq.protocol.errors import ContentError, response_error
+from pocketmq.protocol.errors import ContentError, OperatingError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.records import decode_records
@@ -119,9 +119,14 @@ class Puller:
         except CallTimeoutError:
             # The broker may be gone without a word; held pulls of other queues come again.
             self._pool.drop(address, "a pull was not answered")
+            self.forget(queue)
+            raise
+        except OperatingError:
+            self.forget(queue)
             raise
         status = PULL_STATUS_BY_CODE.get(answer.code)
         if status is None:
+            self.forget(queue)  # a follower that gives nothing must not be asked for ever
             raise response_error(answer.code, answer.remark, address)
         header = answer.read(PullMessageResponse)
         self._suggest(queue, header.suggest_which_broker_id)

@@ -13,6 +13,7 @@ from pocketmq.client.errors import (
 )
 from pocketmq.client.fault_strategy import FaultStrategy, LatencyFaultTolerance
 from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.client.instance.leader_search import is_leader_lost
 from pocketmq.client.instance.routes import PublishRoute
 from pocketmq.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
 from pocketmq.client.sending.outgoing import Outgoing
@@ -63,6 +64,7 @@ class Sender:
     def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
         self._pool, self._routes, self._clock = instance.pool, instance.routes, instance.clock
         self._monotonic = instance.clock.monotonic
+        self._search = instance.leader_search
         self._close_on_timeout = instance.settings.close_connection_on_timeout
         self._retry_not_ok = settings.retry_another_broker_when_not_store_ok
         self._strategy = FaultStrategy(
@@ -117,18 +119,25 @@ class Sender:
         not_ok: SendResult | None = None
         while attempts_left and (begun < deadline or begun == started):
             attempts_left -= 1
-            if queue is not None:
-                chosen = queue
-            else:
-                route = self._routes.known_publish_route(topic)
-                if route is None:
-                    route = await self.route(topic, (deadline - begun) * 1000)
-                chosen = self._strategy.select(route.ring, failed_broker)
+            chosen = queue
             try:
+                if chosen is None:
+                    route = self._routes.known_publish_route(topic) or await self.route(
+                        topic, (deadline - begun) * 1000
+                    )
+                    chosen = self._select(route, failed_broker)
+                if chosen.broker_name in self._search.silent:
+                    await self._search.find(chosen.broker_name, deadline)
                 result = await self._attempt(outgoing, chosen, deadline)
             except FINAL_ERRORS:
                 raise
             except OperatingError as e:
+                if await self._is_led_again(topic, chosen, e, deadline):
+                    attempts_left += 1
+                    begun = monotonic()
+                    continue
+                if chosen is None:
+                    raise
                 ended = monotonic()
                 self._strategy.observe(chosen.broker_name, (ended - begun) * 1000, isolate=True)
                 if isinstance(e, ResponseError) and e.code not in RETRY_CODES:
@@ -148,6 +157,25 @@ class Sender:
         cause = attempts[-1].error if attempts else None
         raise failure(topic, attempts, (begun - started) * 1000) from cause
 
+    def _select(self, route: PublishRoute, failed_broker: str | None) -> MessageQueue:
+        """Chooses a queue; of another broker than one that has failed or is silent, if it can."""
+        chosen = self._strategy.select(route.ring, failed_broker)
+        if chosen.broker_name in self._search.silent:
+            chosen = self._strategy.select(route.ring, chosen.broker_name)
+        return chosen
+
+    async def _is_led_again(
+        self, topic: str, queue: MessageQueue | None, error: OperatingError, deadline: float
+    ) -> bool:
+        """Waits for the new leader of a broker set, if its old one is lost."""
+        if isinstance(error, BrokerDownError):
+            return await self._search.find_any(topic, deadline)
+        return (
+            queue is not None
+            and is_leader_lost(error)
+            and await self._search.find(queue.broker_name, deadline)
+        )
+
     async def _attempt(
         self, outgoing: Outgoing, queue: MessageQueue, deadline: float
     ) -> SendResult:
@@ -165,6 +193,7 @@ class Sender:
         except CallTimeoutError:
             if self._close_on_timeout and left_ms >= CLOSE_TIMEOUT_MS_MIN:
                 self._pool.drop(address, "a send was not answered in time")
+                self._search.is_silent(queue.broker_name)
             raise
         status = SEND_STATUS_BY_CODE.get(answer.code)
         if status is None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.rates import RateLimits, Rates
 from pocketmq.namesrv.access import Access
+from pocketmq.namesrv.arbiter import ArbiterFile
 from pocketmq.namesrv.config import NamesrvConfig
+from pocketmq.namesrv.handlers.arbiter import ArbiterHandlers
 from pocketmq.namesrv.handlers.brokers import BrokerHandlers
+from pocketmq.namesrv.handlers.controller import ControllerHandlers
 from pocketmq.namesrv.handlers.kv import KVHandlers
 from pocketmq.namesrv.handlers.routes import RouteHandlers
 from pocketmq.namesrv.handlers.settings import SettingsHandlers
@@ -19,6 +22,7 @@ from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Handler
+from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.unsupported import unsupported_handlers
 
 AUDITED_CODES = (
@@ -40,6 +44,8 @@ def handler_table(
     clock: Clock,
     access: Access | None = None,
     audit: Audit | None = None,
+    arbiter: ArbiterFile | None = None,
+    budget: FrameBudget | None = None,
 ) -> dict[int, Handler]:
     """Makes the handlers of all request codes that a name server knows.
 
@@ -49,16 +55,21 @@ def handler_table(
         clock: of the name server.
         access: who may ask for what; None for everybody.
         audit: notes administrative changes; None without one.
+        arbiter: keeps the states of broker sets; None if another one does.
+        budget: that of the server, which bounds the registrations that wait; None for one alone.
     """
     answers = RouteAnswers(routes, kv, config)
     table = {
         **unsupported_handlers(UNSUPPORTED),
-        **BrokerHandlers(routes, kv, config, clock).table(),
+        **BrokerHandlers(routes, kv, config, clock, budget or FrameBudget(clock)).table(),
         **RouteHandlers(routes, answers, config, clock).table(),
         **TopicHandlers(routes, config).table(),
         **KVHandlers(kv).table(),
         **SettingsHandlers(config).table(),
+        **ArbiterHandlers(arbiter).table(),
     }
+    if arbiter is not None:
+        table |= ControllerHandlers(arbiter, routes, config).table()
     if audit is not None:
         table |= {code: audit.guard(table[code]) for code in AUDITED_CODES}
     limits = RateLimits(Rates.of(config), clock)

@@ -92,6 +92,6 @@ class RouteHandlers:
         caller = caller_address(connection.remote_host)
         names = TopicList(
             topic_list=self._routes.system_topics(),
-            broker_addr=None if broker is None else self._routes.address_for(broker, caller),
+            broker_addr=None if broker is None else self._routes.live.address_for(broker, caller),
         )
         return Command(ResponseCode.SUCCESS, body=names.encode())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pocketmq.protocol.codes import RequestCode as Code
 
-_CONTROLLER = "there is no controller: each broker is a master, and nothing has to be elected"
+_CONTROLLER = (
+    "this name server knows nothing of broker sets: ask one with an arbiterPath, or a member of "
+    "the set (mqadmin -a HOST:PORT)"
+)
 
 UNSUPPORTED: dict[Code, str] = dict.fromkeys(
     (

@@ -24,13 +24,25 @@ class BrokerStats(Body, kw_only=True):
 
 
 class HAClient(Body, kw_only=True):
-    """How a slave reads from its master; absent at a master (`HAClientRuntimeInfo`)."""
+    """How a slave reads from its master; zeros at a master (`HAClientRuntimeInfo`)."""
 
+    master_addr: str | None = None
     transferred_byte_in_second: int = 0
     max_offset: int = 0
     last_read_timestamp: int = 0
     last_write_timestamp: int = 0
     master_flush_offset: int = 0
+
+
+class HAConnection(Body, kw_only=True):
+    """How a slave follows, as its master sees it (`HAConnectionRuntimeInfo`)."""
+
+    addr: str
+    slave_ack_offset: int
+    diff: int
+    in_sync: bool
+    transferred_byte_in_second: int
+    transfer_from_where: int
 
 
 class HAStatus(Body, kw_only=True):
@@ -39,5 +51,5 @@ class HAStatus(Body, kw_only=True):
     master: bool = True
     master_commit_log_max_offset: int = 0
     in_sync_slave_nums: int = 0
-    ha_connection_info: list[dict[str, object]] = field(default_factory=list)
+    ha_connection_info: list[HAConnection] = field(default_factory=list)
     ha_client_runtime_info: HAClient = field(default_factory=HAClient)

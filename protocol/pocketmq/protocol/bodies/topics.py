@@ -75,10 +75,15 @@ class TopicConfigTable(Body, kw_only=True):
 
 
 class RegisterBrokerBody(Body, kw_only=True):
-    """The topics that a broker registers."""
+    """The topics that a broker registers.
+
+    PocketMQ's own is `removed_topics`: topics that the broker had and has no more, in a
+    registration that is partial.
+    """
 
     topic_config_serialize_wrapper: TopicConfigTable = field(default_factory=TopicConfigTable)
     filter_server_list: list[str] = field(default_factory=list)
+    removed_topics: list[str] | None = None
 
 
 class TopicList(Body, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from pocketmq.auth.accounts import Account, Accounts
+from pocketmq.auth.accounts import Accounts
 from pocketmq.auth.directory import UserDirectory
 from pocketmq.auth.grpc_signature import caller
 from pocketmq.auth.guard import refusal
@@ -100,15 +100,9 @@ class ClusterUsers:
         if not self._versions:
             raise Refusal(pb.PROXY_TIMEOUT, "no broker has told its users yet: is one running?")
         try:
-            return caller(metadata, self._account).name
+            return caller(metadata, self._accounts.find).name
         except ContentError as e:
             raise Refusal(pb.UNAUTHORIZED, str(e)) from e
-
-    def _account(self, name: str) -> Account | None:
-        try:
-            return self._accounts[name]
-        except KeyError:
-            return None
 
     def sign(self, command: Command, user: str) -> None:
         """Signs a request to a broker in the name of a user.
@@ -123,7 +117,7 @@ class ClusterUsers:
 
     def missing_right(self, user: str, topic: str, remote_address: str) -> str | None:
         """Says why a user may neither send to a topic nor consume it; None if it may."""
-        account = self._account(user)
+        account = self._accounts.find(user)
         if account is None or not self._authorizes or account.is_super:
             return None
         need = Need(Resource(ResourceType.TOPIC, topic), frozenset({Action.PUB, Action.SUB}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from pocketmq.broker.slices import in_slices
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
@@ -12,6 +11,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.requests.brokers import ResetMasterFlushOffsetRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import in_slices
 from pocketmq.transport.connection import Connection, Handler
 
 log = logging.getLogger("pocketmq.broker")

@@ -9,7 +9,6 @@ from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
-from pocketmq.broker.slices import QUEUES_PER_SLICE, in_slices
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.topics import TopicTable
@@ -42,6 +41,7 @@ from pocketmq.protocol.requests.groups import (
 from pocketmq.protocol.requests.topics import ConsumeStatsRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import QUEUES_PER_SLICE, in_slices
 from pocketmq.transport.connection import Connection, Handler
 
 _LONG_MAX = (1 << 63) - 1

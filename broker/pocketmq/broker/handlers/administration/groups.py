@@ -1,4 +1,4 @@
-"""Subscription groups: 200, 201, 207, 225, 352, 353."""
+"""Subscription groups are created, changed and deleted: 200, 207, 225, 353."""
 
 from __future__ import annotations
 
@@ -9,34 +9,27 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.popping.deletions import PopDeletions
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.refusals import topic_missing
-from pocketmq.broker.slices import encoded_in_slices
 from pocketmq.broker.topics.attributes import GROUP_ATTRIBUTES, changed_attributes
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
-from pocketmq.protocol.bodies.clients import GroupConfig, GroupConfigTable
+from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.groups import GroupConfigList, GroupForbidden
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_error
 from pocketmq.protocol.names import names
-from pocketmq.protocol.requests.groups import AllGroupConfigResponse, GroupForbiddenRequest
-from pocketmq.protocol.requests.topics import (
-    AllGroupConfigRequest,
-    DeleteGroupRequest,
-    GroupConfigRequest,
-)
+from pocketmq.protocol.requests.groups import GroupForbiddenRequest
+from pocketmq.protocol.requests.topics import DeleteGroupRequest
 from pocketmq.protocol.wire.command import Command
-from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler
 
 _INT_MAX = (1 << 31) - 1
 
 
 class GroupHandlers:
-    """Creates, changes, lists and deletes consumer groups.
+    """Creates, changes and deletes consumer groups.
 
     Args:
         topics, groups, offsets: of the broker.
         progress: what groups have pulled.
-        clock: for the turns of others.
         pops: forgets deleted groups.
     """
 
@@ -46,21 +39,18 @@ class GroupHandlers:
         groups: GroupTable,
         offsets: ConsumerOffsets,
         progress: PullProgress,
-        clock: Clock,
         pops: PopDeletions,
     ) -> None:
         self._pops = pops
         self._topics, self._groups = topics, groups
-        self._offsets, self._progress, self._clock = offsets, progress, clock
+        self._offsets, self._progress = offsets, progress
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configs,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_list,
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.config,
             RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbidden,
         }
 
@@ -98,33 +88,6 @@ class GroupHandlers:
             self._topics.put(
                 msgspec.structs.replace(topic, read_queue_nums=read_nums, write_queue_nums=nums)
             )
-
-    async def all_configs(self, command: Command, _: Connection) -> Command:
-        """201, in pages if they are asked for (`SubscriptionGroupManager#subGroupTable`)."""
-        request = command.read(AllGroupConfigRequest)
-        configs = list(self._groups)
-        total = len(configs)
-        if request.max_group_num is not None:
-            configs.sort(key=lambda config: config.group_name)
-            first = max(request.group_seq or 0, 0)
-            configs = configs[first : first + max(request.max_group_num, 0)]
-        shown = {g.group_name: g for g in configs}
-        body = GroupConfigTable(
-            subscription_group_table=shown,
-            forbidden_table={g: t for g, t in self._groups.forbidden.items() if g in shown},
-            data_version=self._groups.version,
-        )
-        return Command(
-            ResponseCode.SUCCESS,
-            header=AllGroupConfigResponse(total_group_num=total),
-            body=await encoded_in_slices(self._clock, body),
-        )
-
-    def config(self, command: Command, connection: Connection) -> Command:
-        """352: a group's settings."""
-        request = command.read(GroupConfigRequest)
-        group = self._groups.find(request.group, connection)
-        return Command(ResponseCode.SUCCESS, body=group.encode())
 
     def delete(self, command: Command, _: Connection) -> Command:
         """207; deleting what is not there is no error. Its topics are for 215 to delete."""

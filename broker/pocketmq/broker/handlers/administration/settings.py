@@ -7,6 +7,7 @@ import logging
 import msgspec
 
 from pocketmq.auth.settings import SECRET_KEYS
+from pocketmq.broker.config.agreed import FIXED_IN_SETS
 from pocketmq.broker.config.live_settings import FIXED_KEYS, LiveSettings
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -50,8 +51,11 @@ class SettingHandlers:
             changes = properties_from_text(command.body.decode())
         except (UnicodeDecodeError, ConfigError) as e:
             raise response_error(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {e}") from e
+        fixed = FIXED_KEYS | BLACK_LIST
+        if self._settings.now.enable_controller_mode:
+            fixed |= FIXED_IN_SETS
         for key in changes:
-            if key in FIXED_KEYS or key in BLACK_LIST:
+            if key in fixed:
                 raise response_error(
                     ResponseCode.NO_PERMISSION,
                     f"Can not update config in black list. {key} is read at the start: change it "

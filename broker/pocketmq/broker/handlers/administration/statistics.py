@@ -1,4 +1,4 @@
-"""The broker's figures: 28, 45, 315, 907."""
+"""The broker's figures: 28, 45, 315."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pocketmq.broker.counters.traffic import DAY, HOUR, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.statistics.runtime_info import RuntimeInfo
 from pocketmq.broker.statistics.statistics import STATS_NAMES, Statistics
-from pocketmq.broker.statistics.store_figures import StoreFigures
-from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, StatsItem
+from pocketmq.protocol.bodies.brokers import BrokerStats, StatsItem
 from pocketmq.protocol.bodies.groups import DelayOffsets
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -22,19 +21,17 @@ class StatisticsHandlers:
 
     Args:
         runtime_info: the figures.
-        store: the figures of the store.
         statistics: by topic and group.
-        schedule: how far delayed messages are delivered.
+        schedule: how far delayed messages are delivered; None for a follower, which delivers none.
     """
 
     def __init__(
         self,
         runtime_info: RuntimeInfo,
-        store: StoreFigures,
         statistics: Statistics,
-        schedule: Schedule,
+        schedule: Schedule | None,
     ) -> None:
-        self._runtime_info, self._store, self._statistics = runtime_info, store, statistics
+        self._runtime_info, self._statistics = runtime_info, statistics
         self._schedule = schedule
 
     def table(self) -> dict[int, Handler]:
@@ -43,7 +40,6 @@ class StatisticsHandlers:
             RequestCode.GET_BROKER_RUNTIME_INFO: self.show,
             RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
             RequestCode.VIEW_BROKER_STATS_DATA: self.stats,
-            RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
         }
 
     def show(self, _: Command, __: Connection) -> Command:
@@ -54,7 +50,8 @@ class StatisticsHandlers:
 
     def delay_offsets(self, _: Command, __: Connection) -> Command:
         """45: how far each delay level that is used has delivered."""
-        offsets = {level: offset for level, (offset, _) in self._schedule.offsets().items()}
+        levels = {} if self._schedule is None else self._schedule.offsets()
+        offsets = {level: offset for level, (offset, _) in levels.items()}
         return Command(ResponseCode.SUCCESS, body=DelayOffsets(offset_table=offsets).encode())
 
     def stats(self, command: Command, _: Connection) -> Command:
@@ -79,10 +76,4 @@ class StatisticsHandlers:
             )
         minute, hour, day = items
         body = BrokerStats(stats_minute=minute, stats_hour=hour, stats_day=day)
-        return Command(ResponseCode.SUCCESS, body=body.encode())
-
-    def ha_status(self, _: Command, __: Connection) -> Command:
-        """907: a master without slaves, which is what every broker is."""
-        end = self._store.physical_range()[1]
-        body = HAStatus(master_commit_log_max_offset=end)
         return Command(ResponseCode.SUCCESS, body=body.encode())

@@ -1,43 +1,30 @@
-"""Topics: created, changed, deleted, listed and measured: 17, 18, 21, 202, 215, 305, 351."""
+"""Topics are created, changed and deleted: 17, 18, 215."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
 
-from pocketmq.broker.counters.store_counters import StoreCounters
 from pocketmq.broker.groups.hidden_queues import hidden_queues, warning_of
 from pocketmq.broker.groups.offsets import ConsumerOffsets
 from pocketmq.broker.popping.deletions import PopDeletions
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
-from pocketmq.broker.refusals import topic_missing
-from pocketmq.broker.slices import QUEUES_PER_SLICE, encoded_in_slices, in_slices
-from pocketmq.broker.store.metadata.damaged import DamagedQueues
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_attributes
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX, TopicTable
 from pocketmq.protocol.bodies.topics import (
-    QueueKey,
     TopicConfig,
     TopicConfigList,
-    TopicConfigTable,
-    TopicList,
-    TopicOffset,
-    TopicStatsTable,
 )
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.topics import (
-    AllTopicConfigResponse,
     CreateTopicRequest,
     DeleteTopicRequest,
-    TopicConfigRequest,
-    TopicStatsRequest,
 )
 from pocketmq.protocol.wire.command import Command
-from pocketmq.runtime.clock import Clock
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 log = logging.getLogger("pocketmq.broker")
@@ -48,47 +35,34 @@ def _invalid(remark: str) -> ResponseError:
 
 
 class TopicHandlers:
-    """Creates, changes, lists, measures and deletes topics.
+    """Creates, changes and deletes topics.
 
     Args:
-        broker_name: for the statistics' keys.
         system_names: topics that cannot be changed or deleted.
         topics, offsets, store, progress, polling: of the broker.
-        counters: the rates of the topics.
-        damaged: the queues that are not served.
         pops: forgets deleted topics.
     """
 
     def __init__(
         self,
-        broker_name: str,
         system_names: frozenset[str],
         topics: TopicTable,
         offsets: ConsumerOffsets,
         store: MessageStore,
-        counters: StoreCounters,
-        damaged: DamagedQueues,
-        clock: Clock,
         progress: PullProgress,
         polling: LongPolling,
         pops: PopDeletions,
     ) -> None:
         self._pops = pops
-        self._broker_name, self._system_names = broker_name, system_names
-        self._topics, self._offsets, self._clock = topics, offsets, clock
+        self._system_names, self._topics, self._offsets = system_names, topics, offsets
         self._store, self._progress, self._polling = store, progress, polling
-        self._counters, self._damaged = counters, damaged
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_list,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.GET_TOPIC_CONFIG: self.config,
         }
 
     def create(self, command: Command, _: Connection) -> Command:
@@ -167,62 +141,6 @@ class TopicHandlers:
     def _check_not_system(self, topic: str) -> None:
         if topic in self._system_names or topic.startswith(names.SYSTEM_PREFIX):
             raise _invalid(f"The topic[{topic}] is conflict with system topic.")
-
-    async def all_configs(self, _: Command, __: Connection) -> Command:
-        """21: all as they were when they were asked for."""
-        table = TopicConfigTable(
-            topic_config_table={t.topic_name: t for t in self._topics},
-            data_version=self._topics.version,
-        )
-        return Command(
-            ResponseCode.SUCCESS,
-            header=AllTopicConfigResponse(total_topic_num=len(table.topic_config_table)),
-            body=await encoded_in_slices(self._clock, table),
-        )
-
-    def system_topics(self, _: Command, __: Connection) -> Command:
-        """305: the names of the system topics."""
-        body = TopicList(topic_list=sorted(self._system_names))
-        return Command(ResponseCode.SUCCESS, body=body.encode())
-
-    def config(self, command: Command, _: Connection) -> Command:
-        """351: a topic's settings."""
-        request = command.read(TopicConfigRequest)
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise response_error(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic in this broker. topic: {request.topic}; it can be created with "
-                f"`pocketmq topic create {request.topic}` or mqadmin updateTopic",
-            )
-        return Command(ResponseCode.SUCCESS, body=topic.encode())
-
-    async def stats(self, command: Command, _: Connection) -> Command:
-        """202: every queue of the topic, also those beyond the counts that still hold messages.
-
-        A damaged one is shown without messages, and the remark says what is wrong with it.
-        """
-        request = command.read(TopicStatsRequest)
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise topic_missing(request.topic)
-        queue_ids = {*range(topic.queue_nums_max), *self._store.queue_ids(request.topic)}
-        table = {}
-        async for queue_id in in_slices(self._clock, sorted(queue_ids), QUEUES_PER_SLICE):
-            queue_log = self._store.log_if_sound(request.topic, queue_id)
-            low = high = timestamp = 0
-            if queue_log is not None:
-                low, high = queue_log.min_offset, queue_log.max_offset
-                timestamp = queue_log.timestamp_at(high - 1) if low < high else 0
-            table[QueueKey(self._broker_name, queue_id, request.topic)] = TopicOffset(
-                min_offset=low, max_offset=high, last_update_timestamp=timestamp
-            )
-        body = TopicStatsTable(
-            offset_table=table, topic_put_tps=self._counters.topics.per_second(request.topic)
-        )
-        damaged = "; ".join(map(str, self._damaged.of_topic(request.topic)))
-        encoded = await encoded_in_slices(self._clock, body)
-        return Command(ResponseCode.SUCCESS, remark=damaged or None, body=encoded)
 
     def delete(self, command: Command, _: Connection) -> Reply:
         """215; deleting what is not there, or cannot be, is no error."""

@@ -10,7 +10,6 @@ from pocketmq.broker.groups.clients import ConsumerTable, Member, ProducerTable
 from pocketmq.broker.groups.groups import GroupTable
 from pocketmq.broker.name_limits import NameLimits
 from pocketmq.broker.reading.filters import SelectionShare
-from pocketmq.broker.slices import encoded_in_slices, in_slices
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.protocol.bodies.clients import (
     CheckClientConfigBody,
@@ -36,6 +35,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import NoFields
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
+from pocketmq.runtime.slices import encoded_in_slices, in_slices
 from pocketmq.transport.connection import CLIENT_ID, Connection, Handler, Reply
 from pocketmq.transport.reading_state import Hold
 

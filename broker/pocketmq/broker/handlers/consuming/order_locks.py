@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from msgspec.structs import replace
 
 from pocketmq.broker.groups.order_locks import OrderLocks
-from pocketmq.broker.slices import encoded_in_slices, in_slices
 from pocketmq.broker.topics.topics import QUEUE_NUMS_MAX
 from pocketmq.protocol.bodies.locks import LockBatchBody, LockBatchResult
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -15,6 +14,7 @@ from pocketmq.protocol.errors import IllegalNameError, ResponseError, response_e
 from pocketmq.protocol.names import names
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import encoded_in_slices, in_slices
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 LOCKS_PER_SLICE = 500

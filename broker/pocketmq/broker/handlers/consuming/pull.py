@@ -12,6 +12,7 @@ from pocketmq.broker.groups.offsets import ConsumerOffsets, is_offset
 from pocketmq.broker.reading.filters import EVERYTHING, SelectionShare
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
+from pocketmq.broker.reading.read_advice import ReadAdvice
 from pocketmq.broker.reading.reader import Found, Reader, ReadQuery
 from pocketmq.broker.refusals import no_permission, queue_illegal, topic_missing
 from pocketmq.broker.store.disk.errors import StoreError
@@ -131,6 +132,7 @@ class PullHandlers:
         polling: where pulls are held.
         selections: makes the selections of subscriptions.
         settings: their limits.
+        advice: which member of a broker set is to be asked next; None without a set.
     """
 
     def __init__(
@@ -146,7 +148,9 @@ class PullHandlers:
         polling: LongPolling,
         selections: SelectionShare,
         settings: Live[PullSettings],
+        advice: ReadAdvice | None = None,
     ) -> None:
+        self._advice = advice
         self._topics, self._groups, self._offsets = topics, groups, offsets
         self._consumers, self._store, self._polling = consumers, store, polling
         self._counters, self._progress, self._settings = counters, progress, settings
@@ -328,8 +332,11 @@ class PullHandlers:
         if found.code != ResponseCode.SUCCESS:
             self._progress.missed += 1
         queue_log = self._store.find_log(pull.topic_name, pull.queue_id)
+        advice = self._advice
         header = PullMessageResponse(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=0
+            if advice is None
+            else advice.broker_id(pull.group, queue_log, found.next_offset),
             next_begin_offset=found.next_offset,
             min_offset=0 if queue_log is None else queue_log.min_offset,
             max_offset=0 if queue_log is None else queue_log.end_offset,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pocketmq.broker.appending.appender import is_stored
 from pocketmq.broker.handlers.sending.send_checks import SendSettings
 from pocketmq.broker.refusals import store_failure
 from pocketmq.broker.store.log.queue_log import OnStored
@@ -93,7 +94,7 @@ class SendAnswers:
             connection.respond(command, Command(ResponseCode.SUCCESS, header=header))
             return
         code, remark = store_failure(error)
-        if code == ResponseCode.FLUSH_DISK_TIMEOUT:
+        if is_stored(error):
             # The message is stored: clients take this answer's header as a result.
             connection.respond(command, Command(code, remark=remark, header=header))
         else:

@@ -13,7 +13,6 @@ from pocketmq.broker.refusals import (
     topic_unknown_on_send,
     unavailable,
 )
-from pocketmq.broker.slices import call_in_slice
 from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import StoreError, WriteFailedError
 from pocketmq.broker.store.log.queue_log import QueueLog
@@ -26,6 +25,7 @@ from pocketmq.protocol.errors import IllegalNameError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.protocol.requests.sending import SendMessageRequest
 from pocketmq.runtime.live import Live
+from pocketmq.runtime.slices import call_in_slice
 from pocketmq.transport.connection import Connection
 from pocketmq.transport.reading_state import Hold
 

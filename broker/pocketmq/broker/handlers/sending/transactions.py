@@ -42,17 +42,15 @@ class TransactionSettings(msgspec.Struct, frozen=True):
     """What the ends of transactions depend on.
 
     Attributes:
-        is_slave: whether another broker has to take them.
         timeout_ms: transactionTimeOut.
     """
 
-    is_slave: bool
     timeout_ms: int
 
     @classmethod
     def of(cls, config: BrokerConfig) -> TransactionSettings:
         """The part of a broker's settings that the ends of transactions depend on."""
-        return cls(is_slave=config.broker_id != 0, timeout_ms=config.transaction_time_out)
+        return cls(timeout_ms=config.transaction_time_out)
 
 
 class TransactionHandlers:
@@ -87,11 +85,6 @@ class TransactionHandlers:
         A decision that the producer does not know changes nothing and is not answered.
         """
         request = command.read(EndTransactionRequest)
-        if self._settings.now.is_slave:
-            raise response_error(
-                ResponseCode.SLAVE_NOT_AVAILABLE,
-                "this broker is a slave: transactions end at their master",
-            )
         if request.commit_or_rollback == flags.TRANSACTION_NOT_TYPE:
             return
         outcome = _OUTCOMES.get(request.commit_or_rollback)

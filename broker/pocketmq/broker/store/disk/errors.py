@@ -8,6 +8,7 @@ OperatingError
     │   ├── VersionError       a file is of a version that this broker does not know
     │   └── DamagedQueueError  one queue cannot be served, the others can
     ├── IndexMendingError      an index is made again: reads succeed in a moment
+    ├── NotReplicatedError     an append is stored, but the in-sync set does not have it in time
     ├── OwnerError             the data directory is another broker's
     └── WriteFailedError       the disk failed: the write was undone
         └── DiskFullError      no room: the write was refused or undone
@@ -16,6 +17,7 @@ OperatingError
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 from pocketmq.protocol.errors import OperatingError
@@ -23,6 +25,22 @@ from pocketmq.protocol.errors import OperatingError
 
 class StoreError(OperatingError):
     """The store cannot do what it is asked."""
+
+
+class NotReplicatedError(StoreError):
+    """What was appended is stored, but not all in-sync members of the broker set have it in time.
+
+    Attributes:
+        lacking: the ids of those that lack it.
+    """
+
+    def __init__(self, timeout_ms: int, lacking: Sequence[int]) -> None:
+        super().__init__(timeout_ms, lacking)
+        self.timeout_ms, self.lacking = timeout_ms, lacking
+
+    def __str__(self) -> str:
+        members = ", ".join(map(str, self.lacking)) or "a follower"
+        return f"the members {members} of the broker set took longer than {self.timeout_ms} ms"
 
 
 class DirectoryInUseError(StoreError):

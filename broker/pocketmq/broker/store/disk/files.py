@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
+from pocketmq.broker.store.disk.boot import boot_id
 from pocketmq.broker.store.disk.freeing import Freeing, remove_file
 
 OPEN_FILES_MAX = 1024
@@ -42,6 +43,7 @@ class Files:
 
     Attributes:
         freeing: the space of deleted files.
+        boot_id: names the run of the system whose memory holds what is not synced.
     """
 
     def __init__(self, open_files_max: int = OPEN_FILES_MAX, *, read_only: bool = False) -> None:
@@ -49,6 +51,7 @@ class Files:
         self._mode = os.O_RDONLY if read_only else os.O_RDWR
         self._handles: OrderedDict[str, int] = OrderedDict()  # text hashes faster than Path
         self.freeing = Freeing()
+        self.boot_id = boot_id()
         self._connection_class = sqlite3.Connection
 
     @property

@@ -176,6 +176,8 @@ class KeyIndex:
         """Extends a segment's key file if that is worth it; returns whether it never needs more."""
         while self._is_there(queue_log, segment):
             end_position, end_offset = _end_of(queue_log, segment)
+            if end_offset > queue_log.end_offset:
+                return False  # the last records are not to be read yet
             is_finished = segment is not queue_log.segments[-1]
             if not is_finished and _is_too_small(segment, end_position, end_offset):
                 return False  # without a look for its key file, which it cannot have

@@ -184,17 +184,21 @@ class QueueLog(ReadableLog):
         if waiter is not None:
             self._waiting.append(waiter)
 
-    def commit(self, now_ms: int) -> list[Waiter]:
+    def commit(self, now_ms: int, *, is_held: bool = False) -> list[Waiter]:
         """Writes the gathered records in one write and makes them visible; returns their waiters.
+
+        Args:
+            now_ms: stamps a segment that is created for them.
+            is_held: whether they stay invisible until `show`.
 
         Raises:
             OSError: nothing was kept; `roll_back` returns the waiters.
         """
         records = self._records
-        size = self.next_position - self.end_position
+        size = self.next_position - self.written_position
         if self._is_torn:
             self._cut_torn_end()
-        written = 0 if self._active is None else self.end_position - self._active.base_position
+        written = 0 if self._active is None else self.written_position - self._active.base_position
         if self._active is None or (written and written + size > self._segment_size):
             self.begin_segment(now_ms)
             written = 0
@@ -209,8 +213,10 @@ class QueueLog(ReadableLog):
             # A part of it may stand in the file: it must not be taken for records later on.
             self._is_torn = True
             raise
-        self.end_position = self.next_position
-        self.end_offset = self.next_offset
+        self.written_position = self.next_position
+        self.written_offset = self.next_offset
+        if not is_held:
+            self.end_position, self.end_offset = self.next_position, self.next_offset
         self._index_tail += b"".join(self._entries)
         waiting = self._waiting
         self._records, self._entries, self._waiting = [], [], []
@@ -218,11 +224,21 @@ class QueueLog(ReadableLog):
             self._write_index_lazily()
         return waiting
 
+    def show(self, position: int, offset: int) -> None:
+        """Makes the records before a position and offset visible, if they were held back."""
+        if offset > self.end_offset:
+            self.end_position, self.end_offset = position, offset
+
+    @property
+    def pending(self) -> tuple[list[bytes | memoryview], list[bytes]]:
+        """The records that the next commit writes, in pieces, and their index entries."""
+        return self._records, self._entries
+
     def roll_back(self) -> list[Waiter]:
         """Forgets the records gathered since the last commit; returns their waiters."""
         waiting = self._waiting
         self._records, self._entries, self._waiting = [], [], []
-        self.next_position, self.next_offset = self.end_position, self.end_offset
+        self.next_position, self.next_offset = self.written_position, self.written_offset
         if self._is_torn:
             try:
                 self._cut_torn_end()
@@ -234,7 +250,7 @@ class QueueLog(ReadableLog):
     def _cut_torn_end(self) -> None:
         assert self._active is not None
         self._files.truncate(
-            self._log_path, self.end_position - self._active.base_position + HEADER_SIZE
+            self._log_path, self.written_position - self._active.base_position + HEADER_SIZE
         )
         self._is_torn = False
 
@@ -244,7 +260,7 @@ class QueueLog(ReadableLog):
         Raises:
             OSError: there is no new segment, everything is as before.
         """
-        assert self._active is None or self.end_position > self._active.base_position
+        assert self._active is None or self.written_position > self._active.base_position
         if self.size >= LOG_SIZE_MAX:
             raise OSError(
                 errno.EFBIG,
@@ -254,10 +270,10 @@ class QueueLog(ReadableLog):
         if self._active is not None:
             self.write_index()
         segment = Segment(
-            segment_stem(self.directory_text, self.end_position),
+            segment_stem(self.directory_text, self.written_position),
             self.number,
-            self.end_position,
-            self.end_offset,
+            self.written_position,
+            self.written_offset,
             now_ms,
         )
         # The index first: a log file without its index could not be told from a damaged one.
@@ -304,17 +320,77 @@ class QueueLog(ReadableLog):
             return
         assert self._active is not None
         in_memory = len(self._index_tail) // ENTRY_SIZE
-        written = self.end_offset - self._active.base_offset - in_memory
+        written = self.written_offset - self._active.base_offset - in_memory
         self._files.write(
             self._active.index_file, HEADER_SIZE + written * ENTRY_SIZE, self._index_tail
         )
         self._index_tail = bytearray()
 
+    def cut(self, position: int) -> None:
+        """Removes the records from a position on, the newest first; the first segment stays.
+
+        The checkpoint must not say any more that they are on the disk: else a start that finds them
+        gone calls the log damaged.
+
+        Args:
+            position: where a record begins.
+
+        Raises:
+            OSError: some of them are still there.
+            FormatError: no record begins there.
+        """
+        assert self.segments
+        assert not self.has_pending
+        offset = self.written_offset_at(position)
+        self.tidy()
+        while len(self.segments) > 1 and self.segments[-1].base_position >= position:
+            gone = self.segments[-1]
+            for path in (gone.log_path, gone.index_path, gone.keys_path):
+                self._files.delete(path)
+            self.written_position, self.written_offset = gone.base_position, gone.base_offset
+            del self.segments[-1]
+            self._activate(self.segments[-1])
+        segment = self.segments[-1]
+        self._files.delete(segment.keys_path)
+        self._files.truncate(segment.log_file, position - segment.base_position + HEADER_SIZE)
+        index_size = HEADER_SIZE + (offset - segment.base_offset) * ENTRY_SIZE
+        self._files.truncate(segment.index_file, index_size)
+        self.written_position = self.next_position = position
+        self.written_offset = self.next_offset = offset
+        if self.end_offset > offset:
+            self.end_position, self.end_offset = position, offset
+        self.unverified_end = min(self.unverified_end, offset)
+        self.last_timestamp = segment.created_ms
+        if offset > self.segments[0].base_offset:
+            self.last_timestamp = self.written_timestamp(offset - 1)
+        self.forget_syncs_behind(segment.base_position)
+
+    def restart_at(self, position: int, offset: int) -> None:
+        """Removes all records, the newest first; the log goes on at a position and offset.
+
+        The checkpoint must not say any more that they are on the disk, as for `cut`.
+
+        Raises:
+            OSError: some of them are still there.
+        """
+        assert not self.has_pending
+        while self.segments:
+            gone = self.segments.pop()
+            for path in (gone.log_path, gone.index_path, gone.keys_path):
+                self._files.delete(path)
+        self._active, self._index_tail, self._is_torn = None, bytearray(), False
+        self.written_position = self.next_position = self.end_position = position
+        self.written_offset = self.next_offset = self.end_offset = offset
+        self.unverified_end = offset
+        self.last_timestamp = 0
+        self.synced_position = self.indexed_position = position
+        self.synced_base = -1
+
     # -- durability ---------------------------------------------------------------------------
 
     def forget_syncs_behind(self, position: int) -> None:
         """Notes that only what is before a position is known to be on the disk."""
-        self.synced_position = self.indexed_position = min(position, self.end_position)
+        self.synced_position = self.indexed_position = min(position, self.written_position)
         before = [s.base_position for s in self.segments if s.base_position < position]
         self.synced_base = before[-1] if before else -1
 
@@ -329,7 +405,7 @@ class QueueLog(ReadableLog):
     def _segments_behind(self, position: int) -> list[Segment]:
         """The segments that end behind a position or have no durable directory entry."""
         out: list[Segment] = []
-        end = self.end_position
+        end = self.written_position
         for segment in reversed(self.segments):
             if end <= position and segment.base_position <= self.synced_base:
                 break

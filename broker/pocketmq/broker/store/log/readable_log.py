@@ -27,6 +27,9 @@ SCAN_RECORDS_MAX = 2_000
 SCAN_SIZE_MAX = 8 * 1024 * 1024
 """Bytes of them."""
 
+RECORD_SIZE_MIN = 90
+"""No record has fewer bytes."""
+
 SCAN_WORK_MAX = 100_000
 """Work of one filtered read, in units of about 0.1 µs, but always one record."""
 
@@ -65,12 +68,19 @@ class Slice(NamedTuple):
 class ReadableLog:
     """The committed records of one queue, in segments; the newest index entries are in memory.
 
+    Readers see the records before `end_offset`. More may be written: a broker that replicates shows
+    what all in-sync members have.
+
     Args:
         files: the disk.
         topic, queue_id: what the log is of.
         segments: those that exist, in order.
         end_position, end_offset: behind the last record.
         last_timestamp: store time of the last record; store times never go back within a log.
+
+    Attributes:
+        end_position, end_offset: behind the last record that readers see.
+        written_position, written_offset: behind the last record in the files.
     """
 
     __slots__ = (
@@ -84,6 +94,8 @@ class ReadableLog:
         "queue_id",
         "segments",
         "topic",
+        "written_offset",
+        "written_position",
     )
 
     def __init__(
@@ -100,6 +112,7 @@ class ReadableLog:
         self.topic, self.queue_id = topic, queue_id
         self.segments = segments or []
         self.end_position, self.end_offset = end_position, end_offset
+        self.written_position, self.written_offset = end_position, end_offset
         self.last_timestamp = last_timestamp
         self._index_tail = bytearray()
         self._active: Segment | None = None
@@ -120,30 +133,30 @@ class ReadableLog:
 
     @property
     def max_offset(self) -> int:
-        """The offset behind the last committed record."""
+        """The offset behind the last record that readers see."""
         return self.end_offset
 
     @property
     def size(self) -> int:
         """Bytes of records."""
-        return self.end_position - self.segments[0].base_position if self.segments else 0
+        return self.written_position - self.segments[0].base_position if self.segments else 0
 
     @property
     def ends_empty(self) -> bool:
         """Whether the newest segment holds no record yet."""
-        return bool(self.segments) and self.segments[-1].base_position == self.end_position
+        return bool(self.segments) and self.segments[-1].base_position == self.written_position
 
     def segment_end(self, index: int) -> tuple[int, int]:
         """Returns (position, queue offset) of the end of the segment at an index."""
         if index + 1 < len(self.segments):
             follower = self.segments[index + 1]
             return follower.base_position, follower.base_offset
-        return self.end_position, self.end_offset
+        return self.written_position, self.written_offset
 
     def segment_last_timestamp(self, index: int) -> int:
         """Returns the store time of a segment's last record; of its creation if it has none."""
         _, end_offset = self.segment_end(index)
-        if end_offset == self.end_offset and self.last_timestamp:
+        if end_offset >= self.end_offset and self.last_timestamp:
             return self.last_timestamp  # known without a look at the disk
         if end_offset == self.segments[index].base_offset:
             return self.segments[index].created_ms
@@ -293,6 +306,14 @@ class ReadableLog:
     def timestamp_at(self, offset: int) -> int:
         """Reads the store time, in milliseconds, of the record at an offset."""
         segment, _ = self._segment_of(offset)
+        return self._timestamp_in(segment, offset)
+
+    def written_timestamp(self, offset: int) -> int:
+        """Reads the store time of the record at an offset, also of one held back from readers."""
+        index = bisect.bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1
+        return self._timestamp_in(self.segments[index], offset)
+
+    def _timestamp_in(self, segment: Segment, offset: int) -> int:
         physical, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
         start = segment.position_of(physical)
         head = self._read_log(segment, start, start + min(size, _RECORD_TIME_SIZE))
@@ -342,6 +363,61 @@ class ReadableLog:
         segment, _ = self._segment_of(offset)
         return segment.position_of(ENTRY.unpack(self._read_entries(segment, offset, 1))[0])
 
+    def written_record(self, offset: int) -> tuple[int, bytes]:
+        """Reads the record at an offset, also one held back from readers, and its position.
+
+        Raises:
+            FormatError: the index does not fit the log.
+        """
+        index = bisect.bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1
+        segment = self.segments[index]
+        physical, size, _ = ENTRY.unpack(self._read_entries(segment, offset, 1))
+        position = segment.position_of(physical)
+        return position, self._read_log(segment, position, position + size)
+
+    def written_offset_at(self, position: int) -> int:
+        """Returns the offset of the record that begins at a position, also of one held back.
+
+        Raises:
+            FormatError: no record begins there.
+        """
+        if position >= self.written_position:
+            return self.written_offset
+        index = bisect.bisect_right(self.segments, position, key=lambda s: s.base_position) - 1
+        segment, (_, high) = self.segments[max(index, 0)], self.segment_end(max(index, 0))
+        low = segment.base_offset
+        while low < high:
+            middle = (low + high) // 2
+            physical = ENTRY.unpack(self._read_entries(segment, middle, 1))[0]
+            found = segment.position_of(physical)
+            if found == position:
+                return middle
+            if found < position:
+                low = middle + 1
+            else:
+                high = middle
+        raise FormatError(segment.index_path, f"no record begins at position {position}")
+
+    def read_written(self, position: int, offset: int, size_max: int) -> tuple[bytes, bytes]:
+        """Reads records from one on, within one segment, also those held back from readers.
+
+        Args:
+            position, offset: of the first record.
+            size_max: so many bytes at the most, but always one record.
+
+        Returns:
+            the records back to back, and their index entries; both empty at the end of the log.
+        """
+        if position >= self.written_position:
+            return b"", b""
+        index = bisect.bisect_right(self.segments, position, key=lambda s: s.base_position) - 1
+        segment, (_, end_offset) = self.segments[index], self.segment_end(index)
+        count = min(end_offset - offset, max(1, size_max // RECORD_SIZE_MIN), SCAN_ENTRIES_MAX)
+        entries = self._read_entries(segment, offset, count)
+        count = self._count_within(segment, entries, position + size_max)
+        data = self._read_log(segment, position, self._end_of(segment, entries, count - 1))
+        return data, entries[: count * ENTRY_SIZE]
+
     def _segment_of(self, offset: int) -> tuple[Segment, int]:
         """Returns the segment that holds an offset, and the offset where the segment ends."""
         active = self._active
@@ -350,12 +426,12 @@ class ReadableLog:
         if offset >= active.base_offset:
             return active, self.end_offset
         index = bisect.bisect_right(self.segments, offset, key=lambda s: s.base_offset)
-        return self.segments[index - 1], self.segments[index].base_offset
+        return self.segments[index - 1], min(self.segments[index].base_offset, self.end_offset)
 
     def _read_entries(self, segment: Segment, offset: int, count: int) -> bytes:
         tail = b""
         if segment is self._active and self._index_tail:
-            tail_start = self.end_offset - len(self._index_tail) // ENTRY_SIZE
+            tail_start = self.written_offset - len(self._index_tail) // ENTRY_SIZE
             at = max(offset - tail_start, 0)
             in_file = max(min(count, tail_start - offset), 0)
             tail = bytes(self._index_tail[at * ENTRY_SIZE : (at + count - in_file) * ENTRY_SIZE])

@@ -11,7 +11,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, SCHEMA_VERSION
+from pocketmq.broker.store.metadata.metadata import (
+    BOOT_STATE,
+    CLEAN_STATE,
+    MEMBER_STATE_PREFIX,
+    SCHEMA_VERSION,
+)
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 
@@ -25,9 +30,16 @@ TABLES = {
     "consumer_offsets": ("group_name", "topic", "queue_id", "offset"),
     "order_locks": ("group_name", "topic", "broker_name", "queue_id", "client_id"),
     "timer_pages": ("page", "bits"),
+    "log_epochs": ("number", "epoch", "position"),
     "state": ("key", "value"),
 }
 """The columns of each table that a copy needs."""
+
+_LATER = frozenset({"log_epochs"})
+"""Tables that directories of earlier versions do not have."""
+
+_PLAIN_STATES = (CLEAN_STATE, BOOT_STATE, MEMBER_STATE_PREFIX)
+"""How the keys of states begin that are no JSON."""
 
 
 _TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state": Any}
@@ -35,7 +47,7 @@ _TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state":
 
 _KINDS: dict[str, type] = {
     "number": int, "queue_id": int, "position": int, "offset": int, "timestamp": int, "page": int,
-    "bits": bytes,
+    "bits": bytes, "epoch": int,
 }  # fmt: skip
 
 
@@ -106,7 +118,10 @@ def _read(database: sqlite3.Connection, survey: MetadataSurvey) -> None:
         return
     if version < SCHEMA_VERSION:
         survey.problems.append("it is not PocketMQ's, or was never finished")
+    names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
     for table, columns in TABLES.items():
+        if table in _LATER and table not in names:
+            continue
         found = survey.rows[table]
         try:
             for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608
@@ -130,7 +145,7 @@ def _is_sound(table: str, columns: tuple[str, ...], row: tuple[Any, ...]) -> boo
     ):
         return False
     kind = _TEXTS.get(table)
-    if kind is None or row[0] == CLEAN_STATE:
+    if kind is None or (table == "state" and row[0].startswith(_PLAIN_STATES)):
         return True
     try:
         msgspec.json.decode(row[1], type=kind)

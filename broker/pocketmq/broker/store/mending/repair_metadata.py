@@ -16,7 +16,8 @@ from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import QueueKey
 from pocketmq.broker.store.mending.metadata_check import TABLES, MetadataSurvey
 from pocketmq.broker.store.mending.repair_queue import QueueRepairPlan, Step
-from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, Metadata
+from pocketmq.broker.store.metadata.log_epochs import mended_epoch
+from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, SET_ID, Metadata
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.names import names
@@ -62,6 +63,7 @@ class MetadataRepair:
             self._make_again()
         self._enter_logs()
         self._enter_topics()
+        self._part_from_set()
         self._cap_offsets()
         if self._changes:
             # One step writes all of them: either meta.db is as planned, or as it was.
@@ -146,6 +148,25 @@ class MetadataRepair:
                     (topic, msgspec.json.encode(config).decode()),
                 )
             )
+
+    def _part_from_set(self) -> None:
+        """Has other members of a broker set not take repaired logs for copies of theirs."""
+        if self._survey.state(SET_ID) is None:
+            return
+        for (topic, queue_id), plan in self._queues.items():
+            if plan.number is None or not plan.steps:
+                continue
+            self._say(
+                f"have queue {queue_id} of {topic} copied anew: from the leader of the broker set, "
+                f"or to the followers if this member leads"
+            )
+            self._changes += [
+                ("DELETE FROM log_epochs WHERE number = ?", (plan.number,)),
+                (
+                    "INSERT INTO log_epochs (number, epoch, position) VALUES (?, ?, ?)",
+                    (plan.number, mended_epoch(), 0),
+                ),
+            ]
 
     def _cap_offsets(self) -> None:
         for group, topic, queue_id, offset in self._survey.rows["consumer_offsets"]:

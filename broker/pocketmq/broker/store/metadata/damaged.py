@@ -119,6 +119,16 @@ class DamagedQueues:
         if len(self._errors) != known:
             self.save()
 
+    def forget(self, topic: str, queue_id: int) -> None:
+        """Forgets a damaged queue, whose files are replaced.
+
+        Raises:
+            WriteFailedError: the next start looks at it first.
+        """
+        self._errors.pop((topic, queue_id), None)
+        self._in_service.discard((topic, queue_id))
+        self.save()
+
     def save(self) -> None:
         """Writes the damaged queues to the metadata.
 

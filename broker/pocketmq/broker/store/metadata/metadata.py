@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pocketmq.broker.store.disk.errors import (
     DirectoryError,
@@ -20,8 +21,16 @@ from pocketmq.broker.store.log.checkpoint import Checkpoint
 SCHEMA_VERSION = 1
 
 CLEAN_STATE = "clean_stop"
-"""The key of the state that says whether the last stop was clean: yes or no, the one that is no
-JSON."""
+"""The key of the state that says whether the last stop was clean: yes or no, and no JSON."""
+
+BOOT_STATE = "boot_id"
+"""The key of the state that names the run of the system in which the directory was used last."""
+
+MEMBER_STATE_PREFIX = "member_"
+"""How the keys of states begin that say something of one member of a broker set; no JSON either."""
+
+SET_ID = "member_set_id"
+"""The key of the state that names the broker set of which a directory has the data."""
 
 _BESIDE = ("wal", "shm")
 """How the names of SQLite's other files end."""
@@ -53,10 +62,47 @@ CREATE TABLE IF NOT EXISTS order_locks (
     client_id TEXT NOT NULL,
     PRIMARY KEY (group_name, topic, broker_name, queue_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log_epochs (
+    number INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (number, epoch)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS deleted_logs (number INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS timer_pages (page INTEGER PRIMARY KEY, bits BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CHANGES: dict[str, Callable[..., object]] = {}
+"""The methods of `Metadata` that change what the members of a broker set have in common."""
+
+
+def _told(
+    method: Callable[Concatenate[Metadata, P], T],
+) -> Callable[Concatenate[Metadata, P], T]:
+    """Has `Metadata.on_change` told of each successful call of a method."""
+    CHANGES[method.__name__] = method
+
+    def telling(self: Metadata, /, *arguments: P.args, **options: P.kwargs) -> T:
+        if self.on_change is None:
+            return method(self, *arguments, **options)
+        plain: tuple[Any, ...] = tuple(map(_kept, arguments))
+        result = method(self, *plain, **options)
+        self.on_change(method.__name__, plain)
+        return result
+
+    return update_wrapper(telling, method)
+
+
+def _kept(argument: object) -> object:
+    """An argument of a change; what can be read only once becomes a list."""
+    if isinstance(argument, Iterable) and not isinstance(argument, str):
+        return list(argument)
+    return argument
 
 
 class QueueLogRow(NamedTuple):
@@ -75,6 +121,10 @@ class Metadata:
         path: of the file; it is made if it is missing.
         files: the disk.
 
+    Attributes:
+        on_change: told of each change that all members of a broker set are to make: the name in
+            `CHANGES` and the arguments. None without a set.
+
     Raises:
         FormatError: it is damaged or of another version.
         DirectoryError: it cannot be opened or written.
@@ -82,8 +132,10 @@ class Metadata:
 
     def __init__(self, path: Path, files: Files | None = None) -> None:
         self._path = path
+        self._files = files or Files()
+        self.on_change: Callable[[str, tuple[object, ...]], object] | None = None
         try:
-            self._db = (files or Files()).database(path)
+            self._db = self._files.database(path)
         except sqlite3.OperationalError as e:
             raise self._unusable(e) from e
         try:
@@ -163,11 +215,13 @@ class Metadata:
         rows = self._rows("SELECT key, value FROM state WHERE key >= ? ORDER BY key", (prefix,))
         return {key: value for key, value in rows if key.startswith(prefix)}
 
+    @_told
     def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
         """Writes one value of the broker's own; with `durably` it is on the disk on return."""
         statement = "INSERT OR REPLACE INTO state VALUES (?, ?)"
-        self._transaction([(statement, [(key, value)])], durably=durably)
+        self.transaction([(statement, [(key, value)])], durably=durably)
 
+    @_told
     def remove_state(self, key: str) -> None:
         """Removes one value of the broker's own."""
         self._write("DELETE FROM state WHERE key = ?", (key,))
@@ -186,6 +240,7 @@ class Metadata:
         rows = self._rows("SELECT seq FROM sqlite_sequence WHERE name = 'queue_logs'")
         return int(rows[0][0]) if rows else 0
 
+    @_told
     def add_queue_logs(self, logs: Iterable[QueueLogRow]) -> None:
         """Inserts new queue logs under numbers that no log ever had.
 
@@ -220,6 +275,35 @@ class Metadata:
             [(*checkpoint, number) for number, checkpoint in checkpoints],
         )
 
+    # -- the history of logs ------------------------------------------------------------------
+
+    def log_epochs(self) -> list[tuple[int, int, int]]:
+        """Reads (log number, epoch, position) of all logs, the oldest epoch of each log first."""
+        return self._rows("SELECT number, epoch, position FROM log_epochs ORDER BY number, epoch")
+
+    def epochs_of_log(self, number: int) -> list[tuple[int, int]]:
+        """Reads (epoch, position) of one log, the oldest epoch first."""
+        statement = "SELECT epoch, position FROM log_epochs WHERE number = ? ORDER BY epoch"
+        return self._rows(statement, (number,))
+
+    def save_log_epochs(
+        self, rows: Iterable[tuple[int, int, int]], *, durably: bool = False
+    ) -> None:
+        """Writes (log number, epoch, position) rows; with `durably` they are on the disk on return.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        statement = "INSERT OR REPLACE INTO log_epochs VALUES (?, ?, ?)"
+        self.transaction([(statement, list(rows))], durably=durably)
+
+    def remove_log_epoch(self, number: int, epoch: int) -> None:
+        """Deletes where an epoch begins in a log."""
+        self._write("DELETE FROM log_epochs WHERE number = ? AND epoch = ?", (number, epoch))
+
+    # -- deleted topics -----------------------------------------------------------------------
+
+    @_told
     def delete_topic(self, name: str, numbers: Iterable[int]) -> None:
         """Deletes a topic, every group's offsets in it, and its logs.
 
@@ -231,7 +315,7 @@ class Metadata:
         Raises:
             WriteFailedError: nothing was changed.
         """
-        self._transaction(
+        self.transaction(
             [
                 ("DELETE FROM topics WHERE name = ?", [(name,)]),
                 ("DELETE FROM consumer_offsets WHERE topic = ?", [(name,)]),
@@ -254,15 +338,18 @@ class Metadata:
         """Reads the settings of all topics as JSON text by name."""
         return dict(self._rows("SELECT name, config FROM topics"))
 
+    @_told
     def save_topics(self, configs: Iterable[tuple[str, str]]) -> None:
         """Writes (name, JSON text) of topics."""
         self._many("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(configs))
 
+    @_told
     def remove_topic(self, name: str) -> None:
         """Deletes a topic's settings and every group's offsets in the topic."""
         self._write("DELETE FROM topics WHERE name = ?", (name,))
         self._write("DELETE FROM consumer_offsets WHERE topic = ?", (name,))
 
+    @_told
     def remove_topics(self, names: Iterable[str]) -> None:
         """Deletes the settings of topics that nobody has consumed."""
         self._many("DELETE FROM topics WHERE name = ?", [(name,) for name in names])
@@ -271,10 +358,12 @@ class Metadata:
         """Reads the settings of all groups as JSON text by name."""
         return dict(self._rows("SELECT name, config FROM groups"))
 
+    @_told
     def save_groups(self, configs: Iterable[tuple[str, str]]) -> None:
         """Writes (name, JSON text) of groups."""
         self._many("INSERT OR REPLACE INTO groups VALUES (?, ?)", list(configs))
 
+    @_told
     def remove_groups(self, names: Iterable[str]) -> None:
         """Deletes the settings of groups."""
         self._many("DELETE FROM groups WHERE name = ?", [(name,) for name in names])
@@ -285,6 +374,7 @@ class Metadata:
         """Reads (group, topic, queue id, offset) of all committed offsets."""
         return self._rows("SELECT group_name, topic, queue_id, offset FROM consumer_offsets")
 
+    @_told
     def save_consumer_offsets(
         self, rows: Iterable[tuple[str, str, int, int]], *, durably: bool = False
     ) -> None:
@@ -295,8 +385,9 @@ class Metadata:
             WriteFailedError: nothing was changed.
         """
         statement = "INSERT OR REPLACE INTO consumer_offsets VALUES (?, ?, ?, ?)"
-        self._transaction([(statement, list(rows))], durably=durably)
+        self.transaction([(statement, list(rows))], durably=durably)
 
+    @_told
     def remove_consumer_offsets(self, group: str) -> None:
         """Deletes all committed offsets of a group."""
         self._write("DELETE FROM consumer_offsets WHERE group_name = ?", (group,))
@@ -309,10 +400,12 @@ class Metadata:
             "SELECT group_name, topic, broker_name, queue_id, client_id FROM order_locks"
         )
 
+    @_told
     def save_order_locks(self, rows: Iterable[tuple[str, str, str, int, str]]) -> None:
         """Writes (group, topic, broker name, queue id, client id) rows."""
         self._many("INSERT OR REPLACE INTO order_locks VALUES (?, ?, ?, ?, ?)", list(rows))
 
+    @_told
     def remove_order_locks(self, rows: Iterable[tuple[str, str, str, int]]) -> None:
         """Deletes the locks of (group, topic, broker name, queue id)."""
         self._many(
@@ -327,13 +420,19 @@ class Metadata:
         """Reads the bits of delivered timers by page, see `delay.delivered`."""
         return dict(self._rows("SELECT page, bits FROM timer_pages"))
 
+    @_told
     def save_timer_pages(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Writes (page, bits) rows."""
         self._many("INSERT OR REPLACE INTO timer_pages VALUES (?, ?)", list(rows))
 
+    @_told
     def remove_timer_pages(self, start: int, end: int) -> None:
         """Deletes the pages from `start` to before `end`."""
         self._write("DELETE FROM timer_pages WHERE page >= ? AND page < ?", (start, end))
+
+    def reader(self) -> sqlite3.Connection:
+        """Opens the file once more, to read from while it is written to; the caller closes it."""
+        return self._files.database(self._path)
 
     def _rows(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """Reads rows.
@@ -372,9 +471,9 @@ class Metadata:
         Raises:
             WriteFailedError: nothing was changed.
         """
-        self._transaction([(statement, rows)])
+        self.transaction([(statement, rows)])
 
-    def _transaction(self, changes: list[tuple[str, list[Any]]], *, durably: bool = False) -> None:
+    def transaction(self, changes: list[tuple[str, list[Any]]], *, durably: bool = False) -> None:
         """Runs each statement for each of its rows, all or none.
 
         A transaction is on the disk some time later, but not before those that precede it.

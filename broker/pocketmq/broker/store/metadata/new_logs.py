@@ -48,6 +48,10 @@ class NewLogs:
         self.numbers.add(number)
         return number
 
+    def renew(self) -> None:
+        """Looks again which numbers were given away: another member of the set has given some."""
+        self._next = 0
+
     def enter(self, logs: Iterable[QueueLog]) -> None:
         """Inserts those of the logs that are new into the metadata; all or none.
 

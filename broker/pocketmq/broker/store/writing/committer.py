@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -42,6 +43,42 @@ class _Growth(msgspec.Struct, gc=False):
     size: int
 
 
+class Replicas(Protocol):
+    """Copies what is committed to other members of a broker set, and shows it when they have it."""
+
+    def will_write(self, queue_logs: Iterable[QueueLog]) -> None:
+        """Prepares for records that a commit is about to write to some logs.
+
+        Raises:
+            WriteFailedError: they must not be written.
+        """
+
+    def hold(
+        self,
+        queue_log: QueueLog,
+        pieces: tuple[Sequence[bytes | memoryview], Sequence[bytes]],
+        start: tuple[int, int],
+        waiters: list[Waiter],
+        *,
+        is_flushed: bool,
+    ) -> list[Waiter]:
+        """Takes what a commit has written to a log, and holds it back from readers.
+
+        Args:
+            queue_log: the log.
+            pieces: the records and their index entries.
+            start: position and offset of the first one.
+            waiters: of the appends.
+            is_flushed: whether those with AS_CONFIGURED wait for a flush as well.
+
+        Returns:
+            the waiters that are told of the write, or of the flush.
+        """
+
+    def turn_ends(self) -> None:
+        """Sends what was taken since the last call."""
+
+
 class Committer:
     """Writes the logs that grew in one iteration of the loop together, then calls their waiters.
 
@@ -60,7 +97,8 @@ class Committer:
         unsynced: logs that the next checkpoint is to bring to the disk; each that grows enters it.
         waiting_since_s: when the first append was made that a scheduled commit is to write.
         in_read: whether the requests of one read are being handled.
-        appended: called with each log that grew, once its senders are answered.
+        appended: called with each log in which readers see more, once its senders are answered.
+        replicas: copy what is written; None for a broker of its own.
     """
 
     def __init__(
@@ -80,6 +118,7 @@ class Committer:
         self.waiting_since_s: float | None = None
         self._senders = senders
         self.appended = Listeners[[QueueLog]]()
+        self.replicas: Replicas | None = None
         self._dirty: dict[QueueLog, None] = {}
         self._grown: list[_Growth] = []  # what was stored, and is not counted yet
         self._is_due = False
@@ -105,7 +144,7 @@ class Committer:
     @property
     def unflushed_size(self) -> int:
         """Bytes of records that are not known to be on the disk."""
-        return sum(q.end_position - q.synced_position for q in self.unsynced)
+        return sum(q.written_position - q.synced_position for q in self.unsynced)
 
     def schedule_commit(self, queue_log: QueueLog) -> None:
         """Puts a log into the next commit, and schedules that commit unless it is due already."""
@@ -164,17 +203,27 @@ class Committer:
     def _write(self) -> None:
         dirty, self._dirty = self._dirty, {}
         first_s, count = self._first_s, 0
-        new = self._new_logs.numbers
+        new, replicas = self._new_logs.numbers, self.replicas
+        if replicas is not None and not self._prepare(replicas, dirty):
+            return
         for queue_log in dirty if len(dirty) == 1 and not new else self._due_now(dirty):
-            start_position, start_offset = queue_log.end_position, queue_log.end_offset
+            start_position, start_offset = queue_log.written_position, queue_log.written_offset
             try:
-                waiters = queue_log.commit(queue_log.last_timestamp)
-            except OSError as e:
-                self._notify(queue_log.roll_back(), self._disk.failed_write(queue_log.directory, e))
+                if replicas is not None:
+                    pieces = queue_log.pending
+                waiters = queue_log.commit(queue_log.last_timestamp, is_held=replicas is not None)
+            except (OSError, WriteFailedError) as e:
+                self._notify(queue_log.roll_back(), self._failure(queue_log, e))
                 self.unsynced[queue_log] = None  # the next checkpoint tidies it
                 continue
             self.unsynced[queue_log] = None
-            size = queue_log.end_position - start_position
+            size = queue_log.written_position - start_position
+            requests = len(waiters)
+            if replicas is not None:
+                start = (start_position, start_offset)
+                waiters = replicas.hold(
+                    queue_log, pieces, start, waiters, is_flushed=self.flush_sync
+                )
             if self.flush_sync:
                 later = [w.on_stored for w in waiters if w.durability is not WRITTEN]
                 if later:
@@ -185,18 +234,39 @@ class Committer:
                 for waiter in waiters:
                     waiter.on_stored(None)
                 count += len(waiters)
-            messages = queue_log.end_offset - start_offset
-            self._grown.append(_Growth(queue_log, len(waiters), messages, size))
+            messages = queue_log.written_offset - start_offset
+            self._grown.append(_Growth(queue_log, requests, messages, size))
+        if replicas is not None:
+            replicas.turn_ends()
         if count:
             self._puts.times.add(self._machine.monotonic() - first_s, count)
+
+    def _prepare(self, replicas: Replicas, logs: Iterable[QueueLog]) -> bool:
+        """Has the replicas prepare for a commit; False if nothing can be written."""
+        try:
+            replicas.will_write(logs)
+        except WriteFailedError as e:
+            log.error("nothing is written, for it cannot be replicated: %s", e)
+            self._disk.learn(e)
+            for queue_log in logs:
+                self._notify(queue_log.roll_back(), e)
+            return False
+        return True
 
     def _account(self) -> None:
         grown, self._grown = self._grown, []
         for growth in grown:
             self._puts.count(growth.queue_log.topic, growth.requests, growth.messages, growth.size)
-        notify = self.appended.notify
-        for growth in grown:
-            notify(growth.queue_log)
+        if self.replicas is None:  # else they tell when readers see it
+            notify = self.appended.notify
+            for growth in grown:
+                notify(growth.queue_log)
+
+    def _failure(self, queue_log: QueueLog, error: OSError | WriteFailedError) -> StoreError:
+        if isinstance(error, OSError):
+            return self._disk.failed_write(queue_log.directory, error)
+        self._disk.learn(error)
+        return error
 
     def _due_now(self, logs: Iterable[QueueLog]) -> Iterator[QueueLog]:
         """Yields every log with a segment, and the first new ones; the rest wait for a commit."""

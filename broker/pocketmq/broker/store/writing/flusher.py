@@ -183,7 +183,9 @@ class Flusher:
                 raise self._failure
             if index:
                 queue_log.tidy()
-            end = Checkpoint(queue_log.end_position, queue_log.end_offset, queue_log.last_timestamp)
+            end = Checkpoint(
+                queue_log.written_position, queue_log.written_offset, queue_log.last_timestamp
+            )
             base = queue_log.segments[-1].base_position if queue_log.segments else -1
             paths = queue_log.unsynced_logs() + (queue_log.unsynced_indexes() if index else [])
             try:

@@ -1,0 +1,1 @@
+"""Handlers about the replication of a broker, and about broker sets."""

@@ -1,0 +1,152 @@
+"""Serves a follower's clients: a server of its own, until the member leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from pocketmq.auth.audit_log.audit import Audit
+from pocketmq.auth.exposure import check_exposure
+from pocketmq.auth.settings import AuthSettings
+from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.handlers.access import audit_file, guard_of
+from pocketmq.broker.handlers.leaving import leave
+from pocketmq.broker.handlers.table import VIEW_CODES
+from pocketmq.broker.housekeeping import CLIENT_SCAN_PERIOD_S, IDLE_LOG_PERIOD_S, KEY_INDEX_PERIOD_S
+from pocketmq.broker.replica.handlers import Leadership, replica_table
+from pocketmq.broker.replica.parts import ReplicaParts, replica_parts
+from pocketmq.broker.replication.following import Following
+from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
+from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.turn_share import TurnShare
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.open_files import room_for_connections
+from pocketmq.runtime.tasks import Tasks, repeat
+from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.errors import CannotListenError
+from pocketmq.transport.limits import Limits
+from pocketmq.transport.server import Server
+from pocketmq.transport.tls.settings import server_tls
+
+
+class ReplicaService:
+    """Answers what a follower may answer, from its own copy.
+
+    Args:
+        store: of the broker.
+        config: what the configuration says.
+        auth: who may ask.
+        clock: of the broker.
+        stack: ends it.
+
+    Attributes:
+        server: the sockets and connections.
+        parts: what the handlers work with.
+
+    Raises:
+        ConfigError: passwords of users cannot be decrypted, or the address is open to everybody.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        config: BrokerConfig,
+        auth: AuthSettings,
+        clock: Clock,
+        stack: AsyncExitStack,
+    ) -> None:
+        self._store, self._config, self._auth, self._clock = store, config, auth, clock
+        self._stack = stack
+        self._connections = set[Connection]()
+        self._handlers: dict[int, Handler] = {}
+        self.parts: ReplicaParts = replica_parts(store, config, clock, stack)
+        pressure = self.parts.back_pressure
+        self.server = Server(
+            clock,
+            self._handlers,
+            limits=Limits(
+                idle_timeout_s=config.connection_idle_timeout / 1000,
+                write_buffer_max=config.write_buffer_max,
+            ),
+            on_close=self._disconnected,
+            connections_max=room_for_connections(config.connections_max, config.open_files_max),
+            connections_max_of_address=config.connections_max_of_address,
+            watch=pressure.watch,
+            budget=pressure.budget,
+            slow_readers=pressure.slow_readers,
+            connections=self._connections,
+            view_codes=VIEW_CODES,
+            tls=server_tls(config),
+        )
+
+    async def listen(self, port: int) -> None:
+        """Opens the port.
+
+        Raises:
+            CannotListenError: somebody else has it.
+        """
+        config = self._config
+        host, is_guarded = config.bind_address, config.authentication_enabled
+        check_exposure(config.broker_name, host, is_guarded=is_guarded, insecure=config.insecure)
+        try:
+            await self.server.listen(host, port)
+        except OSError as e:
+            raise CannotListenError(config.broker_name, host, port, e) from e
+        self._stack.push_async_callback(self.server.close)
+        self._stack.callback(self.parts.polling.release_all)
+
+    def serve(
+        self,
+        address: str,
+        member_id: int,
+        leadership: Leadership,
+        of_set: Mapping[int, Handler],
+        tasks: Tasks,
+    ) -> None:
+        """Begins to answer. Nothing may wait between `listen` and this call.
+
+        Args:
+            address: the address that clients use, ``host:port``.
+            member_id: of this member.
+            leadership: what it knows of its leader.
+            of_set: handlers about the broker set.
+            tasks: owns the periodic tasks.
+        """
+        parts, config = self.parts, self._config
+        table = replica_table(parts, address, member_id, leadership, of_set)
+        share = TurnShare(self._clock.machine)
+        table = {code: share.guard(code, handler) for code, handler in table.items()}
+        if config.authentication_enabled:
+            table = parts.rate_limits.inner(table)
+            guard = guard_of(
+                self._auth, parts.data.users, self._store, config, self._clock, self._connections,
+                parts.polling.release,
+            )  # fmt: skip
+            file = audit_file(config, self._store.directory, self._clock, self._stack)
+            if file is not None:
+                guard.refused.add(Audit(config.broker_name, self._clock, [file.write]).refused)
+            table = guard.table(table)
+        self._handlers.update(parts.rate_limits.outer(table))
+        self._stack.callback(leave, self._handlers)
+        self._start_rounds(tasks)
+
+    def follow(self, following: Following) -> None:
+        """Keeps the tables as a leader's are, and wakes pulls when there is more to read."""
+        following.follower.shown.add(self.parts.polling.arrived)
+        following.follower.changed.add(self.parts.data.follow)
+
+    def _start_rounds(self, tasks: Tasks) -> None:
+        config, store, parts = self._config, self._store, self.parts
+        rounds: tuple[tuple[str, float, Callable[[], object]], ...] = (
+            ("checkpoint", config.flush_interval_commit_log / 1000, store.checkpoint),
+            ("idle logs", IDLE_LOG_PERIOD_S, store.logs.close_idle_logs),
+            ("keys", KEY_INDEX_PERIOD_S, parts.keys.run),
+            ("statistics", SAMPLE_PERIOD_S, parts.statistics.sample),
+            ("clients", CLIENT_SCAN_PERIOD_S, parts.members.expire),
+        )
+        for name, period_s, action in rounds:
+            tasks.spawn(repeat(self._clock.machine, lambda p=period_s: p, action), name)  # type: ignore[misc]
+
+    def _disconnected(self, connection: Connection) -> None:
+        self.parts.polling.forget(connection)
+        self.parts.members.forget(connection)
