@@ -12,7 +12,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
-.PHONY: help demo test slow ci check style types imports tidy process interop spark crash churn abuse \
+.PHONY: help demo test slow ci check style types imports tidy process interop spark crash failover failover-times simulate churn abuse \
 	bench bench-guard growth spark-zip docs reference rpc pictures clean
 
 help: ## these lines
@@ -74,8 +74,18 @@ spark-on-%: $(STAMP) ## the same on another PySpark, as in `make spark-on-4.0`
 crash: $(STAMP) ## kills real brokers often, and crashes simulated disks everywhere
 	$(PYTEST) tests/crash --crash-rounds=25 --crash-points=all --whole-spark
 
+RUNS ?= 200
+failover: $(STAMP) ## broker sets of processes whose machines, links, disks and clocks fail
+	$(PYTEST) tests/failover -m crash --failover-runs=$(RUNS)
+
+failover-times: $(STAMP) ## for how long a broker set takes no messages; wants a quiet machine
+	PYTHONPATH=tests $(BIN)/python bench/failover.py
+
 abuse: $(STAMP) ## what one connection can do to a broker, in a table; wants a quiet machine
 	$(PYTEST) tests/abuse --whole-abuse
+
+simulate: $(STAMP) ## broker sets whose members fail in 1,000 ways, simulated
+	$(PYTEST) $(SHARED) tests/simulation --simulations=1000
 
 churn: $(STAMP) ## consumers that come, go and crash at random, for long
 	$(PYTEST) tests/integration/test_churn.py --churn-rounds=50

@@ -31,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-points", default="16", help="crashes of a simulated disk, or all of them"
     )
     parser.addoption(
+        "--simulations", type=int, default=30, help="how many broker sets are simulated"
+    )
+    parser.addoption(
+        "--failover-runs", type=int, default=2, help="how many broker sets of processes fail"
+    )
+    parser.addoption(
         "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
     )
     parser.addoption(

@@ -104,7 +104,7 @@ async def test_name_servers_are_no_controllers(client: Client, clock: VirtualClo
             answer = await connection.call(Command(code), 1e6)
             assert answer.code == 3
             assert answer.remark
-            assert "there is no controller" in answer.remark
+            assert "ask one with an arbiterPath" in answer.remark
 
 
 async def test_no_code_is_both_served_and_not(client: Client) -> None:

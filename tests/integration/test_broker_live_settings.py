@@ -40,7 +40,11 @@ from support.store.disks import SlowFiles
 
 from pocketmq.broker import BrokerConfig
 from pocketmq.broker.config.live_settings import FIXED_KEYS
-from pocketmq.protocol.bodies.clients import Subscription
+from pocketmq.broker.reading.filters import EVERYTHING
+from pocketmq.broker.reading.read_advice import LeaderAdvice, ReadAdviceSettings
+from pocketmq.broker.reading.reader import ReadQuery
+from pocketmq.broker.replica.replica_reader import ReplicaReader
+from pocketmq.protocol.bodies.clients import GroupConfig, Subscription
 from pocketmq.protocol.bodies.popping import AssignedQueues, Assignment
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import PocketMQError
@@ -841,6 +845,49 @@ async def slow_name_servers(scene: Scene) -> None:
     assert "cannot register" not in scene.caplog.text
     await scene.clock.advance(1)
     await until(lambda: "cannot register" in scene.caplog.text)
+
+
+# -- reading from followers ---------------------------------------------------------------------
+
+
+def advised(client: Client) -> int:
+    """The member of a broker set from which its leader has a slow group read on."""
+    advice = LeaderAdvice(client.broker.settings.view(ReadAdviceSettings.of), lambda: [1])
+    queue_log = client.broker.store.find_log(TOPIC, 0)
+    return advice.broker_id(GroupConfig(group_name=GROUP), queue_log, 0)
+
+
+@effect("slaveReadEnable", "true")
+async def followers_are_read(scene: Scene) -> None:
+    client = await scene.client(access_message_in_memory_max_ratio=0)
+    await client.send()
+    assert advised(client) == 0
+    await scene.change()
+    assert advised(client) == 1
+
+
+@effect("accessMessageInMemoryMaxRatio", 0)
+async def who_is_far_behind(scene: Scene) -> None:
+    client = await scene.client(slave_read_enable=True)
+    await client.send()
+    assert advised(client) == 0
+    await scene.change()
+    assert advised(client) == 1
+
+
+@effect("offsetCheckInSlave", "true")
+async def consumers_beyond_the_end(scene: Scene) -> None:
+    client = await scene.client()
+    await client.send()
+    parts, store = client.broker.parts, client.broker.store
+    reader = ReplicaReader(
+        store, scene.clock, parts.data.offsets, parts.progress, parts.work_share, parts.catch_up,
+        settings=client.broker.settings.view(lambda config: config), has_leader=lambda: True,
+    )  # fmt: skip
+    query = ReadQuery(GROUP, TOPIC, 0, 5, 32, 1 << 20, EVERYTHING, False)
+    assert reader.read(query).code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    await scene.change()
+    assert reader.read(query).code == ResponseCode.PULL_OFFSET_MOVED
 
 
 # -- the walk -----------------------------------------------------------------------------------

@@ -399,6 +399,19 @@ async def test_what_was_acknowledged_does_not_come_again_after_a_kill(
     assert b"3" in (await pop(client)).bodies
 
 
+async def test_messages_of_a_group_that_was_not_saved_come_again_after_a_kill(
+    stage: Stage, clock: VirtualClock
+) -> None:
+    client = await stage.started_with_topic(queues=1)
+    await fill(client, numbered(2))
+    await pop(client)
+    assert GROUP in client.broker.parts.data.groups.provisional
+    client = await restarted(stage, client)
+    await clock.advance(INVISIBLE_S)
+    await until(lambda: client.broker.parts.popping.queues.count == 0)
+    assert sorted((await pop(client)).bodies) == numbered(2)
+
+
 async def test_copies_are_not_made_again_after_a_kill(stage: Stage, clock: VirtualClock) -> None:
     client = await stage.started_with_topic(queues=1)
     await fill(client, numbered(2))

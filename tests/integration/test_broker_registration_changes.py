@@ -29,7 +29,8 @@ class WatchedNameServer:
 
     Attributes:
         asked: the codes of requests.
-        told: the topics of each registration; a trailing "…" says that these are not all.
+        told: the topics of each registration, removed ones with a "-"; a trailing "…" says that
+            these are not all.
     """
 
     def __init__(self, clock: VirtualClock, config: NamesrvConfig) -> None:
@@ -38,6 +39,7 @@ class WatchedNameServer:
         self.asked: list[int] = []
         self.told: list[list[str]] = []
         self.refusals: list[ResponseCode] = []
+        self.loses_answers = False
         self._register = handlers[RequestCode.REGISTER_BROKER]
         watched = {code: self._watch(handler) for code, handler in handlers.items()}
         watched[RequestCode.REGISTER_BROKER] = self._watch(self._take)
@@ -52,11 +54,14 @@ class WatchedNameServer:
 
     def _take(self, command: Command, connection: Connection) -> Reply:
         header = command.read(RegisterBrokerRequest)
-        table = RegisterBrokerBody.decode(command.body).topic_config_serialize_wrapper
-        self.told.append([*table.topic_config_table, *(["…"] if header.partial else [])])
+        body = RegisterBrokerBody.decode(command.body)
+        removed = [f"-{topic}" for topic in body.removed_topics or ()]
+        topics = body.topic_config_serialize_wrapper.topic_config_table
+        self.told.append([*topics, *removed, *(["…"] if header.partial else [])])
         if self.refusals:
             return Command(self.refusals.pop())
-        return self._register(command, connection)
+        reply = self._register(command, connection)
+        return None if self.loses_answers else reply
 
     def queues(self, topic: str) -> int:
         return sum(queue.write_queue_nums for queue in self.routes.topics.queues(topic))
@@ -110,12 +115,32 @@ async def test_nothing_is_told_while_nothing_changes(
     assert name_server.asked == [RequestCode.QUERY_DATA_VERSION] * 4
 
 
-async def test_all_topics_are_told_after_a_deletion(
+async def test_of_a_deleted_topic_the_name_is_told(
+    stage: Stage, name_server: WatchedNameServer, clock: VirtualClock
+) -> None:
+    client = await started(stage, name_server)
+    await client.create_topic("One")
+    await until(lambda: name_server.queues("One"))
+    await client.ask(DeleteTopicRequest(topic="One"))
+    await until(lambda: not name_server.queues("One"))
+    assert name_server.told[-1] == ["-One", "…"]
+    assert name_server.queues("TBW102") == 8
+    await client.create_topic("One")
+    await until(lambda: name_server.queues("One"))
+    assert name_server.told[-1] == ["One", "…"]
+    name_server.told.clear()
+    await clock.advance(60)
+    assert name_server.told == [], "both have the same version"
+
+
+async def test_apaches_name_servers_are_told_all_topics_after_a_deletion(
     stage: Stage, name_server: WatchedNameServer
 ) -> None:
     client = await started(stage, name_server)
     await client.create_topic("One")
     await until(lambda: name_server.queues("One"))
+    pool = client.broker.registration._pool
+    (await pool.get(name_server.server.address)).peer_is_pocketmq = False
     await client.ask(DeleteTopicRequest(topic="One"))
     await until(lambda: not name_server.queues("One"))
     assert "TBW102" in name_server.told[-1]
@@ -146,12 +171,33 @@ async def test_a_name_server_that_refuses_changes_is_told_all(
     assert {"One", "TBW102"} <= set(name_server.told[1])
 
 
+async def test_after_a_lost_answer_all_topics_are_told_with_the_next_change(
+    stage: Stage, name_server: WatchedNameServer, clock: VirtualClock
+) -> None:
+    """The versions say that the name server has taken the change; what it lacks is not known."""
+    client = await started(stage, name_server)
+    name_server.loses_answers = True
+    await client.create_topic("One")
+    await until(lambda: name_server.queues("One"))
+    await clock.advance(60)
+    name_server.loses_answers = False
+    assert name_server.told == [["One", "…"]]
+    await client.create_topic("Two")
+    await until(lambda: name_server.queues("Two"))
+    assert {"One", "Two", "TBW102"} <= set(name_server.told[1])
+    await client.create_topic("Three")
+    await until(lambda: name_server.queues("Three"))
+    assert name_server.told[2:] == [["Three", "…"]]
+
+
 async def test_a_name_server_with_another_version_is_told_all(
     stage: Stage, name_server: WatchedNameServer, clock: VirtualClock
 ) -> None:
     await started(stage, name_server)
-    (key,) = name_server.routes._live
-    name_server.routes._live[key].version = DataVersion(counter=1)
+    (key,) = name_server.routes.live
+    broker = name_server.routes.live.get(key)
+    assert broker is not None
+    broker.version = DataVersion(counter=1)
     await clock.advance(30)
     await until(lambda: name_server.told)
     assert "TBW102" in name_server.told[0]

@@ -232,12 +232,6 @@ async def test_a_late_decision_waits_to_be_asked_for(stage: Stage, clock: Virtua
     assert bodies(client.broker) == [b"short", b"plain", b"own"]
 
 
-async def test_a_slave_ends_no_transactions(stage: Stage, clock: VirtualClock) -> None:
-    client = await stage.started_with_topic(broker_id=1, **QUIET)
-    half = await send_half(client, clock)
-    assert (await client.refusal(half.end(COMMIT))).code == 11
-
-
 async def test_the_topic_may_shrink_or_go_before_the_commit(
     stage: Stage, clock: VirtualClock
 ) -> None:

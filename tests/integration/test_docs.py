@@ -149,7 +149,17 @@ def test_the_commands_for_data_directories(
     with LocalCluster(data="pocketmq-data"):
         pass
     words = [text for text in commands_of("operations.md") if text.startswith("store")]
+    words = [text for text in words if "pocketmq-data" in text]
     assert [run_command(text) for text in words] == [0, 0]
+
+
+def test_the_commands_for_backups(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster.producer() as producer:
+        producer.send(Message("Orders", b"kept"))
+    words = [text for text in commands_of("operations.md") if text.startswith("store")]
+    words = [text for text in words if "pocketmq-data" not in text]
+    assert [run_command(text) for text in words] == [0] * 5
+    assert "restored/broker-a: 1 message in 1 queue of broker-a" in capsys.readouterr().out
 
 
 def python_of(page: str) -> list[str]:

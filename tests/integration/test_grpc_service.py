@@ -553,9 +553,6 @@ async def test_lite_topics_are_refused_with_a_reason(scene: Scene) -> None:
     assert answer.status.code == pb.NOT_IMPLEMENTED
 
 
-# -- users ----------------------------------------------------------------------------------------
-
-
 async def test_one_call_may_acknowledge_so_many_messages(scene: Scene) -> None:
     request = pb.AckMessageRequest(topic=pb.Resource(name=TOPIC), group=pb.Resource(name=GROUP))
     for _ in range(ACKS_OF_CALL_MAX):
@@ -567,6 +564,9 @@ async def test_one_call_may_acknowledge_so_many_messages(scene: Scene) -> None:
     request.entries.add(receipt_handle="none", message_id="1")
     refused = (await scene.client.ask(request, pb.AckMessageResponse)).status
     assert (refused.code, "send several" in refused.message) == (pb.BAD_REQUEST, True)
+
+
+# -- users ----------------------------------------------------------------------------------------
 
 
 async def test_a_broker_that_authenticates_asks_grpc_clients_too(

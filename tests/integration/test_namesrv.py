@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.namesrv.arbiter import VALUE_SIZE_MAX
 from pocketmq.namesrv.kv_config import KVConfigError
 from pocketmq.protocol.bodies.routes import (
     BrokerMemberGroup,
@@ -29,7 +30,7 @@ from pocketmq.protocol.bodies.topics import (
     TopicConfigTable,
     TopicList,
 )
-from pocketmq.protocol.codes import Version
+from pocketmq.protocol.codes import ResponseCode, Version
 from pocketmq.protocol.errors import ConfigError, ResponseError, TopicMissingError, response_error
 from pocketmq.protocol.messages.hosts import split_address
 from pocketmq.protocol.requests.nameserver import (
@@ -62,6 +63,12 @@ from pocketmq.protocol.requests.nameserver import (
     WipeWritePermRequest,
     WipeWritePermResponse,
 )
+from pocketmq.protocol.requests.replication import (
+    ArbiterReadRequest,
+    ArbiterReadResponse,
+    ArbiterWriteRequest,
+    ArbiterWriteResponse,
+)
 from pocketmq.protocol.wire import loose_json
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader
@@ -69,6 +76,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.settings import properties_from_text
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection, ConnectionOptions
+from pocketmq.transport.pool import ConnectionPool
 
 CLUSTER = "DefaultCluster"
 TIMEOUT_MS = 10_000
@@ -256,7 +264,7 @@ async def test_bad_registrations_are_refused_with_the_reason(peer: Peer) -> None
         with pytest.raises(ResponseError, match=reason) as e:
             await peer.register(**fields)  # type: ignore[arg-type]
         assert e.value.code == 1
-    with pytest.raises(ResponseError, match="the body is no RegisterBrokerBody"):
+    with pytest.raises(ResponseError, match="the body is no RegistrationBody"):
         await peer.ask(register_header("broker-a"), b"[1]")
     with pytest.raises(ResponseError, match="register broker failed"):
         await peer.register("broker-a", "OnlyOne")
@@ -653,3 +661,31 @@ async def test_all_interfaces_are_reached_by_the_loopback(clock: VirtualClock) -
         assert server.address.startswith("127.0.0.1:")
         async with connected(server) as peer:
             await peer.register()
+
+
+async def test_the_arbiter_keeps_what_members_of_broker_sets_agree_on(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    pool = ConnectionPool(clock)
+    path = tmp_path / "arbiter.db"
+    async with NameServer(config(arbiter_path=str(path)), clock) as server:
+        write = ArbiterWriteRequest(key="/c/b", version=0)
+        first = await pool.ask_for(server.address, write, ArbiterWriteResponse, 1000, b"state")
+        again = await pool.ask_for(server.address, write, ArbiterWriteResponse, 1000, b"other")
+        assert (first.version, first.replaced) == (1, True)
+        assert (again.version, again.replaced) == (1, False)
+        large = await pool.call(server.address, write, 1000, bytes(VALUE_SIZE_MAX + 1))
+        assert large.code == ResponseCode.INVALID_PARAMETER
+    async with NameServer(config(arbiter_path=str(path)), clock) as server:
+        answer = await pool.ask(server.address, ArbiterReadRequest(key="/c/b"), 1000)
+        assert (bytes(answer.body), answer.read(ArbiterReadResponse).version) == (b"state", 1)
+    await pool.close()
+
+
+async def test_without_a_file_a_name_server_is_no_arbiter(clock: VirtualClock) -> None:
+    pool = ConnectionPool(clock)
+    async with NameServer(config(), clock) as server:
+        answer = await pool.call(server.address, ArbiterReadRequest(key="/c/b"), 1000)
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert "set arbiterPath" in (answer.remark or "")
+    await pool.close()

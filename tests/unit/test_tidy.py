@@ -225,9 +225,8 @@ EXEMPT = {
     "grpc/call.py",
     "grpc/connection.py",
     *(f"requests/{name}.py" for name in (
-        "brokers", "clients", "consuming", "groups", "nameserver", "offsets", "pulling", "queries",
-        "sending",
-        "topics", "transactions",
+        "brokers", "clients", "consuming", "groups", "nameserver", "offsets",
+        "pulling", "queries", "sending", "topics", "transactions",
     )),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,40 @@ def configured_cluster(
         broker_file = _write(data / "broker.yaml", {**own, **settings})
         with running([*pocketmq, "broker", "-c", str(broker_file)], POCKETMQ_UP) as up:
             yield Cluster(namesrv, dict(ADDRESS.findall(up.group())))
+
+
+@contextmanager
+def broker_set(data: Path, members: int = 2, **settings: object) -> Iterator[Cluster]:
+    """Run a name server with an arbiter and the members of one broker set, on free ports.
+
+    ``brokers`` maps the ids of the members to their addresses. Raises processes.StartFailure.
+    """
+    pocketmq = [sys.executable, "-m", "pocketmq.cli.main"]
+    namesrv_file = _write(
+        data / "namesrv.yaml",
+        {"listenPort": 0, "bindAddress": HOST, "arbiterPath": str(data / "arbiter.db")},
+    )
+    with ExitStack() as stack:
+        up = stack.enter_context(
+            running([*pocketmq, "namesrv", "-c", str(namesrv_file)], POCKETMQ_UP)
+        )
+        namesrv = dict(ADDRESS.findall(up.group()))["namesrv"]
+        brokers: dict[str, str] = {}
+        for member_id in range(1, members + 1):
+            own: dict[str, object] = {
+                "listenPort": 0,
+                "bindAddress": HOST,
+                "brokerName": "broker-a",
+                "brokerId": member_id,
+                "namesrvAddr": namesrv,
+                "enableControllerMode": True,
+                "grpcServerPort": -1,
+                "storePathRootDir": str(data / str(member_id)),
+            }
+            file = _write(data / f"broker-{member_id}.yaml", own | settings)
+            up = stack.enter_context(running([*pocketmq, "broker", "-c", str(file)], POCKETMQ_UP))
+            brokers[str(member_id)] = dict(ADDRESS.findall(up.group()))["broker-a"]
+        yield Cluster(namesrv, brokers)
 
 
 def _write(file: Path, settings: Mapping[str, object]) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from support.interop import maven
-from support.interop.probes import DEADLINE_S, run_probe
+from support.interop.probes import DEADLINE_S, command_line, run_probe
 
 PROJECT = Path(__file__).parents[2] / "interop" / "java"
 CLIENT_VERSION = "5.5.0"
@@ -46,8 +46,17 @@ class JavaProbe:
         ``jvm`` are system properties, for example ``{"rocketmq.serialize.type": "ROCKETMQ"}``.
         Raises ProbeFailure.
         """
+        return run_probe(
+            self._program(jvm), command, options, deadline_s=deadline_s, folder=self.home
+        )
+
+    def command(self, command: str, **options: object) -> list[str]:
+        """The command line of a command that runs for as long as it is wanted."""
+        return [*self._program(None), *command_line(command, options)]
+
+    def _program(self, jvm: Mapping[str, str] | None) -> list[str]:
         properties = {"user.home": str(self.home), "file.encoding": "UTF-8", **(jvm or {})}
-        program = [
+        return [
             "java",
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
@@ -57,7 +66,6 @@ class JavaProbe:
             self.classpath,
             "pocketmq.interop.Probe",
         ]
-        return run_probe(program, command, options, deadline_s=deadline_s, folder=self.home)
 
 
 def build_probe(home: Path, client_version: str = CLIENT_VERSION) -> JavaProbe:

@@ -30,6 +30,14 @@ class ProbeFailure(Exception):
         return f"probe {' '.join(self.arguments)} {ended}:\n{self.stderr[-STDERR_SHOWN_MAX:]}"
 
 
+def command_line(command: str, options: Mapping[str, object]) -> list[str]:
+    """A command's name and options; ``read_queues=4`` is ``--read-queues 4``."""
+    arguments = [command]
+    for name, value in options.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    return arguments
+
+
 def run_probe(
     program: Sequence[str],
     command: str,
@@ -44,9 +52,7 @@ def run_probe(
     ``deadline_s`` the probe ends itself. It runs in ``folder``: some commands write files there.
     Raises ProbeFailure.
     """
-    arguments = [command, "--deadline-s", str(deadline_s)]
-    for name, value in options.items():
-        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    arguments = command_line(command, {"deadline_s": deadline_s, **options})
     try:
         done = subprocess.run(
             [*program, *arguments],

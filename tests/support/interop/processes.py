@@ -32,7 +32,7 @@ class StartFailure(Exception):
         return f"{' '.join(self.command)} did not start:\n{self.output}"
 
 
-class _Output:
+class ServerOutput:
     """Reads all a process prints, so that it never blocks, and finds the line that says "up"."""
 
     def __init__(self, process: subprocess.Popen[str], ready: re.Pattern[str]) -> None:
@@ -89,7 +89,7 @@ def running(
         env={**os.environ, **(environment or {})},
         start_new_session=True,
     )
-    output = _Output(process, ready)
+    output = ServerOutput(process, ready)
     try:
         found = output.wait_until_ready()
         if found is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pocketmq.namesrv.route_table import BrokerKey, BrokerRegistration
-from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
+from pocketmq.namesrv.broker_registration import BrokerKey, BrokerRegistration
+from pocketmq.protocol.bodies.registrations import RegisteredTopic
+from pocketmq.protocol.bodies.topics import DataVersion, TopicQueueMapping
 from pocketmq.protocol.names.advertise import Advertised, parse_advertised
 
 CLUSTER = "DefaultCluster"
@@ -19,8 +20,8 @@ def key_of(name: str, broker_id: int = 0, cluster: str = CLUSTER) -> BrokerKey:
     return BrokerKey(cluster, address_of(name, broker_id))
 
 
-def topic_config(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> TopicConfig:
-    return TopicConfig(
+def topic_config(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> RegisteredTopic:
+    return RegisteredTopic(
         topic_name=name,
         read_queue_nums=queues,
         write_queue_nums=queues,
@@ -31,7 +32,7 @@ def topic_config(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> To
 
 def registration(
     name: str = "broker-a",
-    *topics: str | TopicConfig,
+    *topics: str | RegisteredTopic,
     broker_id: int = 0,
     address: str | None = None,
     cluster: str = CLUSTER,
@@ -45,7 +46,7 @@ def registration(
     channel: object = None,
 ) -> BrokerRegistration:
     """A registration of the named topics; TopicA and TopicB if none is named."""
-    configs = [t if isinstance(t, TopicConfig) else topic_config(t) for t in topics] or [
+    configs = [t if isinstance(t, RegisteredTopic) else topic_config(t) for t in topics] or [
         topic_config("TopicA"),
         topic_config("TopicB"),
     ]
@@ -59,7 +60,7 @@ def registration(
         zone=zone,
         acting_master=acting_master,
         version=DataVersion(counter=version, state_version=state_version, timestamp=NOW_MS),
-        topics={config.topic_name: config for config in configs},
+        topics=configs,
         mappings=mappings or {},
         advertised=parse_advertised(advertise) if advertise else Advertised(),
         channel=channel,

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from support.peers.transport import Stage
 
-from pocketmq.broker.slices import in_slices
 from pocketmq.broker.turn_share import SHARE_S, TurnShare
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.slices import in_slices
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection, Handler
 from pocketmq.transport.server import Server

@@ -21,6 +21,7 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "bindAddress": "127.0.0.1",
         "insecure": False,
         "kvConfigPath": None,
+        "arbiterPath": None,
         "scanNotActiveBrokerInterval": 5000,
         "brokerExpiredTimeout": 120_000,
         "orderMessageEnable": False,
@@ -58,7 +59,7 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
 
 
 def test_what_is_read_at_the_start_cannot_be_changed_later() -> None:
-    at_start = {"listenPort", "bindAddress", "insecure", "kvConfigPath"}
+    at_start = {"listenPort", "bindAddress", "insecure", "kvConfigPath", "arbiterPath"}
     assert at_start <= FIXED_KEYS
 
 

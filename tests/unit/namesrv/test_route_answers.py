@@ -74,13 +74,13 @@ def test_a_kept_answer_is_forgotten_when_anything_changes(answering: Answering) 
 
 
 def test_what_is_kept_is_bounded(answering: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_answers, "KEPT_SIZE_MAX", 300)
+    monkeypatch.setattr(route_answers, "KEPT_SIZE_MAX", 700)
     monkeypatch.setattr(route_answers, "CALLERS_KEPT_MAX", 1)
     answering.table.register(registration(), NOW_MS)
     for caller in (INSIDE, OUTSIDE, None):
         for topic in ("TopicA", "TopicB"):
             assert answering.route(topic, caller) is not None
-            assert answering.answers._kept_size <= 300
+            assert answering.answers._kept_size <= 700
             assert len(answering.answers._classes) == 1
 
 

@@ -14,7 +14,8 @@ from support.namesrv.builders import (
 )
 
 from pocketmq.namesrv import route_table
-from pocketmq.namesrv.route_table import MasterAddresses, RouteTable
+from pocketmq.namesrv.broker_registration import BrokerKey, MasterAddresses
+from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.bodies.routes import QueueData
 from pocketmq.protocol.bodies.topics import DataVersion, TopicQueueMapping
 from pocketmq.protocol.errors import ResponseError
@@ -95,6 +96,17 @@ def test_topics_left_out_are_dropped_on_demand(table: RouteTable) -> None:
     assert sorted(table.topics.topics()) == ["T1", "T2", "T3"]
 
 
+def test_removed_topics_are_removed_by_name(table: RouteTable) -> None:
+    table.register(registration("broker-a", "T1", "T2"), NOW_MS)
+    table.register(registration("broker-b", "T1", "T2"), NOW_MS)
+    change = registration("broker-a", version=2)
+    change.topics, change.removed, change.is_partial = [], ["T1", "Unknown"], True
+    table.register(change, NOW_MS)
+    assert [q.broker_name for q in table.topics.queues("T1")] == ["broker-b"]
+    assert len(table.topics.queues("T2")) == 2
+    assert table.version_of(key_of("broker-a")) == change.version
+
+
 def test_static_topics_are_never_dropped_that_way(table: RouteTable) -> None:
     table.register(registration("broker-a", "T1", "T2"), NOW_MS)
     mapping = TopicQueueMapping(topic="T2", bname="broker-a", total_queues=4)
@@ -147,7 +159,7 @@ def test_a_lower_state_version_does_not_take_an_id(table: RouteTable) -> None:
     assert answer == MasterAddresses()
     assert addresses(table) == {0: "new:1"}, "the loser's former id is gone as well"
     assert table.route("T1") is None
-    assert table.version_of(route_table.BrokerKey(CLUSTER, "old:1")) is None
+    assert table.version_of(BrokerKey(CLUSTER, "old:1")) is None
 
 
 def test_a_single_topic_of_an_unknown_broker_is_refused(table: RouteTable) -> None:
@@ -162,7 +174,7 @@ def test_a_single_topic_of_an_unknown_broker_is_refused(table: RouteTable) -> No
 
 def test_a_registration_without_topics_is_fine(table: RouteTable) -> None:
     empty = registration()
-    empty.topics = {}
+    empty.topics = []
     table.register(empty, NOW_MS)
     assert addresses(table) == {0: address_of("broker-a")}
     assert table.topics.topics() == []
@@ -198,10 +210,10 @@ def test_a_silent_broker_expires_after_its_time(table: RouteTable) -> None:
     channel = object()
     table.register(registration(channel=channel), NOW_MS)
     table.register(registration("broker-b", timeout_ms=10_000), NOW_MS)
-    assert table.expire(NOW_MS + 10_000) == {}
-    assert table.expire(NOW_MS + 10_001) == {key_of("broker-b"): None}
-    assert table.expire(NOW_MS + TIMEOUT_MS) == {}
-    assert table.expire(NOW_MS + TIMEOUT_MS + 1) == {key_of("broker-a"): channel}
+    assert dict(table.expire(NOW_MS + 10_000)) == {}
+    assert dict(table.expire(NOW_MS + 10_001)) == {key_of("broker-b"): None}
+    assert dict(table.expire(NOW_MS + TIMEOUT_MS)) == {}
+    assert dict(table.expire(NOW_MS + TIMEOUT_MS + 1)) == {key_of("broker-a"): channel}
     assert table.route("TopicA") is None
     assert table.cluster_info().cluster_addr_table == {}
 
@@ -210,7 +222,7 @@ def test_a_sign_of_life_puts_expiry_off(table: RouteTable) -> None:
     table.register(registration(), NOW_MS)
     table.touch(key_of("broker-a"), NOW_MS + 100_000)
     table.touch(key_of("unknown"), NOW_MS)
-    assert table.expire(NOW_MS + TIMEOUT_MS + 1) == {}
+    assert dict(table.expire(NOW_MS + TIMEOUT_MS + 1)) == {}
 
 
 # -- brokers go ---------------------------------------------------------------------------------

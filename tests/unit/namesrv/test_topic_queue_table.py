@@ -3,29 +3,22 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.namesrv import topic_queue_table
-from pocketmq.namesrv.topic_queue_table import UNIT, UNIT_SUB, TopicQueueTable
-from pocketmq.protocol.bodies.routes import QueueData
+from pocketmq.namesrv.topic_queue_table import UNIT, UNIT_SUB, QueueCounts, TopicQueueTable
 from pocketmq.protocol.bodies.topics import TopicQueueMapping
 from pocketmq.protocol.errors import ResponseError
 
 
-def queue_data(broker: str, queues: int = 4, perm: int = 6, flag: int = 0) -> QueueData:
-    return QueueData(
-        broker_name=broker,
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=perm,
-        topic_sys_flag=flag,
-    )
+def counts(queues: int = 4, perm: int = 6, flag: int = 0) -> QueueCounts:
+    return QueueCounts(queues, queues, perm, flag)
 
 
 @pytest.fixture
 def table() -> TopicQueueTable:
     table = TopicQueueTable()
-    table.put("T1", queue_data("b"))
-    table.put("T1", queue_data("a", flag=UNIT))
-    table.put("T2", queue_data("a", flag=UNIT | UNIT_SUB))
-    table.put("T3", queue_data("b", flag=UNIT_SUB))
+    table.put("T1", "b", counts())
+    table.put("T1", "a", counts(flag=UNIT))
+    table.put("T2", "a", counts(flag=UNIT | UNIT_SUB))
+    table.put("T3", "b", counts(flag=UNIT_SUB))
     return table
 
 
@@ -36,9 +29,9 @@ def test_queues_are_sorted_by_broker(table: TopicQueueTable) -> None:
 
 def test_the_same_again_is_no_change(table: TopicQueueTable) -> None:
     before = table.generation
-    table.put("T1", queue_data("b"))
+    table.put("T1", "b", counts())
     assert table.generation == before
-    table.put("T1", queue_data("b", queues=8))
+    table.put("T1", "b", counts(queues=8))
     assert table.generation == before + 1
     assert table.queues("T1")[1].read_queue_nums == 8
 

@@ -27,6 +27,16 @@ def test_own_codes_fit_every_codec() -> None:
         RequestCode.BULK_PULL,
         RequestCode.AUTH_TELL,
         RequestCode.AUTH_GET_TABLE,
+        RequestCode.JOIN_BROKER_SET,
+        RequestCode.FOLLOW_BROKER,
+        RequestCode.REPLICATE,
+        RequestCode.ARBITER_READ,
+        RequestCode.ARBITER_WRITE,
+        RequestCode.SWITCH_LEADER,
+        RequestCode.BACKUP_TABLES,
+        RequestCode.BACKUP_LOGS,
+        RequestCode.DESCRIBE_MEMBER,
+        RequestCode.ELECT_MEMBER,
     ]
     assert max(own) <= CODE_MAX
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pocketmq.runtime.clock import SystemClock, within
-from pocketmq.testing.clock import VirtualClock, settle
+from pocketmq.testing.clock import Alarm, VirtualClock, settle
 
 
 async def test_the_system_clock_is_the_machine_s() -> None:
@@ -79,3 +82,34 @@ async def test_a_cancellation_of_the_work_itself_is_no_time_out(clock: VirtualCl
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class StoppedClock(VirtualClock):
+    """The clock of a process that was stopped: more than one thing is due in the same turn."""
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., object], *args: Any
+    ) -> Alarm[float]:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def fire() -> None:
+            callback(*args)
+            assert task is not None
+            task.cancel()
+
+        return super().call_later(seconds, fire)
+
+
+async def test_a_caller_that_is_cancelled_when_its_time_is_over_ends() -> None:
+    clock = StoppedClock()
+
+    async def repeat() -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await within(clock, 1.0, asyncio.get_running_loop().create_future())
+
+    task = asyncio.create_task(repeat())
+    await settle()
+    await clock.advance(1.0)
+    assert task.cancelled()

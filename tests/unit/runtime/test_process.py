@@ -72,6 +72,21 @@ def test_a_server_keeps_freed_memory() -> None:
 
 @pytest.mark.process
 @needs_glibc
+def test_kept_memory_can_be_given_back() -> None:
+    first = "from pocketmq.runtime.process import give_back_freed_memory\nkeep_freed_memory()"
+    told = FREEING.replace("print(resident()", "print(give_back_freed_memory())\nprint(resident()")
+    output = subprocess.run(
+        [sys.executable, "-c", told.format(first=first)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert output[0] == "True"
+    assert int(output[1]) < 8 << 20
+
+
+@pytest.mark.process
+@needs_glibc
 def test_who_sets_mallocs_own_variables_is_obeyed() -> None:
     told = kept_bytes("print(keep_freed_memory())", MALLOC_TRIM_THRESHOLD_="131072")
     assert told.startswith("False")

@@ -109,6 +109,24 @@ async def test_a_frame_larger_than_all_room_comes_alone(clock: VirtualClock) -> 
     assert small.holds == 0
 
 
+async def test_complete_frames_that_wait_to_be_handled_hold_others_up(clock: VirtualClock) -> None:
+    budget = FrameBudget(clock, size_max=100)
+    first, second = Peer(budget), Peer(budget)
+    budget.begin(first, 60, 59)
+    budget.occupy(90)
+    budget.arrived(first, 30)
+    budget.begin(second, 10, 5)
+    assert [first.holds, second.holds] == [1, 1], "there is no room for the rest of either"
+    budget.occupy(200)
+    budget.vacate(90)
+    assert [first.holds, second.holds] == [1, 1]
+    budget.vacate(200)
+    assert [first.holds, second.holds] == [0, 0]
+    for peer in (first, second):
+        budget.give_back(peer)
+    assert (budget.size, clock.pending_timers) == (0, 0)
+
+
 async def test_who_waits_may_leave(clock: VirtualClock) -> None:
     budget = FrameBudget(clock, size_max=100)
     first, second = Peer(budget), Peer(budget)

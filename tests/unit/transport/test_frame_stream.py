@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from support.peers.transport import RawPeer, Stage, connection_of, echo, until
 
+from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.protocol.wire import frames
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock, settle
@@ -223,6 +224,7 @@ class TestFirstBytes:
         peer.transport.write(data[-3:])
         assert [answer.opaque for answer in await peer.got(2)] == [1, 2]
         assert made[0].remote_address == peer.address
+        assert made[0].local_address == join_address(*address)
         peer.transport.close()
         await made[0].wait_closed()
         listening.close()

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from pocketmq.broker.topics import topic_changes
 from pocketmq.broker.topics.topic_changes import TopicChanges
 
 
@@ -17,7 +20,16 @@ def test_what_changed_before_the_start_is_not_known() -> None:
     assert TopicChanges(7).since(7) == []
 
 
-def test_a_removal_cannot_be_told_topic_by_topic() -> None:
+def test_what_is_noted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_changes, "NOTED_MAX", 2)
+    changes = TopicChanges(0)
+    for version, topic in enumerate("ABC", 1):
+        changes.note(topic, version)
+    assert changes.since(0) is None, "the change of A is forgotten"
+    assert changes.since(1) == ["C", "B"]
+
+
+def test_changes_that_are_forgotten_cannot_be_told_topic_by_topic() -> None:
     changes = TopicChanges(0)
     changes.note("A", 1)
     changes.forget_all(2)

@@ -146,6 +146,19 @@ async def test_the_suggested_broker_is_asked_next(cluster: Cluster) -> None:
     assert (master.count(PULL), slave.count(PULL)) == (2, 2)
 
 
+async def test_a_suggested_broker_that_refuses_is_left(cluster: Cluster) -> None:
+    c, master = await consumer(cluster)
+    slave = await cluster.add_broker("slave")
+    cluster.routes["T"].broker_datas[0].broker_addrs = {0: master.address, 1: slave.address}
+    master.answers[PULL] = lambda r, _: pulled(19, next_offset=5, broker=1)
+    slave.answers[PULL] = code(ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]")
+    await done(c.pull(Q, 5))
+    with pytest.raises(ResponseError, match="REJECTREQUEST"):
+        await done(c.pull(Q, 5))
+    await done(c.pull(Q, 5))
+    assert (master.count(PULL), slave.count(PULL)) == (2, 1)
+
+
 async def test_offsets(cluster: Cluster) -> None:
     c, broker = await consumer(cluster)
     broker.answers[RequestCode.GET_MIN_OFFSET] = offset(3)

@@ -7,7 +7,9 @@ from pathlib import Path
 from support.store.repairs import contents, enter_topic, filled
 from support.store.stores import TOPIC, abandon, copy_of, open_store, put
 
+from pocketmq.broker.replication.member import DIRECTORY_ID, EPOCH
 from pocketmq.broker.store.mending.metadata_check import survey_metadata
+from pocketmq.broker.store.metadata.metadata import SET_ID
 from pocketmq.testing.clock import VirtualClock
 
 
@@ -42,6 +44,19 @@ async def test_what_is_only_in_the_write_ahead_log_is_read(
 def test_a_missing_file_is_no_problem(tmp_path: Path) -> None:
     survey = survey_metadata(tmp_path)
     assert (survey.is_there, survey.problems) == (False, [])
+
+
+async def test_what_a_member_of_a_broker_set_knows_of_itself_is_sound(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    store = open_store(tmp_path / "data", clock)
+    store.metadata.set_state(SET_ID, "0a1b")
+    store.metadata.set_state(DIRECTORY_ID, "7f")
+    store.metadata.set_state(EPOCH, "12")
+    await store.close()
+    survey = survey_metadata(tmp_path / "data")
+    assert survey.problems == []
+    assert survey.state(SET_ID) == "0a1b"
 
 
 async def test_rows_of_the_wrong_kind_are_named_and_left_out(

@@ -74,6 +74,29 @@ async def test_one_that_cannot_be_read_is_made_again(
         assert [name for (name,) in database.execute("SELECT name FROM topics")] == [TOPIC]
 
 
+async def test_a_repaired_log_of_a_broker_set_is_no_copy_any_more(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    directory = await filled(tmp_path / "data", clock)
+    change(
+        directory,
+        "INSERT INTO state VALUES ('member_set_id', 'abc')",
+        "INSERT INTO log_epochs VALUES (1, 1, 0), (1, 4, 500), (2, 1, 0)",
+    )
+    assert check_directory(directory).problems == []
+    segment = next(iter(sorted(queue_directory(directory).glob("*.log"))))
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 0xFF
+    segment.write_bytes(content)
+    report = repaired(directory)
+    assert any("copied anew" in step for step in report.steps)
+    with closing(sqlite3.connect(directory / "meta.db")) as database:
+        rows = database.execute("SELECT * FROM log_epochs ORDER BY number").fetchall()
+    assert [(number, position) for number, _, position in rows] == [(1, 0), (2, 0)]
+    assert rows[0][1] < 0
+    assert rows[1][1] == 1
+
+
 async def test_what_can_be_read_of_it_is_kept(tmp_path: Path, clock: VirtualClock) -> None:
     directory = await filled(tmp_path / "data", clock)
     change(

@@ -57,7 +57,9 @@ public final class Probe {
     COMMANDS.put("mqadmin", options -> MqAdmin.run(options));
     COMMANDS.put("popping", options -> Popping.run(options));
     COMMANDS.put("queries", options -> Queries.run(options));
+    COMMANDS.put("failover", options -> Failover.run(options));
     COMMANDS.put("calls", options -> Calls.run(options));
+    COMMANDS.put("load", options -> Load.run(options));
   }
 
   private Probe() {}

@@ -229,8 +229,7 @@ public final class Probe {
     List<String> bodies = new ArrayList<>();
     try (Producer producer = SDK.newProducerBuilder().setClientConfiguration(configuration)
         .setTopics("Half").setTransactionChecker(view -> text(view).equals("orphan")
-            ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK).build();
-        SimpleConsumer consumer = simpleConsumer("half", "Half", FilterExpression.SUB_ALL)) {
+            ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK).build()) {
       for (String body : new String[] {"committed", "rolled back", "orphan"}) {
         Transaction transaction = producer.beginTransaction();
         producer.send(message("Half", body).build(), transaction);
@@ -240,13 +239,7 @@ public final class Probe {
           transaction.rollback();
         }
       }
-      long end = System.currentTimeMillis() + PATIENCE_MS;
-      while (bodies.size() < 2 && System.currentTimeMillis() < end) {
-        for (MessageView view : consumer.receive(16, Duration.ofSeconds(30))) {
-          bodies.add(text(view));
-          consumer.ack(view);
-        }
-      }
+      bodies.addAll(received("half", "Half", FilterExpression.SUB_ALL, 2));
     }
     Collections.sort(bodies);
     seen.put("transactions", bodies);

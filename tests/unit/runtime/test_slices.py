@@ -4,9 +4,9 @@ import asyncio
 from functools import partial
 from itertools import pairwise
 
-from pocketmq.broker.slices import PIECES_PER_SLICE, call_in_slice, encoded_in_slices, in_slices
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable
 from pocketmq.protocol.wire.loose_json import RUN_LENGTH
+from pocketmq.runtime.slices import PIECES_PER_SLICE, call_in_slice, encoded_in_slices, in_slices
 from pocketmq.testing.clock import VirtualClock, settle
 
 

@@ -1,0 +1,59 @@
+"""`pocketmq` commands on a broker set whose servers are processes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.commands.here import ok, pocketmq
+from support.interop.clusters import Cluster, broker_set
+
+TRIES_MAX = 200
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with broker_set(tmp_path_factory.mktemp("set")) as running:
+        yield running
+
+
+def listed(pair: Cluster) -> dict[int, Any]:
+    rows = json.loads(ok("cluster", "list", "-o", "json", "--namesrv", pair.namesrv))
+    return {row["brokerId"]: row for row in rows}
+
+
+def switched(pair: Cluster) -> str:
+    """Switches as soon as another member is in sync."""
+    for _ in range(TRIES_MAX):
+        done = pocketmq("broker", "switch", "--namesrv", pair.namesrv)
+        if not done.returncode:
+            return done.stderr
+        assert "Traceback" not in done.stderr
+    raise AssertionError(done.stderr)
+
+
+def test_another_member_leads_and_has_the_messages(pair: Cluster) -> None:
+    names = ("--namesrv", pair.namesrv)
+    assert "member 2 leads now" in switched(pair)
+    assert "member 1 leads now" in switched(pair)
+    ok("topic", "create", "Orders", "--queues", "1", *names)
+    ok("produce", "Orders", *names, stdin="one\ntwo")
+    assert "member 2 leads now" in switched(pair)
+    for _ in range(TRIES_MAX):
+        rows = listed(pair)
+        if rows.keys() == {0, 1}:
+            break
+    assert rows[0]["address"] == pair.brokers["2"]
+    took = (rows[1]["address"], rows[1]["putTotal"], rows[0]["putTotal"])
+    assert took == (pair.brokers["1"], 2, 0)  # while it led
+    consumed = ok("consume", "Orders", "-c", "2", "--from-beginning", *names)
+    assert "one" in consumed
+    assert "two" in consumed
+
+
+def test_a_switch_to_a_member_that_is_not_there_is_refused(pair: Cluster) -> None:
+    done = pocketmq("broker", "switch", "--to", "9", "--namesrv", pair.namesrv)
+    assert done.returncode
+    assert "is not in sync" in done.stderr
