@@ -93,7 +93,7 @@ class Broker:
         self.handlers: dict[int, Handler] = {}
         self.grpc_handlers: dict[int, Handler] = {}
         self._files, self._random = files, random.Random(seed)
-        self._connections = set[Connection]()
+        self._connections = dict[Connection, None]()
         self._stack = AsyncExitStack()
         self._set: BrokerSet | None = None
 

@@ -62,7 +62,7 @@ class NameServer:
         self.routes = RouteTable()
         path = self._config.kv_config_path
         self._kv = KVConfig(Path(path).expanduser() if path else None)
-        connections = set[Connection]()
+        connections = dict[Connection, None]()
         self.access = access_of(self._config, self.routes, self._clock, connections)
         self._audit_file = self._open_audit()
         arbiter_path = self._config.arbiter_path

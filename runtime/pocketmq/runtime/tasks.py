@@ -18,7 +18,7 @@ class Tasks:
     """The background tasks of one component."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in order, so that seeds repeat runs
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -26,12 +26,12 @@ class Tasks:
     def spawn(self, coroutine: Coroutine[Any, Any, object], name: str) -> asyncio.Task[Any]:
         """Starts a task; if it fails, the error is logged."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             log.error("the task %s failed", task.get_name(), exc_info=task.exception())
 

@@ -301,7 +301,7 @@ class TestIdle:
             await clock.advance(0.1)
             await peer.gone()
         assert "idle for 120 s" in caplog.text
-        assert server.connections == set()
+        assert server.connections == {}
 
     async def test_traffic_keeps_it_open(self, stage: Stage, clock: VirtualClock) -> None:
         server = await stage.serve({ECHO: echo})

@@ -95,7 +95,7 @@ async def test_close_sends_what_is_queued_and_stops_listening(stage: Stage) -> N
     await server.close()
     await peer.gone()
     assert [len(c.body) for c in peer.received] == [100_000]
-    assert server.connections == set()
+    assert server.connections == {}
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.get_running_loop().create_connection(
             asyncio.Protocol, "127.0.0.1", server.port
@@ -115,7 +115,7 @@ async def test_close_waits_for_a_peer_that_does_not_read_only_so_long(
     assert not closing.done()
     await clock.advance(0.1)
     await closing
-    assert server.connections == set()
+    assert server.connections == {}
 
 
 async def test_close_before_listen(clock: VirtualClock) -> None:
@@ -132,7 +132,7 @@ async def test_a_connection_that_comes_while_the_server_closes_is_not_kept(stage
     await settle(1)
     await server.close()
     outcomes = await asyncio.gather(*dialling, return_exceptions=True)
-    assert server.connections == set()
+    assert server.connections == {}
     for outcome in outcomes:
         if not isinstance(outcome, BaseException):
             transport, _ = outcome

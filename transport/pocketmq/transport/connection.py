@@ -130,7 +130,7 @@ class Connection(FrameStream):
         self._first_request = not options.dials
         self._oneway_permits, self._async_permits = options.oneway_permits, options.async_permits
         self._on_open, self._on_close = options.on_open, options.on_close
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     # -- asyncio.Protocol ---------------------------------------------------------------------
 
@@ -318,8 +318,8 @@ class Connection(FrameStream):
             self._refuse_for(request, e)
             return
         task = self._loop.create_task(self._respond_later(request, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.__delitem__)
 
     async def _respond_later(self, request: Command, reply: Awaitable[Command | None]) -> None:
         try:

@@ -43,7 +43,7 @@ class Server:
         budget: how much of large frames may be under way.
         slow_readers: how much may wait for peers that do not read.
         share: how many frames are taken in one iteration of the loop.
-        connections: the set in which the server keeps its open connections.
+        connections: where the server keeps, in order, its open connections.
         view_codes: requests whose handlers take a `memoryview` as their body.
         tls: whether it speaks TLS, and how.
 
@@ -66,7 +66,7 @@ class Server:
         budget: FrameBudget | None = None,
         slow_readers: SlowReaders | None = None,
         share: FrameShare | None = None,
-        connections: set[Connection] | None = None,
+        connections: dict[Connection, None] | None = None,
         view_codes: frozenset[int] = frozenset(),
         tls: ServerTls | None = None,
     ) -> None:
@@ -94,7 +94,7 @@ class Server:
         self._tuned_for = 0
         self._servers: list[asyncio.Server] = []
         self._is_closed = False
-        self.connections: set[Connection] = set() if connections is None else connections
+        self.connections: dict[Connection, None] = {} if connections is None else connections
         self.address = ""
 
     async def listen(self, host: str, port: int) -> None:
@@ -159,7 +159,7 @@ class Server:
             connection.abort("too many connections of one address")
             return
         self._of_address[host] += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         if len(self.connections) > self._tuned_for:
             self._tune()
         elif self._pause_size != self._limits.write_pause_size:
@@ -178,7 +178,7 @@ class Server:
 
     def _closed(self, connection: Connection) -> None:
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
             self._forget_address(connection.remote_address.rpartition(":")[0])
             if len(self.connections) < self._tuned_for // RETUNED_BELOW:
                 self._tune()

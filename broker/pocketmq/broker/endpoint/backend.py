@@ -60,7 +60,7 @@ class LocalBackend:
         self._guard, self._on_close = guard, on_close
         self._own_name = parts.data.settings.now.broker_name
         self._addresses: dict[str, str] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         if guard is not None:
             Revoking(parts.data.users, self.connections, parts.waiting.release)
 
@@ -93,11 +93,11 @@ class LocalBackend:
         )
         if user:
             note_user(connection, user)
-        self.connections.add(connection)
+        self.connections[connection] = None
         return LocalSession(self, connection)
 
     def _closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._on_close(connection)
 
     async def route(self, topic: str) -> TopicRoute | None:

@@ -57,7 +57,7 @@ class ReplicaService:
     ) -> None:
         self._store, self._config, self._auth, self._clock = store, config, auth, clock
         self._stack = stack
-        self._connections = set[Connection]()
+        self._connections = dict[Connection, None]()
         self._handlers: dict[int, Handler] = {}
         self.parts: ReplicaParts = replica_parts(store, config, clock, stack)
         pressure = self.parts.back_pressure

@@ -27,13 +27,18 @@ class Owner(msgspec.Struct, frozen=True):
 def claim(directory: Path, metadata: Metadata, broker: Owner) -> None:
     """Enters a broker as the owner of its data directory, or refuses it.
 
+    A broker of its own (id 0) may become a member of the broker set with its name, which it then
+    founds. A member never becomes a broker of its own again: it may lack what the set has.
+
     Raises:
         OwnerError: the directory is another broker's.
     """
     text = metadata.state(STATE)
-    if text is None:
-        metadata.set_state(STATE, msgspec.json.encode(broker).decode())
-        return
-    owner = msgspec.json.decode(text, type=Owner)
-    if owner != broker:
-        raise OwnerError(directory, str(owner), str(broker))
+    if text is not None:
+        owner = msgspec.json.decode(text, type=Owner)
+        joins_set = broker.broker_id > 0 and owner == msgspec.structs.replace(broker, broker_id=0)
+        if owner != broker and not joins_set:
+            raise OwnerError(directory, str(owner), str(broker))
+        if owner == broker:
+            return
+    metadata.set_state(STATE, msgspec.json.encode(broker).decode())
