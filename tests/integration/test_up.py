@@ -15,13 +15,15 @@ from pathlib import Path
 
 import pytest
 from support.brokers.control_parts import Control
-from support.commands.here import pocketmq
+from support.commands.here import ok, pocketmq
 from support.commands.process import COMMAND, pocketmq_process
 from support.interop.clusters import POCKETMQ_UP, pocketmq_cluster
 from support.interop.processes import running
 
 from pocketmq.cli.main import app
 from pocketmq.cli.servers.cluster import BROKERS_MAX, broker_count, cores
+from pocketmq.client import Message
+from pocketmq.client.blocking import Producer, PullConsumer
 from pocketmq.protocol.errors import ConfigError
 
 UP = (*COMMAND, "up")
@@ -44,6 +46,11 @@ def taken_port() -> Iterator[int]:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         yield taken.getsockname()[1]
+
+
+def send(namesrv: str, body: bytes) -> None:
+    with Producer("producers", namesrv) as producer:
+        producer.send(Message("Orders", body))
 
 
 def is_free(port: int) -> bool:
@@ -79,6 +86,29 @@ def test_a_program_is_told_where_it_is(tmp_path: Path) -> None:
         assert url is not None
         kept = Control(url.group(1)).ok("GET", "/topics/Orders")
         assert kept["messages"] == 1
+
+
+@pytest.mark.process
+def test_a_broker_becomes_a_set_that_outlives_its_leader(tmp_path: Path) -> None:
+    command = [*UP, *ANY_PORTS, "--data", str(tmp_path), "-o", "json"]
+    with running(command, re.compile(r"^\{.*\}$")) as line:
+        send(json.loads(line.group())["namesrv"], b"before")
+    with running([*command, "--replicas", "2"], re.compile(r"^\{.*\}$")) as line:
+        up = json.loads(line.group())
+        assert list(up["brokers"]) == list(up["processes"]) == ["broker-a/1", "broker-a/2"]
+        os.kill(up["processes"]["broker-a/1"], signal.SIGKILL)
+        send(up["namesrv"], b"after")
+        listing = ok("cluster", "list", "-o", "json", "--namesrv", up["namesrv"])
+        rows = json.loads(listing)
+        leader = next(row for row in rows if row["brokerId"] == 0)
+        assert leader["address"] == up["brokers"]["broker-a/2"]
+        with PullConsumer("readers", up["namesrv"]) as consumer:
+            pulled = [consumer.pull(queue, 0) for queue in consumer.queues("Orders")]
+        assert sorted(m.body for one in pulled for m in one.messages) == [b"after", b"before"]
+    code, said = failed(*ANY_PORTS, "--data", str(tmp_path))
+    assert code == 2
+    assert "holds broker sets of 2" in said
+    assert "start it with --replicas 2" in said
 
 
 @pytest.mark.process
@@ -166,6 +196,8 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         (("--published", "--broker-port", "0"), "--published needs fixed ports"),
         (("--brokers", "27"), "--brokers is 27: it must be between 1 and 26"),
         (("--brokers", "27", "--control", "0"), "--brokers is 27: it must be between 1 and 26"),
+        (("--replicas", "6"), "--replicas is 6: it must be between 1 and 5"),
+        (("--replicas", "2", "--broker-port", "65530"), r"broker-a \(--broker-port\) is 6\d+: it"),
         (("--brokers", "all"), "--brokers is 'all': it must be auto or between 1 and 26"),
         (("--memory", "--data", "d"), "exclude each other"),
         (("--namesrv-port", "99999"), r"name server \(--namesrv-port\) is 99999: it must be"),

@@ -220,7 +220,7 @@ def test_a_leader_whose_files_were_replaced_by_older_ones_is_not_followed(scene:
 
 
 def kept(scene: Scene) -> Any:
-    arbiter = scene._server._arbiter
+    arbiter = scene._server.arbiter
     assert arbiter is not None
     return arbiter
 

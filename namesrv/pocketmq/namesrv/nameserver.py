@@ -51,6 +51,7 @@ class NameServer:
         handlers: what it answers, by request code.
         routes: the topics and addresses that brokers have registered.
         access: who may ask for what; None for everybody.
+        arbiter: the file of broker sets' states; None without arbiterPath.
 
     Raises:
         ConfigError: the settings do not fit together.
@@ -66,7 +67,7 @@ class NameServer:
         self.access = access_of(self._config, self.routes, self._clock, connections)
         self._audit_file = self._open_audit()
         arbiter_path = self._config.arbiter_path
-        self._arbiter = ArbiterFile(Path(arbiter_path).expanduser()) if arbiter_path else None
+        self.arbiter = ArbiterFile(Path(arbiter_path).expanduser()) if arbiter_path else None
         self._budget = FrameBudget(self._clock.machine, UNREAD_SIZE_MAX)
         self.handlers = handler_table(
             self.routes,
@@ -75,7 +76,7 @@ class NameServer:
             self._clock,
             self.access,
             self._audit(),
-            self._arbiter,
+            self.arbiter,
             self._budget,
         )
         self._server = Server(
@@ -100,8 +101,8 @@ class NameServer:
         async with AsyncExitStack() as stack:
             if self._audit_file is not None:
                 stack.callback(self._audit_file.close)
-            if self._arbiter is not None:
-                stack.callback(self._arbiter.close)
+            if self.arbiter is not None:
+                stack.callback(self.arbiter.close)
             stack.push_async_callback(self._kv.close)
             stack.push_async_callback(self._server.close)
             await self._listen()

@@ -139,16 +139,16 @@ class Scene:
         assert self.namesrv is not None
         self.namesrv.kill()
         self.namesrv = None
-        assert self._server._arbiter is not None
-        self._server._arbiter.close()
+        assert self._server.arbiter is not None
+        self._server.arbiter.close()
 
     @property
     def state(self) -> SetState:
         """What the arbiter has, whether it runs or not."""
         path = self.directory / "arbiter.db"
         if self.namesrv is not None:
-            assert self._server._arbiter is not None
-            return decode_state(self._server._arbiter.read(STATE_KEY).value)
+            assert self._server.arbiter is not None
+            return decode_state(self._server.arbiter.read(STATE_KEY).value)
         with contextlib.closing(sqlite3.connect(path)) as database:
             row = database.execute("SELECT value FROM entries WHERE key = ?", (STATE_KEY,))
             return decode_state(row.fetchone()[0])

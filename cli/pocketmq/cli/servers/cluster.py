@@ -1,4 +1,4 @@
-"""Runs a whole cluster in the foreground: a name server and N brokers.
+"""Runs a whole cluster in the foreground: a name server and N brokers, or broker sets.
 
 A single broker shares the process of the name server. Several brokers have a process each, so that
 each has a core of its own; they end with this process, however it ends. `controlled` runs the
@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.broker.replication.arbiter import state_key
+from pocketmq.broker.replication.set_state import SetState, decode_state
 from pocketmq.broker.store.disk.errors import DirectoryInUseError
+from pocketmq.cli.servers.broker_processes import BrokerProcess
+from pocketmq.cli.servers.broker_sets import RunningSet, start_sets
 from pocketmq.cli.servers.secure import Security
 from pocketmq.namesrv import NameServer, NamesrvConfig
-from pocketmq.protocol.errors import ConfigError, OperatingError
+from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.hosts import check_port
 from pocketmq.transport.errors import CannotListenError
 
@@ -34,8 +36,14 @@ AUTO = "auto"
 GRPC_PORT = 8081
 """RocketMQ's port for gRPC."""
 
-START_TIMEOUT_S = 30.0
 PORT_STEP = 1000
+
+REPLICAS_MAX = 5
+"""Members of a broker set."""
+
+MEMBER_PORT_STEP = 10
+"""Ports of the members of one broker set are so far apart."""
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -53,6 +61,7 @@ class ClusterOptions(NamedTuple):
         insecure: whether `host` may be another address than the loopback one.
         security: credentials and keys; None lets everybody do everything.
         grpc_port: of broker-a, for RocketMQ 5's SDKs; 0 lets the system choose, -1 is for none.
+        replicas: members of each broker set; 1 is for brokers of their own.
     """
 
     brokers: int
@@ -65,6 +74,7 @@ class ClusterOptions(NamedTuple):
     insecure: bool = False
     security: Security | None = None
     grpc_port: int = -1
+    replicas: int = 1
 
     def check(self) -> None:
         """Checks the options before anything starts.
@@ -76,13 +86,32 @@ class ClusterOptions(NamedTuple):
             raise ConfigError(
                 f"--brokers is {self.brokers}: it must be between 1 and {BROKERS_MAX}"
             )
+        if not 1 <= self.replicas <= REPLICAS_MAX:
+            raise ConfigError(
+                f"--replicas is {self.replicas}: it must be between 1 and {REPLICAS_MAX}"
+            )
+        kept = kept_replicas(self.data)
+        if self.replicas < kept:
+            raise ConfigError(
+                f"{self.data} holds broker sets of {kept}, whose members may each have messages "
+                f"that the others lack: start it with --replicas {kept}, or choose another --data"
+            )
         check_port(self.namesrv_port, "the name server (--namesrv-port)")
         for index in range(self.brokers):
-            check_port(self.broker_port_of(index), f"{broker_name(index)} (--broker-port)")
+            for number in range(self.replicas):
+                port = self.broker_port_of(index, number)
+                check_port(port, f"{broker_name(index)} (--broker-port)")
 
-    def broker_port_of(self, index: int) -> int:
-        """Returns the port of one broker."""
-        return self.broker_port + PORT_STEP * index if self.broker_port else 0
+    def broker_port_of(self, index: int, number: int = 0) -> int:
+        """Returns the port of one broker, or of a member of its set, counted from 0."""
+        step = PORT_STEP * index + MEMBER_PORT_STEP * number
+        return self.broker_port + step if self.broker_port else 0
+
+    def grpc_port_of(self, index: int, number: int = 0) -> int:
+        """Returns the gRPC port of one broker, or of a member of its set; -1 for none."""
+        if index:
+            return -1
+        return self.grpc_port + number if self.grpc_port > 0 else self.grpc_port
 
     def common_settings(self) -> dict[str, Any]:
         """Returns the settings of all brokers, under the keys of their YAML files."""
@@ -100,6 +129,7 @@ class ClusterOptions(NamedTuple):
             "bindAddress": self.host,
             "insecure": self.insecure,
             "kvConfigPath": self.kv_config_path(),
+            **({"arbiterPath": self.arbiter_path()} if self.replicas > 1 else {}),
             **({} if self.security is None else self.security.namesrv_settings()),
         }
 
@@ -107,16 +137,27 @@ class ClusterOptions(NamedTuple):
         """Returns the path of the name server's KV configuration."""
         return str(self.data / "namesrv" / "kvConfig.json")
 
+    def arbiter_path(self) -> str:
+        """Returns the path of the file of the name server's arbiter."""
+        return str(self.data / "namesrv" / "arbiter.db")
+
 
 class ClusterAddresses(NamedTuple):
-    """The addresses of a cluster: name server, brokers by name, the control API's URL, and where
-    RocketMQ 5's SDKs are served.
+    """The addresses of a cluster.
+
+    Attributes:
+        namesrv: of the name server.
+        brokers: of the brokers by name; members of broker sets are called broker-a/1.
+        control: the URL of the control API.
+        grpc: where RocketMQ 5's SDKs are served.
+        processes: the numbers of the processes of members, by name.
     """
 
     namesrv: str
     brokers: dict[str, str]
     control: str | None = None
     grpc: str | None = None
+    processes: dict[str, int] | None = None
 
 
 def broker_count(wanted: str, data: Path | None) -> int:
@@ -157,18 +198,47 @@ def broker_name(index: int) -> str:
     return f"broker-{chr(ord('a') + index)}"
 
 
-def broker_settings(options: ClusterOptions, index: int, namesrv: str) -> dict[str, object]:
-    """Makes the settings of one broker, under the keys of its YAML file."""
+def member_name(index: int, number: int) -> str:
+    """Returns the name of a member of the set of a broker with an index, counted from 0."""
+    return f"{broker_name(index)}/{number + 1}"
+
+
+def member_directory(data: Path, name: str, number: int) -> Path:
+    """Returns a member's directory; the first one's is that of a broker without a set."""
+    return data / (f"{name}-{number + 1}" if number else name)
+
+
+def kept_replicas(data: Path) -> int:
+    """Returns of how many members the largest broker set is that a directory has."""
+    names = [broker_name(index) for index in range(BROKERS_MAX)]
+    numbers = range(1, REPLICAS_MAX)
+    kept = [n + 1 for x in names for n in numbers if member_directory(data, x, n).is_dir()]
+    return max(kept, default=1)
+
+
+def broker_settings(
+    options: ClusterOptions, index: int, namesrv: str, number: int = 0
+) -> dict[str, object]:
+    """Makes the settings of one broker, under the keys of its YAML file.
+
+    Args:
+        options: of the cluster.
+        index: which broker.
+        namesrv: the address of the name server.
+        number: which member of its set, counted from 0.
+    """
     name = broker_name(index)
-    port = options.broker_port_of(index)
+    port = options.broker_port_of(index, number)
+    of_set = {"enableControllerMode": True, "brokerId": number + 1}
     return {
         **options.common_settings(),
         "brokerName": name,
         "listenPort": port,
-        "grpcServerPort": -1 if index else options.grpc_port,
+        "grpcServerPort": options.grpc_port_of(index, number),
         "namesrvAddr": namesrv,
-        "storePathRootDir": str(options.data / name),
+        "storePathRootDir": str(member_directory(options.data, name, number)),
         "advertise": rules_of_gateway(options.gateway, port),
+        **(of_set if options.replicas > 1 else {}),
     }
 
 
@@ -195,8 +265,15 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
         with in_options():
             name_server = await stack.enter_async_context(NameServer(config))
         addresses = {}
+        processes: dict[str, int] | None = None
         grpc_port: int | None = options.grpc_port if options.grpc_port > 0 else None
-        if options.brokers == 1:
+        if options.replicas > 1:
+            sets = [_broker_set(options, i, name_server) for i in range(options.brokers)]
+            await start_sets(stack, sets)
+            members = [member for one in sets for member in one.members]
+            addresses = {member.name: member.address for member in members}
+            processes = {member.name: member.pid for member in members}
+        elif options.brokers == 1:
             settings = broker_settings(options, 0, name_server.address)
             with in_options():
                 broker = await stack.enter_async_context(
@@ -205,28 +282,66 @@ async def cluster(options: ClusterOptions) -> AsyncIterator[ClusterAddresses]:
             addresses[broker.config.broker_name] = broker.address
             grpc_port = broker.grpc_port
         else:
-            started = await asyncio.gather(
-                *(
-                    _start_process(
-                        stack, broker_settings(options, i, name_server.address), options.security
-                    )
-                    for i in range(options.brokers)
-                ),
-                return_exceptions=True,  # none may be under way when the others are stopped
-            )
-            for one in started:
-                if isinstance(one, BaseException):
-                    raise one
-                addresses[one[0]] = one[1]
+            addresses = await _start_brokers(stack, options, name_server.address)
         yield ClusterAddresses(
-            name_server.address, addresses, grpc=grpc_address(addresses, grpc_port)
+            name_server.address,
+            addresses,
+            grpc=grpc_address(addresses, grpc_port, options.replicas),
+            processes=processes,
         )
 
 
-def grpc_address(brokers: dict[str, str], port: int | None) -> str | None:
-    """Returns where RocketMQ 5's SDKs are served: at broker-a's host."""
-    host = brokers[broker_name(0)].rpartition(":")[0]
-    return None if port is None else f"{host}:{port}"
+async def _start_brokers(
+    stack: AsyncExitStack, options: ClusterOptions, namesrv: str
+) -> dict[str, str]:
+    """Starts brokers in processes; returns their addresses by name."""
+    brokers = [
+        BrokerProcess(broker_name(i), broker_settings(options, i, namesrv), options.security)
+        for i in range(options.brokers)
+    ]
+    for broker in brokers:
+        stack.push_async_callback(broker.stop)
+    started = await asyncio.gather(
+        *(broker.start() for broker in brokers),
+        return_exceptions=True,  # none may be under way when the others are stopped
+    )
+    for failure in started:
+        if isinstance(failure, BaseException):
+            raise failure
+    return {broker.name: broker.address for broker in brokers}
+
+
+def _broker_set(options: ClusterOptions, index: int, name_server: NameServer) -> RunningSet:
+    """Makes the broker set with an index, which has not been started."""
+    name = broker_name(index)
+    members = [
+        BrokerProcess(
+            member_name(index, number),
+            broker_settings(options, index, name_server.address, number),
+            options.security,
+        )
+        for number in range(options.replicas)
+    ]
+    key = state_key(BrokerConfig().broker_cluster_name, name)
+
+    def state() -> SetState | None:
+        assert name_server.arbiter is not None
+        value, version = name_server.arbiter.read(key)
+        return decode_state(value) if version else None
+
+    def is_served() -> bool:
+        data = name_server.routes.cluster_info().broker_addr_table.get(name)
+        return data is not None and 0 in data.broker_addrs
+
+    return RunningSet(name, members, state, is_served)
+
+
+def grpc_address(brokers: dict[str, str], port: int | None, replicas: int = 1) -> str | None:
+    """Returns where RocketMQ 5's SDKs are served: at broker-a's host, by whichever member leads."""
+    if port is None:
+        return None
+    host = next(iter(brokers.values())).rpartition(":")[0]
+    return ";".join(f"{host}:{port + number}" for number in range(replicas))
 
 
 @contextlib.contextmanager
@@ -250,48 +365,3 @@ def in_options() -> Iterator[None]:
         raise ConfigError(
             f"{e.seen}: stop the cluster that has it, or choose another by --data or --memory"
         ) from e
-
-
-async def _start_process(
-    stack: AsyncExitStack, settings: dict[str, object], security: Security | None
-) -> tuple[str, str]:
-    """Starts one broker in a process of its own; returns its name and address."""
-    name = str(settings["brokerName"])
-    given = ("--settings", json.dumps(settings))
-    if security is not None:
-        given = ("--config", str(security.settings_file(name, settings)))
-    process = await _process(
-        sys.executable, "-m", "pocketmq.cli.main", "broker", *given, "--stop-with-stdin"
-    )
-    stack.push_async_callback(_stop_process, process)
-    assert process.stdout is not None
-    line = (await process.stdout.readline()).decode()
-    word, _, address = line.strip().partition(f"{name}=")
-    if not word.startswith("up") or not address:
-        code = await process.wait()
-        raise OperatingError(
-            f"{name} did not start (exit code {code}): its reason is above. Of ports and "
-            f"directories that are in use, --broker-port and --data or --memory choose others"
-        )
-    return name, address
-
-
-async def _process(*command: str) -> asyncio.subprocess.Process:
-    """Starts a process; a caller that is cancelled meanwhile leaves none behind."""
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await _stop_process(await starting)
-        raise
-
-
-async def _stop_process(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-    await process.wait()

@@ -52,6 +52,14 @@ BrokersOption = Annotated[
         help="How many brokers: broker-a, broker-b, …; auto: one for each core.", metavar="NUMBER"
     ),
 ]
+ReplicasOption = Annotated[
+    int,
+    typer.Option(
+        help="How many members each broker set has; 1: brokers of their own. Members are processes "
+        "whose ports are 10 apart; see docs/replication.md.",
+        metavar="NUMBER",
+    ),
+]
 DataOption = Annotated[
     Path | None, typer.Option(help="Directory of the data; pocketmq-data by default.")
 ]
@@ -148,6 +156,7 @@ LineOption = Annotated[
 
 def up(
     brokers: BrokersOption = "1",
+    replicas: ReplicasOption = 1,
     data: DataOption = None,
     memory: MemoryOption = False,
     namesrv_port: NamesrvPortOption = 9876,
@@ -195,6 +204,7 @@ def up(
         default_gateway() if published else "",
         insecure,
         grpc_port=_grpc_port(grpc_port, host, broker_port),
+        replicas=replicas,
     )
     check_exposure("the cluster", host, is_guarded=secure, insecure=insecure)
     if control is not None:
