@@ -74,8 +74,8 @@ async def test_a_member_with_another_secret_is_refused(pair: Members, clock: Vir
     wrong = {"accessKey": "inner", "secretKey": "another secret"}
     await pair.start_member(3, inner_client_authentication_credentials=wrong)
     third = pair.brokers[3]
-    assert third._set is not None
-    member = third._set.member
+    assert third.broker_set is not None
+    member = third.broker_set.member
     await advance_until(clock, lambda: member.told, 0.2)
     assert "refuses this member" in member.told
     assert "its innerClientAuthenticationCredentials must be those of the name server" in (

@@ -72,16 +72,20 @@ class BrokerSet:
     @property
     def leader(self) -> Broker | None:
         for broker in self.brokers.values():
-            if broker._set is not None and broker._set.leading is not None and broker.handlers:
+            if (
+                broker.broker_set is not None
+                and broker.broker_set.leading is not None
+                and broker.handlers
+            ):
                 return broker
         return None
 
     @property
     def in_sync(self) -> tuple[int, ...]:
         leader = self.leader
-        if leader is None or leader._set is None or leader._set.leading is None:
+        if leader is None or leader.broker_set is None or leader.broker_set.leading is None:
             return ()
-        return leader._set.leading.state.in_sync
+        return leader.broker_set.leading.state.in_sync
 
     async def until_in_sync(self, *members: int) -> Broker:
         await advance_until(self.clock, lambda: self.in_sync == members, 0.2)
@@ -153,9 +157,9 @@ async def test_a_restored_follower_joins_its_set_with_what_it_has(broker_set: Br
     await broker_set.start(2)
     leader = await broker_set.until_in_sync(1, 2)
     assert broker_set.stored(2) == sent
-    assert leader._set is not None
-    assert leader._set.leading is not None
-    assert leader._set.leading.leader.peers[2].sent_size < 40_000, "it is not copied anew"
+    assert leader.broker_set is not None
+    assert leader.broker_set.leading is not None
+    assert leader.broker_set.leading.leader.peers[2].sent_size < 40_000, "it is not copied anew"
     now = ids(broker_set.brokers[2])
     assert now[0] == set_id
     assert now[1] not in (directory_id, ids(broker_set.brokers[1])[1]), "no id is there twice"

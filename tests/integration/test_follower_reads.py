@@ -208,7 +208,7 @@ async def test_without_a_leader_a_follower_goes_on_and_holds_pulls(start: Starte
     await three.server.close()  # its arbiter, too: nobody can be elected
     await three.stop(1)
     follower = callers.follower
-    await until(lambda: not follower.broker._set.has_leader)  # type: ignore[union-attr]
+    await until(lambda: not follower.broker.broker_set.has_leader)  # type: ignore[union-attr]
     assert (await follower.pull(2)).bodies == BODIES[2:]
     held = asyncio.ensure_future(follower.pull(5, sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND))
     await settle()
@@ -319,7 +319,7 @@ async def test_our_consumer_reads_from_the_follower_and_commits_at_the_leader(
         await callers.leader.send(b"last")
         await advance_until(clock, lambda: len(got) == 301, 0.2)
         await advance_until(clock, lambda: pair.leader.offsets.get(GROUP, TOPIC, 0) == 301, 1.0)
-    service = pair.follower._set._service  # type: ignore[union-attr]
+    service = pair.follower.broker_set._service  # type: ignore[union-attr]
     assert service is not None
     assert service.parts.progress.total.messages > 200
 

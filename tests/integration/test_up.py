@@ -112,6 +112,32 @@ def test_a_broker_becomes_a_set_that_outlives_its_leader(tmp_path: Path) -> None
 
 
 @pytest.mark.process
+def test_the_control_api_disturbs_broker_sets(tmp_path: Path) -> None:
+    command = [*UP, *ANY_PORTS, "--data", str(tmp_path), "--replicas", "2", "--control", "0"]
+    with running([*command, "-o", "json"], re.compile(r"^\{.*\}$")) as line:
+        up = json.loads(line.group())
+        control = Control(up["control"].removeprefix("http://"))
+
+        def members() -> list[tuple[str, str, str | None, bool]]:
+            brokers = control.ok("GET", "/health")["brokers"]
+            return [(b["name"], b["state"], b["role"], b["inSync"]) for b in brokers]
+
+        whole = [("broker-a/1", "up", "leader", True), ("broker-a/2", "up", "follower", True)]
+        assert members() == whole
+        slow = {"kind": "slow_link", "broker": "broker-a/2", "milliseconds": 1}
+        for order in (slow, {"kind": "arbiter_away"}):
+            fault = control.ok("POST", "/faults", order)
+            control.ok("DELETE", f"/faults/{fault['id']}")
+        fault = control.ok("POST", "/faults", {"kind": "kill", "broker": "broker-a"})
+        send(up["namesrv"], b"goes on")
+        assert members()[0] == ("broker-a/1", "killed", None, False)
+        control.ok("DELETE", f"/faults/{fault['id']}")
+        assert {role for _, _, role, in_sync in members() if in_sync} == {"leader", "follower"}
+        control.ok("POST", "/reset")
+        assert members() == whole
+
+
+@pytest.mark.process
 def test_a_reset_brings_the_seed_back(tmp_path: Path) -> None:
     seed = tmp_path / "seed.yaml"
     seed.write_text("topics:\n  Sown:\n    queues: 1\n    messages: [first]\n")

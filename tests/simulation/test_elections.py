@@ -34,8 +34,8 @@ def ask(scene: Scene, member: Member, request: RequestHeader) -> Command:
     """Asks a member what an operator asks."""
     assert member.process is not None
     assert member.broker is not None
-    assert member.broker._set is not None
-    handler = member.broker._set.elections()[request.code]
+    assert member.broker.broker_set is not None
+    handler = member.broker.broker_set.elections()[request.code]
     command = Command(RequestCode(request.code), header=request)
     # These handlers do not look at who asks.
     reply: Any = handler(command, cast(Connection, None))

@@ -48,8 +48,8 @@ def members_of(scene: Scene) -> tuple[Member, Member]:
 
 def reason_of(member: Member) -> str:
     assert member.broker is not None
-    assert member.broker._set is not None
-    return member.broker._set.member.told
+    assert member.broker.broker_set is not None
+    return member.broker.broker_set.member.told
 
 
 def tree(directory: Path, *ignored: str) -> dict[str, object]:

@@ -46,8 +46,8 @@ def leader_of(scene: Scene) -> Member:
 def reason_of(member: Member) -> str:
     """What a member has logged last."""
     assert member.broker is not None
-    assert member.broker._set is not None
-    return member.broker._set.member.told
+    assert member.broker.broker_set is not None
+    return member.broker.broker_set.member.told
 
 
 def test_switches_on_order_fail_no_send(scenes: Any) -> None:

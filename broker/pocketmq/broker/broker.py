@@ -35,15 +35,18 @@ from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.topics.restoring import restore_topics
 from pocketmq.broker.topics.system_topics import create_system_topics
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.messages.hosts import encode_host, join_address
 from pocketmq.protocol.signing import sign
 from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.listeners import Listeners
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.open_files import room_for_connections
 from pocketmq.runtime.tasks import Tasks
 from pocketmq.transport.connection import BeforeRequest, Connection, Handler
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.limits import Limits
+from pocketmq.transport.pool import Way
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
 
@@ -58,6 +61,7 @@ class Broker:
         clock: the broker's time.
         files: the broker's disk; tests pass one that fails.
         seed: the seed of random choices, such as the queue for a message that names none.
+        way: to the other members of a broker set, see `ConnectionPool`.
 
     Attributes:
         address: the address that clients use, ``host:port``.
@@ -70,6 +74,8 @@ class Broker:
         registration: registers the broker with name servers.
         store, settings, topics, groups, offsets: the state kept in the data directory.
         parts: all parts that handlers work with.
+        broker_set: this broker as a member of its set; None if it stands alone.
+        tables_changed: called when `tables` has changed.
 
     Raises:
         DirectoryInUseError, DirectoryError, FormatError, OwnerError: on entry, see `store.errors`.
@@ -83,6 +89,7 @@ class Broker:
         *,
         files: Files | None = None,
         seed: int | None = None,
+        way: Way | None = None,
     ) -> None:
         self._config: Live[BrokerConfig] = Live(config)
         self._configured = config
@@ -95,12 +102,26 @@ class Broker:
         self._files, self._random = files, random.Random(seed)
         self._connections = dict[Connection, None]()
         self._stack = AsyncExitStack()
-        self._set: BrokerSet | None = None
+        self._way = way
+        self.broker_set: BrokerSet | None = None
+        self.tables_changed: Listeners[[]] = Listeners()
 
     @property
     def config(self) -> BrokerConfig:
         """The settings in force."""
         return self._config.now
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it answers all requests of clients: alone, or as the leader of its set."""
+        leads = self.broker_set is None or self.broker_set.leading is not None
+        return leads and RequestCode.SEND_MESSAGE in self.handlers
+
+    @property
+    def tables(self) -> list[dict[int, Handler]]:
+        """The tables of handlers by which it answers now, of the port and of gRPC."""
+        of_follower = None if self.broker_set is None else self.broker_set.handlers_of_follower
+        return [self.handlers, self.grpc_handlers] if of_follower is None else [of_follower]
 
     async def __aenter__(self) -> Broker:
         async with AsyncExitStack() as stack:
@@ -144,8 +165,8 @@ class Broker:
         if not config.enable_controller_mode:
             await self.serve(config, None, stack)
             return
-        self._set = BrokerSet(self, config, self._before_request(), self._random)
-        await self._set.start(stack)
+        self.broker_set = BrokerSet(self, config, self._before_request(), self._random, self._way)
+        await self.broker_set.start(stack)
 
     async def serve(
         self, config: BrokerConfig, leading: Leading | None, stack: AsyncExitStack
@@ -234,13 +255,14 @@ class Broker:
         stack.push_async_callback(routes.close)
         tables = handler_table(
             parts, self.address, store_host, routes, guard, audit, self._user_telling, leading,
-            None if self._set is None else self._set.handlers(),
+            None if self.broker_set is None else self.broker_set.handlers(),
         )  # fmt: skip
         stack.callback(leave, self.handlers)
         stack.callback(self.grpc_handlers.clear)
         self.handlers.clear()
         self.handlers.update(tables.outer)
         self.grpc_handlers.update(tables.inner)
+        self.tables_changed.notify()
         await self._listen_for_grpc(Wiring(self.grpc_handlers, routes, guard), stack)
         self.vip_port = await listen_for_vips(server, config)
         return store_host
@@ -309,8 +331,8 @@ class Broker:
         return () if inner is None else (partial(sign, credentials=inner),)
 
     def _disconnected(self, connection: Connection) -> None:
-        if self._set is not None:
-            self._set.disconnected(connection)
+        if self.broker_set is not None:
+            self.broker_set.disconnected(connection)
         self.parts.polling.forget(connection)
         self.parts.waiting.forget(connection)
         self.parts.members.forget(connection)

@@ -35,10 +35,11 @@ from pocketmq.protocol.errors import ConfigError, OperatingError
 from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import BeforeRequest, Connection, Handler, Reply
-from pocketmq.transport.pool import ConnectionPool
+from pocketmq.transport.pool import ConnectionPool, Way
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import ClientTls, client_tls
 
@@ -54,6 +55,7 @@ class ServingBroker(Protocol):
     server: Server
 
     auth: AuthSettings
+    tables_changed: Listeners[[]]
 
     @property
     def grpc_port(self) -> int | None: ...  # noqa: D102
@@ -75,6 +77,7 @@ class BrokerSet:
         config: its configuration.
         before_request: signs what it asks other servers.
         chance: makes ids.
+        way: to the other members and the arbiter, see `ConnectionPool`.
 
     Raises:
         ConfigError: the member has no id of its own.
@@ -86,6 +89,7 @@ class BrokerSet:
         config: BrokerConfig,
         before_request: tuple[BeforeRequest, ...],
         chance: random.Random,
+        way: Way | None = None,
     ) -> None:
         if not config.broker_id:
             raise ConfigError(
@@ -93,7 +97,7 @@ class BrokerSet:
                 "1 on: whichever member leads is shown as 0"
             )
         self._broker, self._config = broker, config
-        self._before_request, self._chance = before_request, chance
+        self._before_request, self._chance, self._way = before_request, chance, way
         self._tls = client_tls(config)
         self._role: AsyncExitStack | None = None
         self._is_resting = False
@@ -105,7 +109,7 @@ class BrokerSet:
         self._member: Member | None = None
         self._elections: Elections | None = None
         self._service: ReplicaService | None = None
-        self._has_true_ends = False
+        self._has_true_ends = self._is_forsaken = False
         self.leading: Leading | None = None
 
     @property
@@ -174,12 +178,24 @@ class BrokerSet:
 
     async def _hand_over(self) -> None:
         """Has another member lead before this one stops, if one can."""
-        if self.leading is None:
+        if self.leading is None or self._is_forsaken:
             return
         try:
             await self.leading.hand_over(-1, "the leader is stopped")
         except OperatingError as e:
             log.info("nobody takes over from %s: %s", self._config.broker_name, e)
+
+    async def forsake(self) -> None:
+        """Gives up its part as a process that dies does: nobody is told, nothing handed over."""
+        self._is_forsaken = True
+        await self._pool.close()  # whom it loses from now on stays in the in-sync set
+        if self._registration is not None:
+            await self._registration.close()
+
+    @property
+    def handlers_of_follower(self) -> dict[int, Handler] | None:
+        """What a follower answers; None while this member leads."""
+        return None if self._service is None else self._service.handlers
 
     def _dial(
         self, handlers: Mapping[int, Handler], on_close: Callable[[Connection], object]
@@ -190,6 +206,7 @@ class BrokerSet:
             before_request=self._before_request,
             on_close=on_close,
             tls=self._tls,
+            way=self._way,
         )
 
     # -- roles --------------------------------------------------------------------------------
@@ -260,6 +277,7 @@ class BrokerSet:
         tasks = self._tasks = Tasks()
         stack.push_async_callback(tasks.close)
         service.serve(broker.address, config.broker_id, self, self.handlers(), tasks)
+        broker.tables_changed.notify()
         tasks.spawn(
             repeat(
                 broker.clock.machine,

@@ -112,6 +112,17 @@ class ArbiterFile:
         (count,) = self._db.execute("SELECT count(*) FROM entries").fetchone()
         return int(count)
 
+    def clear(self) -> None:
+        """Forgets all sets: their members' data was removed.
+
+        Raises:
+            ArbiterFileError: the file cannot be written.
+        """
+        try:
+            self._db.execute("DELETE FROM entries")
+        except sqlite3.Error as e:
+            raise ArbiterFileError(f"{self._path}: {e}") from e
+
     def close(self) -> None:
         """Closes the file."""
         self._db.close()

@@ -20,7 +20,9 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.brokers.broker_sets import BrokerSets, start_all
+from pocketmq.testing.brokers.broker_slot import BrokerSlot
+from pocketmq.testing.brokers.links import ARBITER, Link, Links
 from pocketmq.testing.injection.table import RuleTable
 from pocketmq.testing.settings import (
     ClusterSettings,
@@ -45,7 +47,9 @@ class Core:
         settings: the options of the cluster.
 
     Attributes:
-        slots: the brokers by name.
+        slots: the brokers by name, members of broker sets as ``broker-a/1``.
+        sets: the broker sets.
+        links: between the members of broker sets, and to the arbiter.
         travel: the clock that can be advanced; None with ``clock="system"``.
         client_clock: the clock that clients of this cluster should have.
         settling: waits until nothing moves.
@@ -71,6 +75,7 @@ class Core:
             self.client_clock = ClientClock(self.travel, self.settling.add_loop)
             self.settling.watch(self.travel)
         self.slots: dict[str, BrokerSlot] = {}
+        self.links = Links(self.machine, self._place_of)
         self.faults = RuleTable(self.clock)
         self.certificates: ClusterCertificates | None = None
         self._stack = AsyncExitStack()
@@ -102,24 +107,56 @@ class Core:
             stack.callback(self.travel.close)
         if settings.tls:
             self.certificates = ClusterCertificates(self.directory / "tls", self.machine)
-        config = namesrv_config(settings, self.certificates)
+        path = str(self.directory / "namesrv" / "arbiter.db") if settings.replicas > 1 else None
+        config = namesrv_config(settings, self.certificates, path)
         self.name_server = NameServer(config, self.machine)
         await stack.enter_async_context(self.name_server)
-        self.faults.attach_name_server(self.name_server)
+        self.faults.attach_name_server(self.name_server, self.slot_name_of)
+        stack.push_async_callback(self.links.close)
         stack.push_async_callback(self._stop_brokers)
+        self.sets = BrokerSets(self.slots, self.name_server, self.machine)
         for index in range(settings.brokers):
-            directory = str(self.directory / broker_name(index))
-            own = broker_config(settings, index, self.namesrv, directory, self.certificates)
-            slot = BrokerSlot(own, self.clock, settings.seed, self.faults.attach)
-            self.slots[slot.name] = slot
+            for number in range(settings.replicas):
+                slot = self._slot(index, number)
+                self.slots[slot.name] = slot
         await self._start_brokers()
 
+    def _slot(self, index: int, number: int) -> BrokerSlot:
+        """Makes the place of a broker, or of a member of its set, counted from 0."""
+        settings = self.settings
+        name = broker_name(index) + (f"-{number + 1}" if number else "")
+        directory = str(self.directory / name)
+        own = broker_config(settings, index, self.namesrv, directory, self.certificates, number)
+        links = self.links if settings.replicas > 1 else None
+        return BrokerSlot(own, self.clock, settings.seed, self.faults.attach, links)
+
+    def slot_name_of(self, address: str) -> str | None:
+        """Returns the name of the broker with an address; None if there is none."""
+        found = (slot.name for slot in self.slots.values() if slot.address == address)
+        return next(found, None)
+
+    def _place_of(self, address: str) -> str | None:
+        return ARBITER if address == self.namesrv else self.slot_name_of(address)
+
+    def links_of(self, slot: BrokerSlot, other: str | None = None) -> list[Link]:
+        """Returns the links of a member to another one; or to all, and to the arbiter.
+
+        Raises:
+            UsageError: these have no link.
+        """
+        others = [o.name for o in self.sets.members(slot.set_name) if o is not slot]
+        if other is None:
+            return [self.links.between(slot.name, name) for name in (*others, ARBITER)]
+        if other not in others:
+            known = ", ".join(others) or "nobody: start the cluster with replicas=2 or more"
+            raise UsageError(f"{slot.name} has no link to {other!r}; it replicates with {known}")
+        return [self.links.between(slot.name, other)]
+
     async def _start_brokers(self) -> None:
-        starts = (slot.start() for slot in self.slots.values())
-        started = await asyncio.gather(*starts, return_exceptions=True)
-        for one in started:  # none may be under way when the others are stopped
-            if isinstance(one, BaseException):
-                raise one
+        if self.settings.replicas > 1:
+            await self.sets.start()
+        else:
+            await start_all(slot.start for slot in self.slots.values())
         topics, groups = self.settings.topic_configs(), self.settings.group_configs()
         if topics or groups:
             await self.put(topics, groups)
@@ -163,20 +200,32 @@ class Core:
         shutil.rmtree(self.local_offsets_dir / namespace, ignore_errors=True)
 
     def brokers(self) -> list[Broker]:
-        """Returns the running brokers."""
-        return [slot.broker for slot in self.slots.values() if slot.broker is not None]
+        """Returns the brokers that answer clients: of each broker set the leader."""
+        slots = self.slots.values()
+        return [slot.broker for slot in slots if slot.broker is not None and slot.is_serving]
 
     def slot(self, name: str) -> BrokerSlot:
-        """Returns the slot of a broker by the broker's name.
+        """Returns the slot of a broker by its name; by that of a broker set, of the leader.
 
         Raises:
-            UsageError: no broker has this name.
+            UsageError: no broker has this name, or the set has no leader at this moment.
         """
-        try:
-            return self.slots[name]
-        except KeyError:
-            known = ", ".join(self.slots)
-            raise UsageError(f"no broker is called {name!r}; this cluster has {known}") from None
+        slot = self.slots.get(name)
+        if slot is not None:
+            return slot
+        if self.sets.members(name):
+            return self.sets.leader(name)
+        known = ", ".join(self.slots)
+        raise UsageError(f"no broker is called {name!r}; this cluster has {known}")
+
+    def check_broker(self, name: str) -> None:
+        """Refuses a name that is neither a broker's nor a broker set's.
+
+        Raises:
+            UsageError: nothing has this name.
+        """
+        if not self.sets.members(name):
+            self.slot(name)
 
     async def advance(self, seconds: float) -> None:
         """Sets the clock forward, then runs retention until nothing is left to remove.
@@ -257,6 +306,8 @@ class Core:
     async def begin_anew(self) -> None:
         """Empties all brokers: stops them, removes their data, starts them at their addresses."""
         await self._stop_brokers()
+        if self.name_server.arbiter is not None:
+            self.name_server.arbiter.clear()
         for slot in self.slots.values():
             shutil.rmtree(slot.config.store_path_root_dir, ignore_errors=True)
         self.remove_local_offsets()

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pocketmq.client import SendStatus
+from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.errors import ConfigError, UsageError
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.runtime.clock import within
-from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.brokers.broker_slot import BrokerSlot
+from pocketmq.testing.brokers.links import ARBITER, Link
 from pocketmq.testing.core import Core
 from pocketmq.testing.injection import points as fault_points
 from pocketmq.testing.injection.ordered import OrderedFault
@@ -85,50 +87,150 @@ class FaultOrders:
         return self._order(f"send_status({name!r}", action, where)
 
     async def pause(self, broker: str) -> OrderedFault:
-        """Lets a broker hang: it takes requests and carries them out when the fault ends."""
-        return self._hold(f"pause({broker!r}", asyncio.Event.wait, {"broker": broker})
+        """Lets a broker hang: it takes requests and carries them out when the fault ends.
+
+        A member of a broker set is cut off from the others, too, which elect another leader.
+        """
+        slot = self._core.slot(broker)
+        held = self._hold(f"pause({broker!r}", asyncio.Event.wait, {"broker": slot.name})
+        if not slot.config.enable_controller_mode:
+            return held
+        cut = self._cut(slot, self._core.links_of(slot))
+
+        async def end() -> None:
+            await held.remove()
+            await cut()
+
+        return self._in_force(held.text, end, held.rule)
 
     async def kill(self, broker: str) -> OrderedFault:
         """Kills a broker at once, without unregistering; starts it again when the fault ends.
 
         As after kill -9 the name server and the clients see broken connections. All that the
-        broker had acknowledged is there when it is back.
+        broker had acknowledged is there when it is back. The name of a broker set stands for its
+        leader; the member is in sync again when the end returns.
         """
         slot = self._core.slot(broker)
         await slot.kill()
-        return self._in_force(f"kill({broker!r})", slot.start)
 
-    async def partition(self, broker: str) -> OrderedFault:
-        """Cuts a broker off from the name server, which drops it; clients still reach both."""
+        async def end() -> None:
+            await slot.start()
+            await self._until_whole(slot)
+
+        return self._in_force(f"kill({broker!r})", end)
+
+    async def partition(self, broker: str, other: str | None = None) -> OrderedFault:
+        """Cuts a broker off from the name server, which drops it; clients still reach both.
+
+        Args:
+            broker: the broker; the name of a broker set stands for its leader.
+            other: cuts the link between two members of a broker set instead.
+
+        Raises:
+            UsageError: there is no such broker, or these two have no link.
+        """
         slot = self._core.slot(broker)
+        if other is not None:
+            links = self._core.links_of(slot, other)
+            return self._in_force(f"partition({broker!r}, {other!r})", self._cut(slot, links))
         text = f"partition({broker!r}"
         faults = [
             self._order(
                 text,
                 fault_points.close_connection,
-                {"broker": broker, "request": request},
+                {"broker": slot.name, "request": request},
                 is_counted=False,
             )
             for request in REGISTRATIONS
         ]
+        links = [self._core.links.between(slot.name, ARBITER)]
+        heal = self._cut(slot, links if slot.config.enable_controller_mode else [])
         await self._part(slot)
 
         async def end() -> None:
             for fault in faults:
                 await fault.remove()
-            if slot.broker is not None:
+            await heal()
+            if slot.broker is not None and slot.is_serving:
                 await slot.broker.registration.register()
 
         return self._in_force(f"{text})", end)
 
+    async def slow_link(
+        self, broker: str, milliseconds: float, other: str | None = None
+    ) -> OrderedFault:
+        """Makes the way between members of a broker set longer, in both directions.
+
+        Args:
+            broker: the member; the name of a broker set stands for its leader.
+            milliseconds: how much longer bytes take, one way.
+            other: between these two members only, not between the first one and all others.
+
+        Raises:
+            UsageError: there is no such broker, or these two have no link.
+        """
+        slot = self._core.slot(broker)
+        links, delay_s = self._core.links_of(slot, other), milliseconds / 1000
+        for link in links:
+            link.delays_s.append(delay_s)
+
+        async def end() -> None:
+            for link in links:
+                link.delays_s.remove(delay_s)
+
+        between = broker if other is None else f"{broker} and {other}"
+        return self._in_force(f"slow_link({between!r}, {milliseconds!r})", end)
+
+    async def arbiter_away(self) -> OrderedFault:
+        """Cuts all members of broker sets off from the arbiter: no member can be elected.
+
+        Raises:
+            UsageError: the cluster has no broker sets.
+        """
+        if self._core.settings.replicas == 1:
+            raise UsageError("this cluster has no arbiter: start it with replicas=2 or more")
+        slots = list(self._core.slots.values())
+        heals = [self._cut(slot, [self._core.links.between(slot.name, ARBITER)]) for slot in slots]
+
+        async def end() -> None:
+            await asyncio.gather(*(heal() for heal in heals))
+
+        return self._in_force("arbiter_away()", end)
+
+    def _cut(self, slot: BrokerSlot, links: list[Link]) -> Callable[[], Awaitable[object]]:
+        """Cuts links of a broker; returns what heals them and waits for the broker set."""
+        for link in links:
+            link.cut()
+
+        async def heal() -> None:
+            for link in links:
+                link.heal()
+            await self._until_whole(slot)
+
+        return heal
+
+    async def _until_whole(self, slot: BrokerSlot) -> None:
+        """Waits until a broker set is whole, unless another fault disturbs it."""
+        members = self._core.sets.members(slot.set_name)
+        is_disturbed = any(
+            link.is_cut for member in members for link in self._core.links_of(member)
+        )
+        if slot.config.enable_controller_mode and not is_disturbed:
+            await self._core.sets.until_whole(slot.set_name)
+
     async def _part(self, slot: BrokerSlot) -> None:
         """Cuts the broker's connection and waits until the name server has dropped the broker."""
-        if slot.broker is None:
+        if slot.broker is None or not slot.is_serving:
             return
         slot.broker.registration.disconnect("a partition was ordered")
         routes = self._core.name_server.routes
-        while slot.name in routes.cluster_info().broker_addr_table:
+        while self._is_registered(slot, routes):
             await self._core.machine.sleep(LOOK_PERIOD_S)
+
+    @staticmethod
+    def _is_registered(slot: BrokerSlot, routes: RouteTable) -> bool:
+        data = routes.cluster_info().broker_addr_table.get(slot.set_name)
+        return data is not None and slot.address in data.broker_addrs.values()
 
     async def disk_full(self, broker: str | None = None) -> OrderedFault:
         """Fills the disk of one broker, or of all: sends are refused, reads go on."""
@@ -162,7 +264,7 @@ class FaultOrders:
     ) -> OrderedFault:
         where = where_of(given)
         if where.broker is not None:
-            self._core.slot(where.broker)
+            self._core.check_broker(where.broker)
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         joined = f"{text}{', ' if shown and not text.endswith('(') else ''}{shown})"
         where.topic = self._names.wrap(where.topic or "") or None

@@ -104,20 +104,53 @@ class Faults:
         return self._order(self._orders.send_status(status, **where))
 
     def pause(self, broker: str) -> Fault:
-        """Lets a broker hang: it takes requests and carries them out when the fault ends."""
+        """Lets a broker hang: it takes requests and carries them out when the fault ends.
+
+        A member of a broker set is cut off from the others, too, which elect another leader.
+        """
         return self._order(self._orders.pause(broker))
 
     def kill(self, broker: str) -> Fault:
         """Kills a broker at once, without unregistering; starts it again when the fault ends.
 
         As after kill -9 the name server and the clients see broken connections. All that the
-        broker had acknowledged is there when it is back.
+        broker had acknowledged is there when it is back. The name of a broker set stands for its
+        leader; the member is in sync again when the fault has ended.
         """
         return self._order(self._orders.kill(broker))
 
-    def partition(self, broker: str) -> Fault:
-        """Cuts a broker off from the name server, which drops it; clients still reach both."""
-        return self._order(self._orders.partition(broker))
+    def partition(self, broker: str, other: str | None = None) -> Fault:
+        """Cuts a broker off from the name server, which drops it; clients still reach both.
+
+        Args:
+            broker: the broker; the name of a broker set stands for its leader.
+            other: cuts the link between two members of a broker set instead.
+
+        Raises:
+            UsageError: there is no such broker, or these two have no link.
+        """
+        return self._order(self._orders.partition(broker, other))
+
+    def slow_link(self, broker: str, milliseconds: float, other: str | None = None) -> Fault:
+        """Makes the way between members of a broker set longer, in both directions.
+
+        Args:
+            broker: the member; the name of a broker set stands for its leader.
+            milliseconds: how much longer bytes take, one way.
+            other: between these two members only, not between the first one and all others.
+
+        Raises:
+            UsageError: there is no such broker, or these two have no link.
+        """
+        return self._order(self._orders.slow_link(broker, milliseconds, other))
+
+    def arbiter_away(self) -> Fault:
+        """Cuts all members of broker sets off from the arbiter: no member can be elected.
+
+        Raises:
+            UsageError: the cluster has no broker sets.
+        """
+        return self._order(self._orders.arbiter_away())
 
     def disk_full(self, broker: str | None = None) -> Fault:
         """Fills the disk of one broker, or of all: sends are refused, reads go on."""

@@ -22,6 +22,9 @@ from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 BROKERS_MAX = 26
 """Brokers of a cluster, which are named broker-a to broker-z."""
 
+REPLICAS_MAX = 5
+"""Members of a broker set."""
+
 CLOCKS = ("offset", "virtual", "system")
 
 LOCALHOST = "127.0.0.1"
@@ -37,6 +40,9 @@ BROKER_DEFAULTS: dict[str, Any] = {
 }
 """Settings that keep tests independent of a full or busy machine, and jumps in time quick."""
 
+SET_DEFAULTS: dict[str, Any] = {"enable_controller_mode": True, "leader_lease": 2000}
+"""Settings of members of broker sets: a leader that hangs is replaced in two seconds, not five."""
+
 NAMESRV_DEFAULTS: dict[str, Any] = {
     "bind_address": LOCALHOST,
     "delete_topic_with_broker_registration": True,
@@ -51,7 +57,8 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The options of a `LocalCluster`.
 
     Attributes:
-        brokers: the number of brokers.
+        brokers: the number of brokers, or of broker sets.
+        replicas: members of each broker set; 1 is for brokers of their own.
         topics: topics to make at the start: numbers of queues, or settings of `TopicConfig`.
         groups: groups to make, each with settings of `GroupConfig`; or names, for the defaults.
         broker_settings: settings of each broker, by the names of `BrokerConfig` or RocketMQ's.
@@ -61,7 +68,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             advanced; ``system`` is the machine's.
         start_ms: the time at which the clock begins; by default the machine's.
         namesrv_port, broker_port: 0 lets the system choose; broker i listens on
-            broker_port + i * broker_port_step.
+            broker_port + i * broker_port_step, the members of its set member_port_step apart.
         grpc_port: of the first broker, for RocketMQ 5's SDKs; 0 lets the system choose, as for the
             others; -1 is for none at all.
         seed: the seed of the brokers' random choices.
@@ -73,6 +80,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
+    replicas: Annotated[int, Meta(ge=1, le=REPLICAS_MAX)] = 1
     topics: dict[str, int | dict[str, Any]] = field(default_factory=dict)
     groups: dict[str, dict[str, Any]] | list[str] = field(default_factory=dict)
     broker_settings: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +91,7 @@ class ClusterSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     namesrv_port: Port = 0
     broker_port: Port = 0
     broker_port_step: int = 1
+    member_port_step: int = 100
     grpc_port: Annotated[int, Meta(ge=-1, le=65535)] = 0
     seed: int | None = None
     tls: bool = False
@@ -122,7 +131,7 @@ def cluster_settings(given: Mapping[str, Any], where: str = "LocalCluster") -> C
     settings.topic_configs()
     settings.group_configs()
     namesrv_config(settings)
-    broker_config(settings, 0, "", "store")
+    broker_config(settings, 0, f"{LOCALHOST}:9876", "store")
     return settings
 
 
@@ -165,6 +174,7 @@ def broker_config(
     namesrv: str,
     directory: str,
     certificates: ClusterCertificates | None = None,
+    number: int = 0,
 ) -> BrokerConfig:
     """Makes the settings of one broker.
 
@@ -174,16 +184,20 @@ def broker_config(
         namesrv: the address of the name server.
         directory: for the broker's data.
         certificates: with which it speaks TLS; None for none.
+        number: which member of its broker set, counted from 0.
 
     Raises:
         ConfigError.
     """
-    port = settings.broker_port and settings.broker_port + index * settings.broker_port_step
+    step = index * settings.broker_port_step + number * settings.member_port_step
+    port = settings.broker_port and settings.broker_port + step
+    grpc_port = settings.grpc_port if not index else min(settings.grpc_port, 0)
     fields = {
         **BROKER_DEFAULTS,
+        **({} if settings.replicas == 1 else {**SET_DEFAULTS, "broker_id": number + 1}),
         "broker_name": broker_name(index),
         "listen_port": port,
-        "grpc_server_port": settings.grpc_port if not index else min(settings.grpc_port, 0),
+        "grpc_server_port": grpc_port + number if grpc_port > 0 else grpc_port,
         "namesrv_addr": namesrv,
         "store_path_root_dir": directory,
         **({} if certificates is None else certificates.broker_settings),
@@ -193,19 +207,23 @@ def broker_config(
 
 
 def namesrv_config(
-    settings: ClusterSettings, certificates: ClusterCertificates | None = None
+    settings: ClusterSettings,
+    certificates: ClusterCertificates | None = None,
+    arbiter_path: str | None = None,
 ) -> NamesrvConfig:
     """Makes the settings of the name server.
 
     Args:
         settings: of the cluster.
         certificates: with which it speaks TLS; None for none.
+        arbiter_path: the file of the arbiter of broker sets; None without sets.
 
     Raises:
         ConfigError.
     """
     fields = {
         **NAMESRV_DEFAULTS,
+        "arbiter_path": arbiter_path,
         "listen_port": settings.namesrv_port,
         "kv_config_path": _kv_config_path(settings),
         **({} if certificates is None else certificates.server_settings),

@@ -88,8 +88,8 @@ class Members:
         async def nobody(*_: object) -> SetState:
             raise OperatingError("it is dead")
 
-        if broker._set is not None and broker._set.leading is not None:
-            broker._set.leading.hand_over = nobody  # type: ignore[method-assign,assignment]
+        if broker.broker_set is not None and broker.broker_set.leading is not None:
+            broker.broker_set.leading.hand_over = nobody  # type: ignore[method-assign,assignment]
         await broker.close()
 
     async def lose_leader(self, how: str) -> None:
@@ -116,7 +116,11 @@ class Members:
     def leader_or_none(self) -> Broker | None:
         for broker in self.brokers.values():
             is_serving = RequestCode.SEND_MESSAGE in broker.handlers
-            if is_serving and broker._set is not None and broker._set.leading is not None:
+            if (
+                is_serving
+                and broker.broker_set is not None
+                and broker.broker_set.leading is not None
+            ):
                 return broker
         return None
 
@@ -128,9 +132,9 @@ class Members:
 
     @property
     def leading(self) -> Leading:
-        assert self.leader._set is not None
-        assert self.leader._set.leading is not None
-        return self.leader._set.leading
+        assert self.leader.broker_set is not None
+        assert self.leader.broker_set.leading is not None
+        return self.leader.broker_set.leading
 
     @property
     def followers(self) -> list[Broker]:

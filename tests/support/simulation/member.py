@@ -160,26 +160,26 @@ class Member:
     def is_leading(self) -> bool:
         """Whether it runs, and may act as the leader."""
         broker = self.broker
-        if broker is None or broker._set is None or self.process is None:
+        if broker is None or broker.broker_set is None or self.process is None:
             return False
-        leading = broker._set.leading
+        leading = broker.broker_set.leading
         return leading is not None and leading.is_serving and not self.process.is_stopped
 
     @property
     def follows_epoch(self) -> int | None:
         """The epoch of the leader of which it serves a copy; None while it serves none."""
         broker = self.broker
-        if broker is None or broker._set is None or self.process is None or self.is_leading:
+        if broker is None or broker.broker_set is None or self.process is None or self.is_leading:
             return None
-        state = broker._set._state
-        return state.epoch if broker._set.is_readable and state is not None else None
+        state = broker.broker_set._state
+        return state.epoch if broker.broker_set.is_readable and state is not None else None
 
     @property
     def leading(self) -> Leading:
         assert self.broker is not None
-        assert self.broker._set is not None
-        assert self.broker._set.leading is not None
-        return self.broker._set.leading
+        assert self.broker.broker_set is not None
+        assert self.broker.broker_set.leading is not None
+        return self.broker.broker_set.leading
 
     @property
     def epoch(self) -> int:

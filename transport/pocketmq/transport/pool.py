@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +26,9 @@ HeaderT = TypeVar("HeaderT", bound=Header)
 
 CONNECT_TIMEOUT_MS = 3000
 
+Way = Callable[[str], Awaitable[str]]
+"""Tells where to dial for an address, ``host:port``: the network that a test makes stands there."""
+
 
 class ConnectionPool:
     """Calls peers by address; dials anew, on the next call, where a connection was lost.
@@ -39,6 +42,7 @@ class ConnectionPool:
         on_close: called when a connection is gone.
         before_request: called in order with each request before it is encoded; may change it.
         tls: how to speak TLS; None for plain connections.
+        way: where to dial for an address; None for the address itself.
 
     Raises:
         ConfigError: a file for TLS cannot be read or does not fit.
@@ -56,7 +60,9 @@ class ConnectionPool:
         on_close: Callable[[Connection], object] | None = None,
         before_request: tuple[BeforeRequest, ...] = (),
         tls: ClientTls | None = None,
+        way: Way | None = None,
     ) -> None:
+        self._way = way
         self._tls = None if tls is None else client_context(tls)
         self._clock, self._handlers = clock.machine, handlers or {}
         self._options = ConnectionOptions(
@@ -107,13 +113,10 @@ class ConnectionPool:
         return None if connection is None or connection.is_closing else connection
 
     async def _dial(self, address: str) -> Connection:
-        host, port = split_address(address)
-        loop = asyncio.get_running_loop()
+        split_address(address)
         try:
-            _, connection = await within(
-                self._clock,
-                self._connect_timeout_ms / 1000,
-                loop.create_connection(self._connection, host, port, ssl=self._tls),
+            connection = await within(
+                self._clock, self._connect_timeout_ms / 1000, self._connect(address)
             )
         except TimeoutError:
             raise ConnectError(address, f"no connection in {self._connect_timeout_ms} ms") from None
@@ -124,6 +127,13 @@ class ConnectionPool:
             raise ConnectError(address, "this client is closed")
         self._open[address] = connection
         connection.attributes["address"] = address
+        return connection
+
+    async def _connect(self, address: str) -> Connection:
+        where = address if self._way is None else await self._way(address)
+        host, port = split_address(where)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(self._connection, host, port, ssl=self._tls)
         return connection
 
     def _dial_failure(self, error: OSError) -> str:

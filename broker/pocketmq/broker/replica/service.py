@@ -41,6 +41,7 @@ class ReplicaService:
 
     Attributes:
         server: the sockets and connections.
+        handlers: what is answered, by request code.
         parts: what the handlers work with.
 
     Raises:
@@ -58,12 +59,12 @@ class ReplicaService:
         self._store, self._config, self._auth, self._clock = store, config, auth, clock
         self._stack = stack
         self._connections = dict[Connection, None]()
-        self._handlers: dict[int, Handler] = {}
+        self.handlers: dict[int, Handler] = {}
         self.parts: ReplicaParts = replica_parts(store, config, clock, stack)
         pressure = self.parts.back_pressure
         self.server = Server(
             clock,
-            self._handlers,
+            self.handlers,
             limits=Limits(
                 idle_timeout_s=config.connection_idle_timeout / 1000,
                 write_buffer_max=config.write_buffer_max,
@@ -126,8 +127,8 @@ class ReplicaService:
             if file is not None:
                 guard.refused.add(Audit(config.broker_name, self._clock, [file.write]).refused)
             table = guard.table(table)
-        self._handlers.update(parts.rate_limits.outer(table))
-        self._stack.callback(leave, self._handlers)
+        self.handlers.update(parts.rate_limits.outer(table))
+        self._stack.callback(leave, self.handlers)
         self._start_rounds(tasks)
 
     def follow(self, following: Following) -> None:

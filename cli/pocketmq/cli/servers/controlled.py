@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.cli.servers.cluster import (
+    MEMBER_PORT_STEP,
     PORT_STEP,
     ClusterAddresses,
     ClusterOptions,
@@ -82,10 +83,12 @@ async def controlled_cluster(
     options.data.mkdir(parents=True, exist_ok=True)
     wanted = {
         "brokers": options.brokers,
+        "replicas": options.replicas,
         "data": str(options.data),
         "namesrv_port": options.namesrv_port,
         "broker_port": options.broker_port,
         "broker_port_step": PORT_STEP,
+        "member_port_step": MEMBER_PORT_STEP,
         "grpc_port": options.grpc_port,
         "broker_settings": options.common_settings(),
         "namesrv_settings": options.namesrv_settings(),
@@ -96,16 +99,21 @@ async def controlled_cluster(
         with in_options():
             await core.start()
         stack.push_async_callback(core.stop)
-        for index, slot in enumerate(core.slots.values()):
-            rules = rules_of_gateway(options.gateway, options.broker_port_of(index))
+        for place, slot in enumerate(core.slots.values()):
+            port = options.broker_port_of(*divmod(place, options.replicas))
+            rules = rules_of_gateway(options.gateway, port)
             if rules:
                 await slot.advertise([AdvertiseRule(**rule) for rule in rules])
         server = await stack.enter_async_context(
             ControlServer(core, control.host, control.port, Ends(stop, begin_again))
         )
         brokers = {slot.name: slot.address for slot in core.slots.values()}
-        first = next(iter(core.slots.values())).broker
-        port = None if first is None else first.grpc_port
+        ports = [broker.grpc_port for broker in core.brokers() if broker.grpc_port is not None]
+        grpc_port = options.grpc_port if options.grpc_port > 0 else next(iter(ports), None)
+        replicas = options.replicas if options.grpc_port > 0 else 1
         yield ClusterAddresses(
-            core.namesrv, brokers, f"http://{server.address}", grpc_address(brokers, port)
+            core.namesrv,
+            brokers,
+            f"http://{server.address}",
+            grpc_address(brokers, grpc_port, replicas),
         )

@@ -356,6 +356,7 @@ class RouteCache:
             except TopicMissingError:
                 # A name server that was just restarted does not know its topics yet.
                 log.debug("the name server does not know topic %s", topic)
+                await self._refresh_default(topic)
                 continue
             except OperatingError as e:
                 log.warning("the routes cannot be refreshed: %s", e)
@@ -366,6 +367,17 @@ class RouteCache:
             if topic in self._subscribed:
                 self._subscribed[topic] = route
         self._forget_lost_brokers()
+
+    async def _refresh_default(self, topic: str) -> None:
+        """Asks anew on which brokers a topic will be created: another member may lead there."""
+        known = self._publish.get(topic)
+        if known is None or not known.is_default:
+            return
+        unused_polls = known.unused_polls
+        try:
+            (await self._find_to_publish(topic)).unused_polls = unused_polls
+        except OperatingError as e:
+            log.debug("topic %s keeps its last route: %s", topic, e)
 
     def _in_use(self) -> Iterable[str]:
         for topic, publish in list(self._publish.items()):

@@ -96,7 +96,17 @@ class ClusterCalls:
         brokers = []
         for slot in core.slots.values():
             state = "killed" if slot.broker is None else "paused" if slot.name in paused else "up"
-            brokers.append(BrokerHealth(name=slot.name, address=slot.address, state=state))  # type: ignore[arg-type]
+            set_state = core.sets.state(slot.set_name)
+            in_sync = None if set_state is None else slot.config.broker_id in set_state.in_sync
+            brokers.append(
+                BrokerHealth(
+                    name=slot.name,
+                    address=slot.address,
+                    state=state,  # type: ignore[arg-type]
+                    role=slot.role,  # type: ignore[arg-type]
+                    in_sync=in_sync,
+                )
+            )
         return Health(
             status="up" if all(b.state == "up" for b in brokers) else "degraded",
             version=version("pocketmq"),

@@ -36,11 +36,21 @@ class ResponseBody(Struct, kw_only=True, rename="camel"):
 
 
 class BrokerHealth(ResponseBody):
-    """A broker: ``up``, ``killed``, or ``paused`` by a fault; and where it answers."""
+    """A broker.
+
+    Attributes:
+        name: of a member of a broker set ``broker-a/1``.
+        address: where it answers.
+        state: ``up``, ``killed``, or ``paused`` by a fault.
+        role: of a member of a broker set; ``waiting`` while it neither leads nor follows.
+        in_sync: whether it has everything that is acknowledged; null for a broker of its own.
+    """
 
     name: str
     address: str
     state: Literal["up", "killed", "paused"]
+    role: Literal["leader", "follower", "waiting"] | None = None
+    in_sync: bool | None = None
 
 
 class ClockInfo(ResponseBody):
@@ -396,7 +406,20 @@ class Kill(_OfBroker, tag="kill", tag_field="kind"):
 
 
 class Partition(_OfBroker, tag="partition", tag_field="kind"):
-    """A broker cannot reach the name server; clients reach both."""
+    """A broker cannot reach the name server, or `other` in its broker set; clients reach both."""
+
+    other: str | None = None
+
+
+class SlowLink(_OfBroker, tag="slow_link", tag_field="kind"):
+    """Bytes between a member of a broker set and the others, or `other`, take so much longer."""
+
+    milliseconds: Annotated[float, Meta(ge=0)]
+    other: str | None = None
+
+
+class ArbiterAway(Struct, forbid_unknown_fields=True, tag="arbiter_away", tag_field="kind"):
+    """No member of a broker set reaches the arbiter."""
 
 
 class DiskFull(Struct, kw_only=True, forbid_unknown_fields=True, tag="disk_full", tag_field="kind"):
@@ -415,6 +438,8 @@ FaultOrder = (
     | Pause
     | Kill
     | Partition
+    | SlowLink
+    | ArbiterAway
     | DiskFull
 )
 

@@ -136,5 +136,5 @@ class TopicCalls:
     def _system(self) -> frozenset[str]:
         found: frozenset[str] = frozenset()
         for slot in self._core.slots.values():
-            found |= system_topic_names(slot.config.broker_cluster_name, slot.name)
+            found |= system_topic_names(slot.config.broker_cluster_name, slot.set_name)
         return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
-from pocketmq.testing.injection.rules import Asked, Rule, asked_of
+from pocketmq.testing.injection.rules import Asked, BrokerOf, Rule, asked_of
 from pocketmq.transport.connection import Connection, Handler, Reply
 
 Action = Callable[[Handler, Command, Connection], Reply]
@@ -27,7 +27,7 @@ class HandlerPoint:
     Args:
         server: the server's name.
         handlers: the server's table of handlers, which is changed in place.
-        broker: the name of the broker; None for a name server.
+        broker_of: returns the name of the broker of a request: the one that is asked, or asks.
         find: returns the rule for a request.
         clients_of: returns the names of the client of a connection.
     """
@@ -36,27 +36,30 @@ class HandlerPoint:
         self,
         server: str,
         handlers: dict[int, Handler],
-        broker: str | None,
+        broker_of: BrokerOf,
         find: FindRule,
         clients_of: ClientsOf,
     ) -> None:
-        self._server, self._handlers, self._broker = server, handlers, broker
+        self._server, self._handlers, self._broker_of = server, handlers, broker_of
         self._find, self._clients_of = find, clients_of
-        self._originals: dict[int, Handler] = {}
+        self._originals: dict[int, tuple[Handler, Handler]] = {}
 
     def guard(self, codes: frozenset[int] | None) -> None:
         """Puts faults before the handlers of these codes only; None stands for all codes."""
         wanted = set(self._handlers) if codes is None else codes & set(self._handlers)
         for code in set(self._originals) - wanted:
-            self._handlers[code] = self._originals.pop(code)
+            guarded, original = self._originals.pop(code)
+            if self._handlers.get(code) is guarded:  # a server may have filled its table anew
+                self._handlers[code] = original
         for code in wanted - set(self._originals):
-            original = self._originals[code] = self._handlers[code]
-            self._handlers[code] = self._guarded(original)
+            original = self._handlers[code]
+            self._handlers[code] = guarded = self._guarded(original)
+            self._originals[code] = guarded, original
 
     def _guarded(self, original: Handler) -> Handler:
         def guarded(command: Command, connection: Connection) -> Reply:
             clients = self._clients_of(connection)
-            asked = asked_of(command, self._server, self._broker, clients)
+            asked = asked_of(command, self._server, self._broker_of, clients)
             found = self._find(command.code, asked)
             if found is None:
                 return original(command, connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import lru_cache
 from importlib import import_module
@@ -72,7 +72,8 @@ class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             forms. Without it: all that clients ask brokers.
         topic, queue, group: the values in the request's header.
         client: the client id, or ``host:port`` of the connection.
-        broker: the broker that is asked, or that asks the name server.
+        broker: the broker that is asked, or that asks the name server; the name of a broker set
+            stands for all its members.
         times: how often the fault may fire.
         probability: the probability of firing for each match, 0 to 1.
         seed: the seed of that probability.
@@ -110,6 +111,11 @@ def where_of(given: dict[str, Any]) -> Where:
     if where.times is not None and where.times < 1:
         raise ConfigError(f"times={where.times} must be 1 or more; leave it out for any number")
     return where
+
+
+def is_of(name: str, broker: str) -> bool:
+    """Whether a name is a broker's, or that of the broker set that the broker is a member of."""
+    return broker == name or broker.startswith(f"{name}/")
 
 
 class Asked(NamedTuple):
@@ -175,10 +181,11 @@ class Rule:
             (where.topic, asked.topic),
             (where.queue, asked.queue),
             (where.group, asked.group),
-            (where.broker, asked.broker),
         ):
             if wanted is not None and wanted != found:
                 return False
+        if where.broker is not None and not is_of(where.broker, asked.broker or ""):
+            return False
         if where.client is not None and where.client not in asked.clients:
             return False
         if where.probability < 1 and self._chance.random() >= where.probability:
@@ -190,7 +197,11 @@ class Rule:
         return True
 
 
-def asked_of(command: Command, server: str, broker: str | None, clients: frozenset[str]) -> Asked:
+BrokerOf = Callable[["Header | None"], "str | None"]
+"""Tells the broker of a request by the request's header."""
+
+
+def asked_of(command: Command, server: str, broker_of: BrokerOf, clients: frozenset[str]) -> Asked:
     """Reads the facts of a request from its header; leaves out those that cannot be read."""
     header: Header | None = None
     kind = _headers().get(command.code)
@@ -205,8 +216,8 @@ def asked_of(command: Command, server: str, broker: str | None, clients: frozens
         name = RequestCode(command.code).name
     except ValueError:
         name = str(command.code)
-    broker = broker or getattr(header, "broker_name", None)
-    return Asked(server, name, topic, getattr(header, "queue_id", None), group, broker, clients)
+    queue_id = getattr(header, "queue_id", None)
+    return Asked(server, name, topic, queue_id, group, broker_of(header), clients)
 
 
 @lru_cache(maxsize=1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.namesrv import NameServer
+from pocketmq.protocol.wire.header import Header
 from pocketmq.runtime.clock import Clock
-from pocketmq.testing.broker_slot import BrokerSlot
+from pocketmq.testing.brokers.broker_slot import BrokerSlot
 from pocketmq.testing.injection.ordered import OrderedFault
 from pocketmq.testing.injection.points import Action, HandlerPoint
 from pocketmq.testing.injection.rules import Asked, Rule
@@ -29,24 +32,36 @@ class RuleTable:
         self._ordered: dict[Rule, None] = {}
         self.in_force: dict[OrderedFault, None] = {}
 
-    def attach_name_server(self, server: NameServer) -> None:
-        """Puts the rules before the handlers of the name server."""
+    def attach_name_server(self, server: NameServer, name_of: Callable[[str], str | None]) -> None:
+        """Puts the rules before the handlers of the name server.
+
+        Args:
+            server: the name server.
+            name_of: the name of the broker with an address, if there is one.
+        """
+
+        def broker_of(header: Header | None) -> str | None:
+            name = name_of(getattr(header, "broker_addr", None) or "")
+            return name or getattr(header, "broker_name", None)
+
         self._name_server = HandlerPoint(
-            "namesrv", server.handlers, None, self._find, lambda c: _client_names(c, None)
+            "namesrv", server.handlers, broker_of, self._find, lambda c: _client_names(c, None)
         )
         self._guard()
 
     def attach(self, slot: BrokerSlot) -> None:
-        """Puts the rules before the handlers of the broker that has started in a slot."""
+        """Puts the rules before the handlers that the broker in a slot has now."""
         broker = slot.broker
 
         def names_of(connection: Connection) -> frozenset[str]:
             return _client_names(connection, slot)
 
         if broker is not None:
+            for point in self._points.get(slot.name, ()):
+                point.guard(frozenset())
             self._points[slot.name] = tuple(
-                HandlerPoint(slot.name, handlers, slot.name, self._find, names_of)
-                for handlers in (broker.handlers, broker.grpc_handlers)
+                HandlerPoint(slot.name, handlers, lambda _: slot.name, self._find, names_of)
+                for handlers in broker.tables
             )
             self._guard()
 
@@ -103,7 +118,7 @@ def _client_names(connection: Connection, slot: BrokerSlot | None) -> frozenset[
     """Returns the address and the client ids of the client of a connection."""
     found = {connection.remote_address}
     broker = None if slot is None else slot.broker
-    if broker is not None:
+    if broker is not None and broker.is_serving:
         for _, producers in broker.parts.members.producers:
             found |= {m.client_id for m in producers if m.connection is connection}
         for _, group in broker.parts.members.consumers:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.runtime.clock import Clock
-from pocketmq.testing.faulty_files import FaultyFiles
+from pocketmq.testing.brokers.faulty_files import FaultyFiles
+from pocketmq.testing.brokers.links import Links
 
 
 class BrokerSlot:
@@ -19,7 +21,8 @@ class BrokerSlot:
         config: the broker's settings; the port is the bound one from the first start on.
         clock: the broker's time.
         seed: of the broker's random choices.
-        on_started: called with the slot after each start.
+        on_tables: called with the slot when the broker has other tables of handlers.
+        links: to the other members of its broker set; None without sets.
 
     Attributes:
         broker: the broker while it runs, else None.
@@ -31,18 +34,41 @@ class BrokerSlot:
         config: BrokerConfig,
         clock: Clock,
         seed: int | None,
-        on_started: Callable[[BrokerSlot], object],
+        on_tables: Callable[[BrokerSlot], object],
+        links: Links | None = None,
     ) -> None:
         self.config, self._clock, self._seed = config, clock, seed
-        self._on_started = on_started
+        self._on_tables, self._links = on_tables, links
         self.files = FaultyFiles()
         self.broker: Broker | None = None
         self._address = ""
 
     @property
     def name(self) -> str:
-        """The broker's name."""
+        """The broker's name; of a member of a broker set ``broker-a/1``."""
+        config = self.config
+        is_member = config.enable_controller_mode
+        return f"{config.broker_name}/{config.broker_id}" if is_member else config.broker_name
+
+    @property
+    def set_name(self) -> str:
+        """The name that all members of a broker set have."""
         return self.config.broker_name
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the broker answers clients: not a follower, and not one that is down."""
+        return self.broker is not None and self.broker.is_serving
+
+    @property
+    def role(self) -> str | None:
+        """``leader``, ``follower``, or ``waiting`` for either; None if it is down or alone."""
+        broker = self.broker
+        if broker is None or broker.broker_set is None:
+            return None
+        if broker.is_serving:
+            return "leader"
+        return "waiting" if broker.broker_set.member.following is None else "follower"
 
     @property
     def address(self) -> str:
@@ -58,34 +84,42 @@ class BrokerSlot:
         if self.broker is not None:
             return self.broker
         config = self.config
-        broker = Broker(config, self._clock, files=self.files, seed=self._seed)
+        way = None if self._links is None else partial(self._links.way, self.name)
+        broker = Broker(config, self._clock, files=self.files, seed=self._seed, way=way)
+        broker.tables_changed.add(lambda: self._on_tables(self))
         await broker.__aenter__()
         self.broker, self._address = broker, broker.address
         port = int(broker.address.rpartition(":")[2])
-        grpc_port = -1 if broker.grpc_port is None else broker.grpc_port
+        grpc_port = config.grpc_server_port  # a follower has none, and a leader keeps its own
+        if not config.enable_controller_mode:
+            grpc_port = -1 if broker.grpc_port is None else broker.grpc_port
         self.config = msgspec.structs.replace(config, listen_port=port, grpc_server_port=grpc_port)
-        self._on_started(self)
+        self._on_tables(self)
         return broker
 
     async def advertise(self, rules: list[AdvertiseRule]) -> None:
         """Changes the addresses that clients are told of the broker, see docs/deploy.md."""
         self.config = msgspec.structs.replace(self.config, advertise=rules)
-        if self.broker is not None:
+        if self.broker is not None and self.is_serving:
             await self.broker.registration.advertise(self.config.advertise_text)
 
     def look_at_disk(self) -> None:
         """Lets the broker find out at once whether its disk has room again."""
         if self.broker is not None:
             self.broker.store.disk.check()
-            self.broker.parts.schedule.try_again()
+            if self.is_serving:
+                self.broker.parts.schedule.try_again()
 
     async def kill(self) -> None:
         """Ends the broker as kill -9 would: its connections break, it does not unregister."""
         broker, self.broker = self.broker, None
         if broker is not None:
+            if broker.broker_set is not None:
+                await broker.broker_set.forsake()
             for connection in list(broker.server.connections):
                 connection.abort("the broker was killed")
-            await broker.registration.close()  # so that the broker cannot unregister
+            if broker.is_serving:
+                await broker.registration.close()  # so that the broker cannot unregister
             await broker.close()
 
     async def stop(self) -> None:
