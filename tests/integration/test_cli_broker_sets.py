@@ -34,6 +34,29 @@ def switched(pair: Cluster) -> str:
     raise AssertionError(done.stderr)
 
 
+def test_a_set_that_has_no_messages_yet(pair: Cluster) -> None:
+    names = ("--namesrv", pair.namesrv)
+    for _ in range(TRIES_MAX):
+        shown = json.loads(ok("broker", "show", "-o", "json", *names))
+        if shown["inSync"] == [1, 2]:
+            break
+    assert (shown["broker"], shown["leader"], shown["epoch"]) == ("broker-a", 1, 1)
+    assert shown["reason"] == "the set is new"
+    columns = ("member", "role", "inSync", "lag")
+    assert [tuple(row[column] for column in columns) for row in shown["members"]] == [
+        (1, "leader", True, 0),
+        (2, "follower", True, 0),
+    ]
+    rows = {
+        number: (row["role"], row["epoch"], row["inSync"], row["lag"])
+        for number, row in listed(pair).items()
+    }
+    assert rows == {0: ("leader", 1, True, 0), 2: ("follower", 1, True, 0)}
+    table = ok("broker", "show", *names)
+    assert "follower" in table
+    assert "healthy: 2 brokers" in ok("doctor", *names)
+
+
 def test_another_member_leads_and_has_the_messages(pair: Cluster) -> None:
     names = ("--namesrv", pair.namesrv)
     assert "member 2 leads now" in switched(pair)
@@ -48,6 +71,10 @@ def test_another_member_leads_and_has_the_messages(pair: Cluster) -> None:
     assert rows[0]["address"] == pair.brokers["2"]
     took = (rows[1]["address"], rows[1]["putTotal"], rows[0]["putTotal"])
     assert took == (pair.brokers["1"], 2, 0)  # while it led
+    shown = json.loads(ok("broker", "show", "-o", "json", *names))
+    assert shown["leader"] == 2
+    assert "somebody asked for it" in shown["reason"]
+    assert rows[0]["epoch"] == shown["epoch"] == 4
     consumed = ok("consume", "Orders", "-c", "2", "--from-beginning", *names)
     assert "one" in consumed
     assert "two" in consumed

@@ -241,6 +241,13 @@ async def test_what_a_follower_lacks_is_shown(pair: Members) -> None:
     peer._unacknowledged -= 100
 
 
+async def test_a_set_without_records_has_no_epochs(pair: Members) -> None:
+    for broker in (pair.leader, pair.follower):
+        answer = await ask(pair, broker.address, BrokerEpochRequest())
+        cache = EpochEntryCache.decode(answer.body)
+        assert (cache.epoch_list, cache.max_offset) == ([], 0)
+
+
 async def test_members_with_the_same_records_tell_the_same_epochs(pair: Members) -> None:
     await store_some(pair, pair.client(pair.leader))
     await pair.switch()

@@ -20,6 +20,8 @@ import yaml
 from typer.main import get_command
 
 from pocketmq.broker import BrokerConfig
+from pocketmq.broker.config.agreed import agreed_settings
+from pocketmq.broker.config.controller import parse_controller
 from pocketmq.cli.main import app
 from pocketmq.namesrv import NamesrvConfig
 from pocketmq.protocol.messages.hosts import split_address
@@ -34,6 +36,10 @@ TESTING: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose-testing.yml
 BROKERS = sorted(name for name in SERVICES if name.startswith("broker-"))
 NAMESRVS = sorted(name for name in SERVICES if name.startswith("namesrv-"))
 SERVERS = BROKERS + NAMESRVS
+MEMBERS = sorted(name for name in SERVICES if name.startswith("ha-broker-"))
+HA_NAMESRVS = sorted(name for name in SERVICES if name.startswith("ha-namesrv-"))
+HA_ETCDS = sorted(name for name in SERVICES if name.startswith("ha-etcd-"))
+HA_SERVERS = MEMBERS + HA_NAMESRVS
 
 
 def mounts(service: str) -> dict[str, str]:
@@ -57,7 +63,7 @@ def namesrv_config(service: str) -> NamesrvConfig:
 
 
 def listen_port(service: str) -> int:
-    config = broker_config(service) if service in BROKERS else namesrv_config(service)
+    config = namesrv_config(service) if "namesrv" in service else broker_config(service)
     return config.listen_port
 
 
@@ -86,7 +92,7 @@ def test_a_brokers_settings_fit_its_service(service: str) -> None:
     assert mounts(service)[config.store_path_root_dir] in COMPOSE["volumes"]
 
 
-@pytest.mark.parametrize("service", NAMESRVS)
+@pytest.mark.parametrize("service", NAMESRVS + HA_NAMESRVS)
 def test_a_name_servers_settings_fit_its_service(service: str) -> None:
     config = namesrv_config(service)
     assert config.bind_address == "0.0.0.0"
@@ -99,11 +105,12 @@ def test_a_name_servers_settings_fit_its_service(service: str) -> None:
 
 
 def test_every_server_has_a_volume_of_its_own() -> None:
-    used = [source for name in SERVERS for source in mounts(name).values() if "/" not in source]
+    servers = SERVERS + HA_SERVERS + HA_ETCDS
+    used = [source for name in servers for source in mounts(name).values() if "/" not in source]
     assert sorted([*used, "spark-out", "secure"]) == sorted(COMPOSE["volumes"])
 
 
-@pytest.mark.parametrize("service", BROKERS)
+@pytest.mark.parametrize("service", BROKERS + MEMBERS)
 def test_the_advertise_rules_fit_the_subnet(service: str) -> None:
     config = broker_config(service)
     network = COMPOSE["networks"]["default"]["ipam"]["config"][0]
@@ -120,11 +127,11 @@ def test_the_advertise_rules_fit_the_subnet(service: str) -> None:
     assert rules.address_for(None) == on_host
 
 
-@pytest.mark.parametrize("service", SERVERS)
+@pytest.mark.parametrize("service", SERVERS + HA_SERVERS)
 def test_a_health_check_asks_the_server_itself(service: str) -> None:
     how, program, *words = SERVICES[service]["healthcheck"]["test"]
     assert (how, program) == ("CMD", "pocketmq")
-    asked = parse(words)["broker" if service in BROKERS else "namesrv"]
+    asked = parse(words)["namesrv" if "namesrv" in service else "broker"]
     assert split_address(asked) == ("127.0.0.1", listen_port(service))
 
 
@@ -144,6 +151,85 @@ def test_the_secure_cluster_publishes_what_asks_who_one_is() -> None:
     assert asked["tls"] is True
     assert service["profiles"] == ["secure"], "it is only there when it is asked for"
     assert mounts("secure")["/var/lib/pocketmq"] == "secure"
+
+
+def test_the_ha_cluster_outlives_any_one_container() -> None:
+    assert HA_NAMESRVS == ["ha-namesrv-1", "ha-namesrv-2", "ha-namesrv-3"]
+    assert len(HA_ETCDS) == 3, "two of three members of etcd are a majority"
+    configs = [broker_config(name) for name in MEMBERS]
+    ids_of_sets: dict[str, list[int]] = {}
+    for config in configs:
+        ids_of_sets.setdefault(config.broker_name, []).append(config.broker_id)
+        assert config.min_in_sync_replicas == 1, "one member of two may be lost"
+    assert ids_of_sets == {"broker-a": [1, 2], "broker-b": [1, 2]}
+    agreed = [agreed_settings(config) for config in configs]
+    assert agreed == agreed[:1] * len(agreed), "a leader refuses members with other settings"
+
+
+@pytest.mark.parametrize("service", MEMBERS)
+def test_a_members_settings_fit_its_service(service: str) -> None:
+    config = broker_config(service)
+    assert service == f"ha-{config.broker_name}-{config.broker_id}"
+    assert config.enable_controller_mode
+    assert config.bind_address == "0.0.0.0"
+    assert config.namesrv_addr.split(";") == [f"{name}:{listen_port(name)}" for name in HA_NAMESRVS]
+    controller = parse_controller(config.controller_addr)
+    assert controller.is_etcd
+    assert controller.addresses == tuple(f"{name}:2379" for name in HA_ETCDS)
+    # Clients are told the port: it must be the same on both sides.
+    assert SERVICES[service]["ports"] == [f"127.0.0.1:{config.listen_port}:{config.listen_port}"]
+    assert mounts(service)[config.store_path_root_dir] == service
+    assert set(SERVICES[service]["depends_on"]) == {*HA_NAMESRVS, *HA_ETCDS}
+
+
+def test_members_keep_addresses_of_the_subnet() -> None:
+    [network] = COMPOSE["networks"]["default"]["ipam"]["config"]
+    subnet = ipaddress.ip_network(network["subnet"])
+    kept = [
+        ipaddress.ip_address(SERVICES[name]["networks"]["default"]["ipv4_address"])
+        for name in MEMBERS
+    ]
+    assert len(set(kept)) == len(MEMBERS)
+    # Docker gives the other containers addresses from the lower end on.
+    assert all(subnet[128] < address < subnet.broadcast_address for address in kept)
+
+
+@pytest.mark.parametrize("service", HA_ETCDS)
+def test_a_member_of_etcd_knows_the_others(service: str) -> None:
+    settings = SERVICES[service]["environment"]
+    assert settings["ETCD_NAME"] == service
+    assert settings["ETCD_ADVERTISE_CLIENT_URLS"] == f"http://{service}:2379"
+    peers = dict(peer.split("=") for peer in settings["ETCD_INITIAL_CLUSTER"].split(","))
+    assert sorted(peers) == HA_ETCDS
+    assert peers[service] == settings["ETCD_INITIAL_ADVERTISE_PEER_URLS"]
+    assert mounts(service) == {settings["ETCD_DATA_DIR"]: service}
+    assert SERVICES[service]["healthcheck"]["test"] == ["CMD", "etcdctl", "endpoint", "health"]
+    assert re.search(r":v3\.\d+\.\d+\}$", SERVICES[service]["image"]), "a pinned version"
+    assert "ports" not in SERVICES[service], "it asks nobody for a password"
+
+
+def test_the_ha_cluster_is_only_there_when_it_is_asked_for() -> None:
+    services = [name for name, service in SERVICES.items() if service.get("profiles") == ["ha"]]
+    assert sorted(services) == sorted(["ha", *HA_SERVERS, *HA_ETCDS])
+    for name in HA_SERVERS + HA_ETCDS:
+        assert SERVICES[name]["restart"] == "unless-stopped"
+        assert SERVICES[name]["read_only"] is True
+
+
+def test_the_ha_client_brings_up_all_servers() -> None:
+    client = SERVICES["ha"]
+    assert set(client["depends_on"]) == set(MEMBERS), "which depend on the others"
+    addresses = client["environment"]["NAMESRV_ADDR"].split(";")
+    assert addresses == [f"{name}:{listen_port(name)}" for name in HA_NAMESRVS]
+    group: Any = get_command(app)
+    listing = group.get_command(group.make_context("pocketmq", list(client["command"])), "cluster")
+    assert client["command"][1] in listing.commands
+
+
+def test_no_port_of_the_host_is_published_twice() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    published = [port.split(":")[-2] for port in ports]
+    assert sorted(published) == sorted(set(published))
 
 
 def test_the_cluster_for_tests_is_reached_by_its_ports() -> None:
@@ -184,7 +270,7 @@ def test_the_images_own_health_check_is_a_command() -> None:
     assert split_address(parse(words)["namesrv"])[1] == NamesrvConfig().listen_port
 
 
-@pytest.mark.parametrize("service", SERVERS)
+@pytest.mark.parametrize("service", SERVERS + HA_SERVERS)
 def test_a_server_is_started_by_a_command(service: str) -> None:
     assert str(parse(SERVICES[service]["command"])["config"]) in mounts(service)
     assert SERVICES[service]["read_only"] is True
@@ -235,6 +321,7 @@ def test_the_builder_is_given_every_component() -> None:
 def test_the_images_extras_exist() -> None:
     spark = SERVICES["spark"]["build"]["args"]["EXTRAS"]
     assert f"*,{spark},*" in DOCKERFILE
-    always = set(re.findall(r'^ARG EXTRAS="(.*)"$', DOCKERFILE, re.MULTILINE))
-    assert always == {"control"}
-    assert {spark, *always} <= set(metadata("pocketmq").get_all("Provides-Extra") or [])
+    [always] = set(re.findall(r'^ARG EXTRAS="(.*)"$', DOCKERFILE, re.MULTILINE))
+    extras = always.split(",")
+    assert extras == ["control", "etcd"], "members of broker sets speak to etcd"
+    assert {spark, *extras} <= set(metadata("pocketmq").get_all("Provides-Extra") or [])

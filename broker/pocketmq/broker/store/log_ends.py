@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from pocketmq.broker.store.metadata.log_epochs import LogEpochs
@@ -48,10 +49,8 @@ def epoch_spans(store: MessageStore, epochs: LogEpochs) -> list[EpochSpan]:
     ends = ends_of(store)
     known = sorted({start.epoch for number in ends for start in epochs.of(number)})
     starts = [_start_of(epoch, ends, epochs) for epoch in known]
-    return [
-        EpochSpan(epoch, start, end)
-        for epoch, start, end in zip(known, starts, [*starts[1:], sum(ends.values())], strict=True)
-    ]
+    bounds = pairwise([*starts, sum(ends.values())])
+    return [EpochSpan(epoch, *bound) for epoch, bound in zip(known, bounds, strict=True)]
 
 
 def ends_of(store: MessageStore) -> dict[int, int]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pocketmq.cli.administration.broker_sets import set_columns, show
 from pocketmq.cli.administration.elections import elect
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, FormatOption, note, print_rows
@@ -66,13 +67,15 @@ def list_brokers(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """List the brokers of all clusters with their rates."""
+    """List the brokers of all clusters with their rates, and their roles in broker sets."""
     from pocketmq.client import Admin
 
     async def main() -> list[dict[str, Any]]:
         rows = []
         async with Admin(namesrv) as admin:
-            for row in await admin.brokers():
+            brokers = await admin.brokers()
+            of_sets = await set_columns(admin, brokers)
+            for row in brokers:
                 figures = await _figures(admin, row)
                 rows.append(
                     {
@@ -80,6 +83,7 @@ def list_brokers(
                         "broker": row.broker_name,
                         "brokerId": row.broker_id,
                         "address": row.address,
+                        **of_sets.get(row.address, {}),
                         "version": figures.get("brokerVersionDesc"),
                         "putTps": _first(figures.get("putTps")),
                         "getTps": _first(figures.get("getTransferredTps")),
@@ -90,8 +94,8 @@ def list_brokers(
                 )
         return rows
 
-    columns = ("cluster", "broker", "brokerId", "address", "version", "putTps", "getTps",
-               "putTotal", "getTotal", "diskRatio")  # fmt: skip
+    columns = ("cluster", "broker", "brokerId", "address", "role", "epoch", "inSync", "lag",
+               "version", "putTps", "getTps", "putTotal", "getTotal", "diskRatio")  # fmt: skip
     print_rows(run(main()), columns, output)
 
 
@@ -237,6 +241,7 @@ async def _until_led(admin: Admin, broker_name: str, before: str) -> None:
 
 
 app.command()(elect)
+app.command()(show)
 
 
 @app.command()

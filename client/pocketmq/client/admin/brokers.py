@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from pocketmq.client.admin.calls import AdminCalls
 from pocketmq.client.admin.results import BrokerRow
-from pocketmq.protocol.bodies.brokers import BrokerStats
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
+from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.requests.backups import (
@@ -19,6 +22,8 @@ from pocketmq.protocol.requests.brokers import (
     BrokerStatsRequest,
     CleanUnusedTopicsRequest,
     DeleteExpiredFilesRequest,
+    HAStatusRequest,
+    SyncStateRequest,
     UpdateBrokerConfigRequest,
 )
 from pocketmq.protocol.requests.nameserver import (
@@ -148,6 +153,24 @@ class BrokerAdmin(AdminCalls):
             ResponseError: 3, the broker is of no set.
         """
         return MemberReport.decode((await self._ask(broker_addr, DescribeMemberRequest())).body)
+
+    async def ha_status(self, broker_addr: str) -> HAStatus:
+        """Tells how a broker replicates: a leader what each follower lacks (907)."""
+        return HAStatus.decode((await self._ask(broker_addr, HAStatusRequest())).body)
+
+    async def sync_state_sets(self, broker_addr: str, *names: str) -> dict[str, ReplicasInfo]:
+        """Tells who leads broker sets and who is in sync, by brokerName (1006).
+
+        Args:
+            broker_addr: a member of a broker set, or the name server with the arbiter.
+            names: of sets of its cluster; others are left out of the answer.
+
+        Raises:
+            ResponseError: the broker is of no set.
+        """
+        body = msgspec.json.encode(names)
+        answer = await self._ask(broker_addr, SyncStateRequest(), body)
+        return BrokerReplicasInfo.decode(answer.body).replicas_info_table
 
     async def elect_member(
         self,

@@ -32,13 +32,14 @@ from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
 from pocketmq.client.rebalance.queue_listeners import MessageQueueListener, TopicQueuesListener
 from pocketmq.client.results import PullResult, SendResult
-from pocketmq.protocol.bodies.brokers import BrokerStats
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
 from pocketmq.protocol.bodies.clients import (
     SUBSCRIBE_ALL,
     ConsumerConnection,
     GroupConfig,
     ProducerConnection,
 )
+from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
@@ -319,6 +320,14 @@ class Admin(Blocking[admin.Admin]):
     def describe_member(self, broker_addr: str) -> MemberReport:
         """Tells what a member of a broker set has, whether it leads or follows."""
         return self._run(self._twin.describe_member(broker_addr))
+
+    def ha_status(self, broker_addr: str) -> HAStatus:
+        """Tells how a broker replicates: a leader what each follower lacks (907)."""
+        return self._run(self._twin.ha_status(broker_addr))
+
+    def sync_state_sets(self, broker_addr: str, *names: str) -> dict[str, ReplicasInfo]:
+        """Tells who leads broker sets and who is in sync, by brokerName (1006)."""
+        return self._run(self._twin.sync_state_sets(broker_addr, *names))
 
     def elect_member(
         self, broker_addr: str, version: int, epoch: int, *, unclean: bool = False, reason: str = ""

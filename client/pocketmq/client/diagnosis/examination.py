@@ -8,6 +8,7 @@ import msgspec
 
 from pocketmq.client.credentials import default_credentials, signing
 from pocketmq.client.diagnosis.backlog import DEAD_LETTERS, TIMERS, check_dead_letters, check_timers
+from pocketmq.client.diagnosis.broker_sets import SETS, check_broker_sets
 from pocketmq.client.diagnosis.brokers import (
     DAMAGE,
     REACHABLE,
@@ -63,6 +64,7 @@ CHECKS: dict[str, Check] = {
     CERTIFICATES: check_certificates,
     DISKS: check_disks,
     DAMAGE: check_damage,
+    SETS: check_broker_sets,
     BROKER_PERMISSIONS: check_broker_permissions,
     ROUTES: check_routes,
     PERMISSIONS: check_topic_permissions,
