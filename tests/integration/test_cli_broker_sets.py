@@ -10,6 +10,9 @@ import pytest
 from support.commands.here import ok, pocketmq
 from support.interop.clusters import Cluster, broker_set
 
+from pocketmq.protocol.bodies.routes import AdvertiseRule
+from pocketmq.testing import LocalCluster
+
 TRIES_MAX = 200
 
 
@@ -84,3 +87,13 @@ def test_a_switch_to_a_member_that_is_not_there_is_refused(pair: Cluster) -> Non
     done = pocketmq("broker", "switch", "--to", "9", "--namesrv", pair.namesrv)
     assert done.returncode
     assert "is not in sync" in done.stderr
+
+
+def test_a_leader_that_clients_reach_at_another_address() -> None:
+    with LocalCluster(replicas=2, grpc_port=-1) as cluster:
+        leader = cluster.thread.call(cluster.core.sets.leader, "broker-a")
+        rule = AdvertiseRule(addr=f"localhost:{leader.address.rpartition(':')[2]}")
+        cluster.thread.run(leader.advertise([rule]))
+        rows = json.loads(ok("cluster", "list", "-o", "json", "--namesrv", cluster.namesrv))
+    assert [row["address"] == rule.addr for row in rows] == [True, False]
+    assert [row["role"] for row in rows] == ["leader", "follower"]

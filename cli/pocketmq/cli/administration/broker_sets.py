@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 MEMBER_COLUMNS = ("member", "address", "role", "epoch", "inSync", "lag", "told")
 
 
-async def set_columns(admin: Admin, rows: Sequence[BrokerRow]) -> dict[str, dict[str, Any]]:
-    """What a listing of brokers says of those that are members of broker sets, by address.
+Columns = dict[tuple[str, int], dict[str, Any]]
+"""Of members, by brokerName and brokerId; a leader's are also those of the brokerId 0."""
+
+
+async def set_columns(admin: Admin, rows: Sequence[BrokerRow]) -> Columns:
+    """What a listing of brokers says of those that are members of broker sets.
+
+    The members' addresses at the arbiter are no key: name servers may tell others (`advertise`).
 
     Args:
         admin: asks.
         rows: all brokers. One that is of no set, or does not answer, gets nothing.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: Columns = {}
     for row in rows:
         if row.broker_id:
             continue
@@ -36,15 +42,17 @@ async def set_columns(admin: Admin, rows: Sequence[BrokerRow]) -> dict[str, dict
         except PocketMQError:  # it is of no set, or whoever asks may not know
             continue
         lags = {follower.addr: follower.diff for follower in status.ha_connection_info}
-        for info in sets.values():
+        for name, info in sets.items():
             for replica in (*info.in_sync_replicas, *info.not_in_sync_replicas):
                 leads = replica.broker_address == info.master_address
-                found[replica.broker_address] = {
+                columns = found[name, replica.broker_id] = {
                     "role": "leader" if leads else "follower",
                     "epoch": info.master_epoch,
                     "inSync": replica in info.in_sync_replicas,
                     "lag": 0 if leads else lags.get(replica.broker_address),
                 }
+                if leads:
+                    found[name, 0] = columns
     return found
 
 
@@ -60,7 +68,7 @@ def show(
     from pocketmq.cli.administration.member_reports import member_row, state_of
     from pocketmq.client import Admin
 
-    async def main() -> tuple[Any, dict[str, dict[str, Any]]]:
+    async def main() -> tuple[Any, Columns]:
         async with Admin(namesrv) as admin:
             looked = await look_at(admin, broker, [])
             rows = [r for r in await admin.brokers() if r.broker_name == looked.broker]
@@ -75,9 +83,10 @@ def show(
         )
     state = state_of(looked.reports)
     members = [
-        {**member_row(report, looked.reports), "lag": columns.get(report.address, {}).get("lag")}
+        {**member_row(report, looked.reports),
+         "lag": columns.get((looked.broker, report.member_id), {}).get("lag")}
         for report in looked.reports
-    ]
+    ]  # fmt: skip
     known = {} if state is None else state.members
     answering = {report.member_id for report in looked.reports}
     members += [

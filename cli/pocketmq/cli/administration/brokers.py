@@ -83,7 +83,7 @@ def list_brokers(
                         "broker": row.broker_name,
                         "brokerId": row.broker_id,
                         "address": row.address,
-                        **of_sets.get(row.address, {}),
+                        **of_sets.get((row.broker_name, row.broker_id), {}),
                         "version": figures.get("brokerVersionDesc"),
                         "putTps": _first(figures.get("putTps")),
                         "getTps": _first(figures.get("getTransferredTps")),
