@@ -1,6 +1,8 @@
 package pocketmq.interop;
 
 import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 
 /** Bounded waiting for what the cluster does in its own time. */
 final class Await {
@@ -17,6 +19,16 @@ final class Await {
         throw new AssertionError("not within " + timeoutMs + " ms: " + what);
       }
       sleep(STEP_MS);
+    }
+  }
+
+  /** Waits until everybody has come; false if that takes longer than {@code timeoutMs}. */
+  static boolean everybody(CountDownLatch latch, long timeoutMs) {
+    try {
+      return latch.await(timeoutMs, TimeUnit.MILLISECONDS);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException("interrupted while waiting", interrupted);
     }
   }
 

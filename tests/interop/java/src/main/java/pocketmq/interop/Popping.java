@@ -1,6 +1,9 @@
 package pocketmq.interop;
 
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -26,14 +29,22 @@ final class Popping {
       Since5.createGroup(stage.admin(), address, stage.group());
       Since5.setPopMode(stage.admin(), address, stage.topic(), stage.group(), CALL_MS);
       Inbox inbox = new Inbox();
+      // Whoever comes first keeps what it has until the other one has got some, too.
+      Set<String> working = ConcurrentHashMap.newKeySet();
+      CountDownLatch both = new CountDownLatch(2);
       for (String name : List.of("first", "second")) {
         DefaultMQPushConsumer consumer = stage.consumer(stage.group());
         Since5.leaveRebalancingToBrokers(consumer);
         consumer.subscribe(stage.topic(), "*");
         consumer.registerMessageListener(
             (List<MessageExt> messages, ConsumeConcurrentlyContext context) -> {
+              if (working.add(name)) {
+                both.countDown();
+              }
+              if (!Await.everybody(both, Inbox.TIMEOUT_MS / 2)) {
+                throw new AssertionError("the other member gets nothing");
+              }
               inbox.add(name, messages);
-              Await.sleep(2);
               return messages.get(0).getKeys().equals("0")
                       && messages.get(0).getReconsumeTimes() == 0
                   ? ConsumeConcurrentlyStatus.RECONSUME_LATER
