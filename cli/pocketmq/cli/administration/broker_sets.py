@@ -1,117 +1,133 @@
-"""What commands show of broker sets: roles, epochs, lag, who is in sync, and the last switch."""
+"""How the members of broker sets stand, by requests that cost a broker little: 1006 and 907."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
-from pocketmq.cli.administration.elections import look_at
-from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
-from pocketmq.cli.output import Format, FormatOption, date, note, print_json, print_rows
-from pocketmq.protocol.errors import OperatingError, PocketMQError
-from pocketmq.runtime.process import run
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import PocketMQError, ResponseError
 
 if TYPE_CHECKING:
     from pocketmq.client import Admin, BrokerRow
+    from pocketmq.protocol.bodies.controller import ReplicaIdentity, ReplicasInfo
 
-MEMBER_COLUMNS = ("member", "address", "role", "epoch", "inSync", "lag", "told")
-
-
-Columns = dict[tuple[str, int], dict[str, Any]]
-"""Of members, by brokerName and brokerId; a leader's are also those of the brokerId 0."""
+NO_SET = "-"
+"""The role of a broker that is of no set."""
 
 
-async def set_columns(admin: Admin, rows: Sequence[BrokerRow]) -> Columns:
-    """What a listing of brokers says of those that are members of broker sets.
+class Standings(NamedTuple):
+    """How the members of one broker set stand.
 
-    The members' addresses at the arbiter are no key: name servers may tell others (`advertise`).
+    Attributes:
+        replicas: who leads, and who is in sync; None if no member tells.
+        lags: the bytes that each connected follower lacks, by address.
+        is_set: False if the brokers say that they are of no set.
+    """
+
+    replicas: ReplicasInfo | None = None
+    lags: dict[str, int] = {}  # noqa: RUF012  nobody changes it
+    is_set: bool = True
+
+    @property
+    def members(self) -> list[ReplicaIdentity]:
+        """All members that were ever in sync, by id."""
+        if self.replicas is None:
+            return []
+        everyone = (*self.replicas.in_sync_replicas, *self.replicas.not_in_sync_replicas)
+        return sorted(everyone, key=attrgetter("broker_id"))
+
+    @property
+    def in_sync(self) -> list[int] | None:
+        """The ids of the members in sync; None if no member tells."""
+        if self.replicas is None:
+            return None
+        return sorted(member.broker_id for member in self.replicas.in_sync_replicas)
+
+    def columns(self, row: BrokerRow) -> dict[str, Any]:
+        """What a listing says of one registered member; nothing if no member tells."""
+        if self.replicas is None:
+            return {}
+        member = self.member_of(row)
+        if member is None:
+            return {"role": "follower", "epoch": self.replicas.master_epoch, "inSync": False}
+        leads = member.broker_id == self.replicas.master_broker_id and not row.broker_id
+        return {
+            "role": "leader" if leads else "follower",
+            "epoch": self.replicas.master_epoch,
+            "inSync": member in self.replicas.in_sync_replicas,
+            "lag": 0 if leads else self.lags.get(member.broker_address),
+        }
+
+    def member_of(self, row: BrokerRow) -> ReplicaIdentity | None:
+        """The member that is registered; name servers may tell another address (`advertise`)."""
+        if self.replicas is None:
+            return None
+        member_id = row.broker_id or self.replicas.master_broker_id
+        return next(
+            (member for member in self.members if member.broker_address == row.address),
+            next((member for member in self.members if member.broker_id == member_id), None),
+        )
+
+
+async def standings(admin: Admin, name: str, rows: Sequence[BrokerRow]) -> Standings:
+    """Asks the members of a broker set in turn, until one tells how they stand.
+
+    A refusal is no error: whoever asks may lack the permission, or it is a broker of Apache's.
 
     Args:
         admin: asks.
-        rows: all brokers. One that is of no set, or does not answer, gets nothing.
+        name: the set's brokerName.
+        rows: the registered members, sorted by id: the leader has 0.
     """
-    found: Columns = {}
     for row in rows:
-        if row.broker_id:
-            continue
         try:
-            sets = await admin.sync_state_sets(row.address, row.broker_name)
-            status = await admin.ha_status(row.address)
-        except PocketMQError:  # it is of no set, or whoever asks may not know
+            replicas = (await admin.sync_state_sets(row.address, name)).get(name)
+        except ResponseError as e:
+            if e.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return Standings(is_set=False)
             continue
-        lags = {follower.addr: follower.diff for follower in status.ha_connection_info}
-        for name, info in sets.items():
-            for replica in (*info.in_sync_replicas, *info.not_in_sync_replicas):
-                leads = replica.broker_address == info.master_address
-                columns = found[name, replica.broker_id] = {
-                    "role": "leader" if leads else "follower",
-                    "epoch": info.master_epoch,
-                    "inSync": replica in info.in_sync_replicas,
-                    "lag": 0 if leads else lags.get(replica.broker_address),
-                }
-                if leads:
-                    found[name, 0] = columns
-    return found
+        except PocketMQError:
+            continue
+        if replicas is not None:
+            return Standings(replicas, await _lags(admin, replicas, rows))
+    return Standings()
 
 
-def show(
-    broker: Annotated[
-        str | None,
-        typer.Option("-b", "--broker", help="The broker's name; may be left out if it is alone."),
-    ] = None,
-    namesrv: NamesrvOption = NAMESRV_DEFAULT,
-    output: FormatOption = Format.TABLE,
-) -> None:
-    """Show a broker set: who leads since when and why, who is in sync, who lacks how much."""
-    from pocketmq.cli.administration.member_reports import member_row, state_of
-    from pocketmq.client import Admin
+async def _lags(admin: Admin, replicas: ReplicasInfo, rows: Sequence[BrokerRow]) -> dict[str, int]:
+    """Asks the leader, where the caller reaches it: members may have other addresses for it."""
+    address = next((row.address for row in rows if not row.broker_id), replicas.master_address)
+    # Only while one leads do members tell of each other that they are alive.
+    if address is None or not any(member.alive for member in replicas.in_sync_replicas):
+        return {}
+    try:
+        status = await admin.ha_status(address)
+    except PocketMQError:
+        return {}
+    return {follower.addr: follower.diff for follower in status.ha_connection_info}
 
-    async def main() -> tuple[Any, Columns]:
-        async with Admin(namesrv) as admin:
-            looked = await look_at(admin, broker, [])
-            rows = [r for r in await admin.brokers() if r.broker_name == looked.broker]
-            return looked, await set_columns(admin, rows)
 
-    looked, columns = run(main())
-    if not looked.reports:
-        silent = "".join(f"; {at}: {why}" for at, why in looked.silent.items())
-        raise OperatingError(
-            f"no member of a broker set {looked.broker} answers{silent}. Of a broker without a set "
-            f"`pocketmq broker stats` tells more"
-        )
-    state = state_of(looked.reports)
-    members = [
-        {**member_row(report, looked.reports),
-         "lag": columns.get((looked.broker, report.member_id), {}).get("lag")}
-        for report in looked.reports
-    ]  # fmt: skip
-    known = {} if state is None else state.members
-    answering = {report.member_id for report in looked.reports}
-    members += [
-        {"member": number, "address": entry.address, "role": "absent", "inSync":
-         state is not None and number in state.in_sync, "told": looked.silent.get(entry.address)}
-        for number, entry in known.items() if number not in answering
-    ]  # fmt: skip
-    if output is Format.JSON:
-        summary = {
-            "broker": looked.broker,
-            "leader": state and state.leader_id,
-            "epoch": state and state.epoch,
-            "inSync": state and list(state.in_sync),
-            "changedMs": state and state.changed_ms,
-            "reason": state and state.reason,
-        }
-        rows = [{column: row.get(column) for column in MEMBER_COLUMNS} for row in members]
-        print_json({**summary, "members": rows})
-        return
-    if state is None:
-        note(f"{looked.broker}: the arbiter tells nothing of it")
-    else:
-        note(
-            f"{looked.broker}: member {state.leader_id} leads in epoch {state.epoch} since "
-            f"{date(state.changed_ms)}: {state.reason}; in sync: "
-            f"{', '.join(str(number) for number in state.in_sync)}"
-        )
-    print_rows(members, MEMBER_COLUMNS, output)
+async def set_columns(admin: Admin, rows: Sequence[BrokerRow]) -> dict[str, dict[str, Any]]:
+    """What a listing of brokers says of their sets: role, epoch, inSync and lag, by address.
+
+    Args:
+        admin: asks.
+        rows: all brokers, sorted by cluster, name and id.
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    for (_, name), group in groupby(rows, attrgetter("cluster", "broker_name")):
+        members = list(group)
+        of_set = await standings(admin, name, members)
+        if not of_set.is_set and len(members) == 1:
+            columns[members[0].address] = {"role": NO_SET}
+            continue
+        columns |= {row.address: of_set.columns(row) for row in members}
+    return columns
+
+
+def for_people(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with yes and no in the column inSync, for a table."""
+    words = {True: "yes", False: "no", None: None}
+    return [{**row, "inSync": words[row.get("inSync")]} for row in rows]

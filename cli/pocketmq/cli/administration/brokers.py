@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pocketmq.cli.administration.broker_sets import set_columns, show
+from pocketmq.cli.administration.broker_sets import for_people, set_columns
+from pocketmq.cli.administration.broker_show import show
 from pocketmq.cli.administration.elections import elect
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, FormatOption, note, print_rows
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import ResponseError, UsageError
+from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 
@@ -52,14 +53,23 @@ async def broker_address(admin: Admin, broker: str | None) -> str:
     return masters[broker]
 
 
-async def _figures(admin: Admin, row: BrokerRow) -> dict[str, str]:
-    """The figures of a broker; a follower of a broker set has none."""
+async def _figures(admin: Admin, row: BrokerRow, *, is_member: bool) -> dict[str, str] | None:
+    """The figures of a broker; None for a member of a broker set that has none, or is down.
+
+    Raises:
+        OperatingError: a broker of no set does not answer.
+    """
     try:
         return await admin.broker_runtime(row.address)
     except ResponseError as e:
         if row.broker_id and e.code == ResponseCode.SERVICE_NOT_AVAILABLE:
-            return {}
+            return None
         raise
+    except OperatingError as e:
+        if not is_member:
+            raise
+        note(f"{row.broker_name} at {row.address} does not answer: {e}")
+        return None
 
 
 @cluster_app.command("list")
@@ -67,7 +77,11 @@ def list_brokers(
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """List the brokers of all clusters with their rates, and their roles in broker sets."""
+    """List the brokers of all clusters with their rates, and their roles in broker sets.
+
+    A broker of no set has the role -. Nothing stands where a broker does not tell; lag counts the
+    bytes that a follower lacks.
+    """
     from pocketmq.client import Admin
 
     async def main() -> list[dict[str, Any]]:
@@ -76,27 +90,35 @@ def list_brokers(
             brokers = await admin.brokers()
             of_sets = await set_columns(admin, brokers)
             for row in brokers:
-                figures = await _figures(admin, row)
+                of_set = of_sets[row.address]
+                figures = await _figures(admin, row, is_member="epoch" in of_set)
                 rows.append(
                     {
                         "cluster": row.cluster,
                         "broker": row.broker_name,
                         "brokerId": row.broker_id,
                         "address": row.address,
-                        **of_sets.get((row.broker_name, row.broker_id), {}),
-                        "version": figures.get("brokerVersionDesc"),
-                        "putTps": _first(figures.get("putTps")),
-                        "getTps": _first(figures.get("getTransferredTps")),
-                        "putTotal": int(figures.get("msgPutTotalTodayNow", 0)),
-                        "getTotal": int(figures.get("msgGetTotalTodayNow", 0)),
-                        "diskRatio": float(figures.get("commitLogDiskRatio", 0)),
+                        **of_set,
+                        **({"role": None} if figures is None else _rates(figures)),
                     }
                 )
         return rows
 
     columns = ("cluster", "broker", "brokerId", "address", "role", "epoch", "inSync", "lag",
                "version", "putTps", "getTps", "putTotal", "getTotal", "diskRatio")  # fmt: skip
-    print_rows(run(main()), columns, output)
+    rows = run(main())
+    print_rows(for_people(rows) if output is Format.TABLE else rows, columns, output)
+
+
+def _rates(figures: dict[str, str]) -> dict[str, Any]:
+    return {
+        "version": figures.get("brokerVersionDesc"),
+        "putTps": _first(figures.get("putTps")),
+        "getTps": _first(figures.get("getTransferredTps")),
+        "putTotal": int(figures.get("msgPutTotalTodayNow", 0)),
+        "getTotal": int(figures.get("msgGetTotalTodayNow", 0)),
+        "diskRatio": float(figures.get("commitLogDiskRatio", 0)),
+    }
 
 
 def _first(rates: str | None) -> float:

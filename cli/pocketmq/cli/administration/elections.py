@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -204,11 +205,10 @@ async def look_at(admin: Admin, broker: str | None, members: list[str]) -> Look:
         for address in left:
             asked.add(address)
             try:
-                report = reports[address] = await admin.describe_member(address)
+                reports[address] = await admin.describe_member(address)
             except PocketMQError as e:
                 silent[address] = str(e)
-                continue
-            addresses.update(dict.fromkeys(_known_to(report)))
+        addresses.update(dict.fromkeys(_unheard(reports.values())))
     found = {report.broker_name for report in reports.values()}
     if len(found) > 1:
         raise UsageError(f"members of several broker sets are named: {', '.join(sorted(found))}")
@@ -217,11 +217,15 @@ async def look_at(admin: Admin, broker: str | None, members: list[str]) -> Look:
     return Look(broker or next(iter(found), "the broker set"), by_id, silent)
 
 
-def _known_to(report: MemberReport) -> list[str]:
+def _unheard(reports: Collection[MemberReport]) -> Iterator[str]:
+    """Where members know others that were not heard, perhaps at an address that clients use."""
     from pocketmq.cli.administration.member_reports import state_of
 
-    state = state_of([report])
-    return [] if state is None else [entry.address for entry in state.members.values()]
+    heard = {report.directory_id for report in reports}
+    for report in reports:
+        state = state_of([report])
+        members = [] if state is None else state.members.values()
+        yield from (entry.address for entry in members if entry.directory_id not in heard)
 
 
 async def carried_out(
