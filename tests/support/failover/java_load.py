@@ -10,6 +10,9 @@ from support.interop.java_probe import JavaProbe
 
 ENDED = "E"
 
+JAVA_SEEDS = 2**31
+"""The probe reads its numbers as Java's int."""
+
 
 class JavaLoad:
     """A running `load` of the Java probe.
@@ -40,12 +43,13 @@ class JavaLoad:
     ) -> None:
         self.group = group
         self.path = folder / f"{group}.journal"
-        with (folder / f"{group}.log").open("wb") as log:
+        self._log = folder / f"{group}.log"
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 probe.command(
                     "load", namesrv=namesrv, topic=topic, group=group, journal=self.path,
-                    client="java", poll_ms=poll_ms, seed=seed, senders=senders, pause_ms=pause_ms,
-                    deadline_s=3600,
+                    client="java", poll_ms=poll_ms, seed=seed % JAVA_SEEDS, senders=senders,
+                    pause_ms=pause_ms, deadline_s=3600,
                 ),
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -53,13 +57,14 @@ class JavaLoad:
                 cwd=folder,
             )  # fmt: skip
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the JVM lives."""
-        return self._process.poll() is None
+    def look(self) -> None:
+        """Fails with what the JVM said if it has ended before it was told to."""
+        code = self._process.poll()
+        assert code is None, f"Java ended with {code}: {self._log.read_text()[-2000:]}"
 
     def stop_sending(self) -> None:
         """Has its senders end with the message at which they are."""
+        self.look()
         assert self._process.stdin is not None
         self._process.stdin.write(b"stop\n")
         self._process.stdin.flush()

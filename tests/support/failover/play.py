@@ -91,6 +91,7 @@ class Run:
         self._history = History()
         self._state: SetState | None = None
         self._load: Load | None = None
+        self._java: JavaLoad | None = None
         self._joined_s: dict[int, float] = {}
         self.events: list[str] = []
         self.violations: list[str] = []
@@ -181,8 +182,9 @@ class Run:
         """Waits for something; notes as a violation that it does not come."""
         until_s = self._clock.monotonic() + seconds
         while not is_so():
-            if self._load is not None:
-                self._load.look()
+            for load in (self._load, self._java):
+                if load is not None:
+                    load.look()
             if self._clock.monotonic() > until_s:
                 self.violations.append(f"{what}: not within {seconds:.0f} s")
                 return False
@@ -209,7 +211,7 @@ class Run:
                     history, plan.seed, SENDERS,
                 )
             )  # fmt: skip
-            java = self._start_java()
+            java = self._java = self._start_java()
             if java is not None:
                 stack.callback(java.end)
                 await self._until("Java sends", lambda: len(java.lines()) > 20, START_S_MAX)
