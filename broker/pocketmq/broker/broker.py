@@ -13,14 +13,14 @@ from types import TracebackType
 
 import msgspec
 
-from pocketmq.auth.exposure import check_exposure
 from pocketmq.auth.settings import auth_settings
 from pocketmq.broker.broker_set import BrokerSet, follow_changes
 from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.endpoint.endpoint import GrpcEndpoint, Served, Wiring
+from pocketmq.broker.endpoint.remoting import listen, remoting_server
 from pocketmq.broker.handlers.access import broker_audit, broker_guard
 from pocketmq.broker.handlers.leaving import leave
-from pocketmq.broker.handlers.table import VIEW_CODES, handler_table
+from pocketmq.broker.handlers.table import handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, claim_directory, load_data
 from pocketmq.broker.registration.advertised_host import advertised_host
@@ -41,14 +41,10 @@ from pocketmq.protocol.signing import sign
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.listeners import Listeners
 from pocketmq.runtime.live import Live
-from pocketmq.runtime.open_files import room_for_connections
 from pocketmq.runtime.tasks import Tasks
 from pocketmq.transport.connection import BeforeRequest, Connection, Handler
 from pocketmq.transport.errors import CannotListenError
-from pocketmq.transport.limits import Limits
 from pocketmq.transport.pool import Way
-from pocketmq.transport.server import Server
-from pocketmq.transport.tls.settings import server_tls
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -206,34 +202,15 @@ class Broker:
         self, parts: BrokerParts, leading: Leading | None, stack: AsyncExitStack
     ) -> bytes:
         """Accepts connections and answers requests; returns the host that stored messages name."""
-        config, store, pressure = self.config, self.store, parts.back_pressure
-        self.server = server = Server(
-            self.clock,
-            self.handlers,
-            limits=Limits(
-                idle_timeout_s=config.connection_idle_timeout / 1000,
-                write_buffer_max=config.write_buffer_max,
-            ),
-            on_close=self._disconnected,
-            connections_max=room_for_connections(config.connections_max, config.open_files_max),
-            connections_max_of_address=config.connections_max_of_address,
-            read_events=store.committer,
-            watch=pressure.watch,
-            budget=pressure.budget,
-            slow_readers=pressure.slow_readers,
-            connections=self._connections,
-            view_codes=VIEW_CODES,
-            tls=server_tls(config),
-        )
+        config, store = self.config, self.store
+        self.server = server = remoting_server(
+            config, self.clock, self.handlers, self._connections, parts.back_pressure,
+            self._disconnected, read_events=store.committer,
+        )  # fmt: skip
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
-        host, port = config.bind_address, config.listen_port
         is_guarded = config.authentication_enabled
-        check_exposure(config.broker_name, host, is_guarded=is_guarded, insecure=config.insecure)
         guard = broker_guard(self.auth, parts, self._connections) if is_guarded else None
-        try:
-            await server.listen(host, port)
-        except OSError as e:
-            raise CannotListenError(config.broker_name, host, port, e) from e
+        await listen(server, config, config.listen_port)
         stack.push_async_callback(server.close)
         stack.push_async_callback(store.drain)
         stack.callback(parts.polling.release_all)

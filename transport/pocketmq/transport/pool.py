@@ -113,7 +113,6 @@ class ConnectionPool:
         return None if connection is None or connection.is_closing else connection
 
     async def _dial(self, address: str) -> Connection:
-        split_address(address)
         try:
             connection = await within(
                 self._clock, self._connect_timeout_ms / 1000, self._connect(address)

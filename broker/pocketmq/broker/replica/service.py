@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from pocketmq.auth.audit_log.audit import Audit
-from pocketmq.auth.exposure import check_exposure
 from pocketmq.auth.settings import AuthSettings
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.endpoint.remoting import listen, remoting_server
 from pocketmq.broker.handlers.access import audit_file, guard_of
 from pocketmq.broker.handlers.leaving import leave
-from pocketmq.broker.handlers.table import VIEW_CODES
 from pocketmq.broker.housekeeping import CLIENT_SCAN_PERIOD_S, IDLE_LOG_PERIOD_S, KEY_INDEX_PERIOD_S
 from pocketmq.broker.replica.handlers import Leadership, replica_table
 from pocketmq.broker.replica.parts import ReplicaParts, replica_parts
@@ -20,13 +19,8 @@ from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.turn_share import TurnShare
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.open_files import room_for_connections
 from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection, Handler
-from pocketmq.transport.errors import CannotListenError
-from pocketmq.transport.limits import Limits
-from pocketmq.transport.server import Server
-from pocketmq.transport.tls.settings import server_tls
 
 
 class ReplicaService:
@@ -61,38 +55,18 @@ class ReplicaService:
         self._connections = dict[Connection, None]()
         self.handlers: dict[int, Handler] = {}
         self.parts: ReplicaParts = replica_parts(store, config, clock, stack)
-        pressure = self.parts.back_pressure
-        self.server = Server(
-            clock,
-            self.handlers,
-            limits=Limits(
-                idle_timeout_s=config.connection_idle_timeout / 1000,
-                write_buffer_max=config.write_buffer_max,
-            ),
-            on_close=self._disconnected,
-            connections_max=room_for_connections(config.connections_max, config.open_files_max),
-            connections_max_of_address=config.connections_max_of_address,
-            watch=pressure.watch,
-            budget=pressure.budget,
-            slow_readers=pressure.slow_readers,
-            connections=self._connections,
-            view_codes=VIEW_CODES,
-            tls=server_tls(config),
-        )
+        self.server = remoting_server(
+            config, clock, self.handlers, self._connections, self.parts.back_pressure,
+            self._disconnected,
+        )  # fmt: skip
 
     async def listen(self, port: int) -> None:
         """Opens the port.
 
         Raises:
-            CannotListenError: somebody else has it.
+            ConfigError, CannotListenError: see `remoting.listen`.
         """
-        config = self._config
-        host, is_guarded = config.bind_address, config.authentication_enabled
-        check_exposure(config.broker_name, host, is_guarded=is_guarded, insecure=config.insecure)
-        try:
-            await self.server.listen(host, port)
-        except OSError as e:
-            raise CannotListenError(config.broker_name, host, port, e) from e
+        await listen(self.server, self._config, port)
         self._stack.push_async_callback(self.server.close)
         self._stack.callback(self.parts.polling.release_all)
 

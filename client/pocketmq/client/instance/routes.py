@@ -162,19 +162,23 @@ class RouteCache:
         return found
 
     async def _find_to_publish(self, topic: str) -> PublishRoute:
+        try:
+            route = await self.ask(topic)
+        except TopicMissingError:
+            return await self._find_default(topic)
+        return self._keep_to_publish(topic, route, is_default=False)
+
+    async def _find_default(self, topic: str) -> PublishRoute:
+        """Asks on which brokers a topic will be created that the name server does not know."""
         settings = self._settings
         try:
-            route, is_default = await self.ask(topic), False
-        except TopicMissingError:
-            try:
-                model = await self.ask(settings.create_topic_key)
-            except TopicMissingError as e:
-                asked = self._link.current or ", ".join(self._link.addresses)
-                raise UnknownTopicError(topic, asked, is_for_sending=True) from e
-            is_retry = topic.startswith(RETRY_PREFIX)
-            queues_max = RETRY_QUEUE_NUMS if is_retry else settings.default_topic_queue_nums
-            route, is_default = default_route(model, queues_max), True
-        return self._keep_to_publish(topic, route, is_default=is_default)
+            model = await self.ask(settings.create_topic_key)
+        except TopicMissingError as e:
+            asked = self._link.current or ", ".join(self._link.addresses)
+            raise UnknownTopicError(topic, asked, is_for_sending=True) from e
+        is_retry = topic.startswith(RETRY_PREFIX)
+        queues_max = RETRY_QUEUE_NUMS if is_retry else settings.default_topic_queue_nums
+        return self._keep_to_publish(topic, default_route(model, queues_max), is_default=True)
 
     def _keep_to_publish(self, topic: str, route: TopicRoute, *, is_default: bool) -> PublishRoute:
         known = self._publish.get(topic)
@@ -375,7 +379,7 @@ class RouteCache:
             return
         unused_polls = known.unused_polls
         try:
-            (await self._find_to_publish(topic)).unused_polls = unused_polls
+            (await self._find_default(topic)).unused_polls = unused_polls
         except OperatingError as e:
             log.debug("topic %s keeps its last route: %s", topic, e)
 
