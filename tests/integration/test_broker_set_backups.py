@@ -71,14 +71,7 @@ class BrokerSet:
 
     @property
     def leader(self) -> Broker | None:
-        for broker in self.brokers.values():
-            if (
-                broker.broker_set is not None
-                and broker.broker_set.leading is not None
-                and broker.handlers
-            ):
-                return broker
-        return None
+        return next((b for b in self.brokers.values() if b.is_serving), None)
 
     @property
     def in_sync(self) -> tuple[int, ...]:

@@ -57,6 +57,16 @@ class Tasks:
                 log.error("the task %s ignores its cancellation; it is left alone", task.get_name())
 
 
+async def all_ended(*coroutines: Awaitable[object]) -> None:
+    """Waits for the end of all coroutines, then raises the first error of them.
+
+    For starts side by side: none may be under way when others are stopped because one failed.
+    """
+    for ended in await asyncio.gather(*coroutines, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
+
+
 Action = Callable[[], Awaitable[object] | object]
 
 

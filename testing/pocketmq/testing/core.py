@@ -20,7 +20,8 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.testing.brokers.broker_sets import BrokerSets, start_all
+from pocketmq.runtime.tasks import all_ended
+from pocketmq.testing.brokers.broker_sets import BrokerSets
 from pocketmq.testing.brokers.broker_slot import BrokerSlot
 from pocketmq.testing.brokers.links import ARBITER, Link, Links
 from pocketmq.testing.injection.table import RuleTable
@@ -156,7 +157,7 @@ class Core:
         if self.settings.replicas > 1:
             await self.sets.start()
         else:
-            await start_all(slot.start for slot in self.slots.values())
+            await all_ended(*(slot.start() for slot in self.slots.values()))
         topics, groups = self.settings.topic_configs(), self.settings.group_configs()
         if topics or groups:
             await self.put(topics, groups)

@@ -211,11 +211,10 @@ class FaultOrders:
 
     async def _until_whole(self, slot: BrokerSlot) -> None:
         """Waits until a broker set is whole, unless another fault disturbs it."""
+        if not slot.config.enable_controller_mode:
+            return
         members = self._core.sets.members(slot.set_name)
-        is_disturbed = any(
-            link.is_cut for member in members for link in self._core.links_of(member)
-        )
-        if slot.config.enable_controller_mode and not is_disturbed:
+        if not any(link.is_cut for member in members for link in self._core.links_of(member)):
             await self._core.sets.until_whole(slot.set_name)
 
     async def _part(self, slot: BrokerSlot) -> None:

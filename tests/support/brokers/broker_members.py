@@ -11,7 +11,6 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.broker.replication.leading import Leading
 from pocketmq.broker.replication.set_state import SetState
 from pocketmq.namesrv import NameServer, NamesrvConfig
-from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.requests.replication import SwitchLeaderRequest
 from pocketmq.protocol.signing import Credentials, sign
@@ -114,15 +113,7 @@ class Members:
 
     @property
     def leader_or_none(self) -> Broker | None:
-        for broker in self.brokers.values():
-            is_serving = RequestCode.SEND_MESSAGE in broker.handlers
-            if (
-                is_serving
-                and broker.broker_set is not None
-                and broker.broker_set.leading is not None
-            ):
-                return broker
-        return None
+        return next((b for b in self.brokers.values() if b.is_serving), None)
 
     @property
     def leader(self) -> Broker:

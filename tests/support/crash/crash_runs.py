@@ -15,7 +15,8 @@ import msgspec
 from support.crash.book import Book, Crash, Logs, Queue, raise_for
 from support.crash.disk_losses import Anything, Content, Everything, Loss, Metadata, Torn
 from support.crash.disk_remains import Left
-from support.crash.memory_loop import LOCALHOST, MemoryClock, MemoryLoop
+from support.crash.memory_loop import MemoryClock, MemoryLoop
+from support.crash.memory_parts import LOCALHOST
 from support.crash.simulated_disk import Fault, SimulatedDisk
 from support.crash.workload import GROUP, KEYS, TOPIC, Workload, logs_of, queues_of, unserved_queues
 

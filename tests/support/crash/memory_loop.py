@@ -11,17 +11,15 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from support.crash.memory_parts import FIRST_PORT, Listening, PipeEnd, TurnsLoop
+
 from pocketmq.protocol.wire import frames
 from pocketmq.testing.clock import SETTLE_TURNS, VirtualClock, settle
 
 T = TypeVar("T")
 
-FIRST_PORT = 20_000
-LOCALHOST = "127.0.0.1"
-TURNS_OF_A_THREAD_MAX = 5
 
-
-class MemoryLoop(asyncio.SelectorEventLoop):
+class MemoryLoop(TurnsLoop):
     """The loop of one process that may be cut off at any time.
 
     Args:
@@ -33,8 +31,7 @@ class MemoryLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self, chance: random.Random, position: Callable[[], int]) -> None:
-        super().__init__()
-        self._chance = chance
+        super().__init__(chance)
         self.position = position
         self.listening: dict[int, Callable[[], asyncio.Protocol]] = {}
         self.answered_at: dict[int, int] = {}
@@ -45,7 +42,7 @@ class MemoryLoop(asyncio.SelectorEventLoop):
         _, port = args
         port = port or FIRST_PORT + len(self.listening)
         self.listening[port] = factory
-        return Listening(self, port)
+        return Listening(self.listening, port)
 
     async def create_connection(  # type: ignore[override]
         self, factory: Any, *args: Any, **_: Any
@@ -59,38 +56,6 @@ class MemoryLoop(asyncio.SelectorEventLoop):
         far.protocol.connection_made(far)
         near.protocol.connection_made(near)
         return near, near.protocol
-
-    def run_in_executor(  # type: ignore[override]
-        self, _: Any, func: Callable[..., Any], *args: Any
-    ) -> Any:
-        future: asyncio.Future[Any] = self.create_future()
-
-        def work() -> None:
-            try:
-                result = func(*args)
-            except Exception as e:  # noqa: BLE001 (as a thread hands it over)
-                self._after(future.set_exception, e)
-            else:
-                self._after(future.set_result, result)
-
-        self._after(work)
-        return future
-
-    def _after(self, callback: Callable[..., object], *args: Any) -> None:
-        turns = self._chance.randrange(TURNS_OF_A_THREAD_MAX)
-
-        def turn(left: int) -> None:
-            if left:
-                self.call_soon(turn, left - 1)
-            else:
-                callback(*args)
-
-        self.call_soon(turn, turns)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing can run but who asks."""
-        return not self._ready  # type: ignore[attr-defined]
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs something to its end."""
@@ -119,38 +84,20 @@ class MemoryClock(VirtualClock):
                 return
 
 
-class Listening:
-    """A listening socket."""
-
-    def __init__(self, loop: MemoryLoop, port: int) -> None:
-        self._loop, self._port = loop, port
-        self.sockets = [self]
-
-    def getsockname(self) -> tuple[str, int]:
-        return LOCALHOST, self._port
-
-    def close(self) -> None:
-        self._loop.listening.pop(self._port, None)
-
-    async def wait_closed(self) -> None:
-        """It is closed."""
-
-
-class Pipe(asyncio.Transport):
+class Pipe(PipeEnd):
     """One end of a connection."""
 
     def __init__(
         self, loop: MemoryLoop, protocol: asyncio.Protocol, answered_at: dict[int, int] | None
     ) -> None:
-        super().__init__({"peername": (LOCALHOST, 40_000)})
+        super().__init__()
         self._loop, self.protocol = loop, protocol
         self._answered_at = answered_at
         self._parser = frames.FrameParser()
-        self._is_closed = False
         self.peer: Pipe = self
 
     def write(self, data: Any) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
         if self._answered_at is not None:
             self._parser.feed(data)
@@ -159,31 +106,13 @@ class Pipe(asyncio.Transport):
         self._loop.call_soon(self.peer._deliver, bytes(data))
 
     def _deliver(self, data: bytes) -> None:
-        if not self._is_closed:
+        if not self.is_closed:
             self.protocol.data_received(data)
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
 
     def close(self) -> None:
         for end in (self, self.peer):
-            if not end._is_closed:
-                end._is_closed = True
+            if not end.is_closed:
+                end.is_closed = True
                 self._loop.call_soon(end.protocol.connection_lost, None)
 
     abort = close
-
-    def is_closing(self) -> bool:
-        return self._is_closed
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Whoever reads keeps up."""
-
-    def pause_reading(self) -> None:
-        """Never asked for: nobody's buffer fills."""
-
-    def resume_reading(self) -> None:
-        """See `pause_reading`."""

@@ -14,28 +14,22 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from support.crash.memory_parts import FIRST_PORT, Listening, PipeEnd, TurnsLoop
+
 from pocketmq.testing.clock import START_MS, Alarm, VirtualClock
 
 T = TypeVar("T")
 
-LOCALHOST = "127.0.0.1"
-FIRST_PORT = 20_000
-TURNS_OF_A_THREAD_MAX = 5
 STEPS_MAX = 400_000
 LAST_CANCELS, LAST_STEPS = 3, 200
 
 
-class SimulatedLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(TurnsLoop):
     """The loop of one process: what would be a socket or a thread is the world's."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__()
+        super().__init__(process.world.chance)
         self._process = process
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing can run."""
-        return not self._ready  # type: ignore[attr-defined]
 
     def step(self) -> None:
         """Runs what can run, once."""
@@ -54,31 +48,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if self._process.is_killed:
             raise ConnectionRefusedError("the process was killed")
         return self._process.world.network.connect(self._process, factory, args[1])
-
-    def run_in_executor(self, _: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        future: asyncio.Future[Any] = self.create_future()
-
-        def work() -> None:
-            try:
-                result = func(*args)
-            except Exception as e:  # noqa: BLE001 (as a thread hands it over)
-                self._after(future.set_exception, e)
-            else:
-                self._after(future.set_result, result)
-
-        self._after(work)
-        return future
-
-    def _after(self, callback: Callable[..., object], *args: Any) -> None:
-        turns = self._process.world.chance.randrange(TURNS_OF_A_THREAD_MAX)
-
-        def turn(left: int) -> None:
-            if left:
-                self.call_soon(turn, left - 1)
-            else:
-                callback(*args)
-
-        self.call_soon(turn, turns)
 
 
 class ProcessClock(VirtualClock):
@@ -262,7 +231,7 @@ class Network:
         if port in self.listening:
             raise OSError(98, "Address already in use")
         self.listening[port] = (process, factory)
-        return Listening(self, port)
+        return Listening(self.listening, port)
 
     def reaches(self, one: Process, other: Process) -> bool:
         """Whether bytes of one process arrive at another."""
@@ -323,32 +292,14 @@ class Network:
                 pipe.queue.clear()
 
 
-class Listening:
-    """A listening socket."""
-
-    def __init__(self, network: Network, port: int) -> None:
-        self._network, self._port = network, port
-        self.sockets = [self]
-
-    def getsockname(self) -> tuple[str, int]:
-        return LOCALHOST, self._port
-
-    def close(self) -> None:
-        self._network.listening.pop(self._port, None)
-
-    async def wait_closed(self) -> None:
-        """It is closed."""
-
-
-class Pipe(asyncio.Transport):
+class Pipe(PipeEnd):
     """One end of a connection."""
 
     protocol: asyncio.Protocol
 
     def __init__(self, network: Network, process: Process) -> None:
-        super().__init__({"peername": (LOCALHOST, 40_000)})
+        super().__init__()
         self._network, self.process = network, process
-        self.is_closed = False
         self.peer: Pipe = self
         self.queue: list[bytes | None] = []
         self.arrives_s = 0.0
@@ -356,9 +307,6 @@ class Pipe(asyncio.Transport):
     def write(self, data: Any) -> None:
         if not self.is_closed:
             self._network.deliver(self, bytes(data))
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
 
     def take(self, data: bytes | None) -> None:
         """Takes what has arrived."""
@@ -384,18 +332,3 @@ class Pipe(asyncio.Transport):
             self.process.soon(lambda: self.protocol.connection_lost(None))
 
     abort = close
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Whoever reads keeps up."""
-
-    def pause_reading(self) -> None:
-        """Never asked for: nobody's buffer fills."""
-
-    def resume_reading(self) -> None:
-        """See `pause_reading`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
@@ -11,7 +10,7 @@ from pocketmq.cli.output import note
 from pocketmq.cli.servers.broker_processes import BrokerProcess
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.runtime.clock import Clock, SystemClock, within
-from pocketmq.runtime.tasks import Tasks
+from pocketmq.runtime.tasks import Tasks, all_ended
 
 LOOK_PERIOD_S = 0.01
 """How often it is looked whether a set is complete."""
@@ -63,7 +62,7 @@ class RunningSet:
         await founder.start()
         # Whoever comes first founds a new set: that has to be the member with the data.
         await self._until(clock, lambda: self._state() is not None)
-        await asyncio.gather(*(member.start() for member in others))
+        await all_ended(*(member.start() for member in others))
         await self._until(clock, self._is_served)
         try:
             await within(clock, IN_SYNC_TIMEOUT_S, _until(clock, lambda: not self.late))
@@ -104,13 +103,7 @@ async def start_sets(stack: AsyncExitStack, sets: Sequence[RunningSet]) -> None:
         for member in one.members:
             stack.push_async_callback(member.stop)
     stack.push_async_callback(tasks.close)
-    started = await asyncio.gather(
-        *(one.start(tasks, clock) for one in sets),
-        return_exceptions=True,  # none may be under way when the others are stopped
-    )
-    for failure in started:
-        if isinstance(failure, BaseException):
-            raise failure
+    await all_ended(*(one.start(tasks, clock) for one in sets))
     numbers = ", ".join(f"{m.name} {m.pid}" for one in sets for m in one.members)
     note(f"processes: {numbers}")
 

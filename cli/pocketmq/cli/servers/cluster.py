@@ -7,7 +7,6 @@ cluster with a control API, all in one process.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +24,7 @@ from pocketmq.cli.servers.secure import Security
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.hosts import check_port
+from pocketmq.runtime.tasks import all_ended
 from pocketmq.transport.errors import CannotListenError
 
 BROKERS_MAX = 26
@@ -301,13 +301,7 @@ async def _start_brokers(
     ]
     for broker in brokers:
         stack.push_async_callback(broker.stop)
-    started = await asyncio.gather(
-        *(broker.start() for broker in brokers),
-        return_exceptions=True,  # none may be under way when the others are stopped
-    )
-    for failure in started:
-        if isinstance(failure, BaseException):
-            raise failure
+    await all_ended(*(broker.start() for broker in brokers))
     return {broker.name: broker.address for broker in brokers}
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from pocketmq.broker.replication.arbiter import state_key
 from pocketmq.broker.replication.set_state import SetState, decode_state
 from pocketmq.namesrv import NameServer
 from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.tasks import all_ended
 from pocketmq.testing.brokers.broker_slot import BrokerSlot
 
 log = logging.getLogger("pocketmq.testing")
@@ -74,14 +73,14 @@ class BrokerSets:
             OperatingError: nobody leads.
         """
         founders = {slot.set_name: slot for slot in reversed([*self._slots.values()])}
-        await start_all(slot.start for slot in founders.values())
+        await all_ended(*(slot.start() for slot in founders.values()))
         for name in founders:
             await self._until(
                 lambda name=name: self.state(name) is not None,  # type: ignore[misc]
                 START_TIMEOUT_S,
                 f"{name} has no leader",
             )
-        await start_all(slot.start for slot in self._slots.values())
+        await all_ended(*(slot.start() for slot in self._slots.values()))
         for name in founders:
             await self._until(
                 lambda name=name: self.is_whole(name),  # type: ignore[misc]
@@ -119,11 +118,3 @@ class BrokerSets:
             if self._machine.stopwatch() > end_s:
                 raise OperatingError(f"{or_else} after {timeout_s:g} s")
             await self._machine.sleep(LOOK_PERIOD_S)
-
-
-async def start_all(starts: Iterable[Callable[[], Coroutine[Any, Any, object]]]) -> None:
-    """Starts servers side by side; raises the first error when all starts have ended."""
-    started = await asyncio.gather(*(start() for start in starts), return_exceptions=True)
-    for one in started:  # none may be under way when the others are stopped
-        if isinstance(one, BaseException):
-            raise one

@@ -154,6 +154,8 @@ class Links:
                 if not data:
                     writer.close()
                     return
+                if writer.is_closing():  # it was reset: bytes for it are lost, as with TCP
+                    continue
                 writer.write(data)
                 with contextlib.suppress(OSError):
                     await writer.drain()
