@@ -129,6 +129,67 @@ def test_a_member_that_leaves_the_set_during_a_switch_does_not_lead(scenes: Any)
     scene.check()
 
 
+def test_a_machine_that_is_gone_is_not_made_the_leader(scenes: Any) -> None:
+    """It is in sync until it was silent for a while, and has all there is."""
+    scene = scenes(3)
+    leader = leader_of(scene)
+    gone, other = (member for member in scene.members if member is not leader)
+    assert leader.process is not None
+    gone.kill(with_machine=True, cuts_power=True)
+    assert gone.member_id in leader.leading.state.in_sync
+    switch = leader.process.start(leader.leading.hand_over(gone.member_id, "it was asked to"))
+    scene.world.run_until(switch.done, 2 * LEASE_MS / 1000)
+    assert isinstance(switch.exception(), ResponseError)
+    assert leader.is_leading
+    scene.hand_over()
+    scene.world.run_until(lambda: other.is_leading, LEASE_MS / 1000)
+    scene.heal()
+    scene.check()
+
+
+@pytest.mark.parametrize("with_machine", [False, True])
+def test_a_member_that_dies_before_it_takes_over_is_replaced(
+    scenes: Any, with_machine: bool
+) -> None:
+    scene = scenes(3)
+    task = scene.produce(20)
+    scene.world.run_for(1)
+    leader = leader_of(scene)
+    epoch, next_one = leader.epoch, next(m for m in scene.members if m is not leader)
+    assert leader.process is not None
+    switch = leader.process.start(leader.leading.hand_over(next_one.member_id, "it was asked to"))
+    scene.world.run_until(switch.done)
+    assert scene.state.leader_id == next_one.member_id
+    next_one.kill(with_machine=with_machine, cuts_power=with_machine)
+    begun_s = scene.world.now_s
+    if with_machine:
+        scene.isolate(next_one)
+    assert leader_of(scene).epoch == epoch + 2
+    assert scene.world.now_s - begun_s < (2 * LEASE_MS / 1000 if with_machine else 0.5)
+    scene.heal()
+    scene.world.run_until(task.done)
+    scene.check()
+
+
+def test_a_dead_leader_whose_address_goes_away_is_replaced_when_the_arbiter_answers(
+    scenes: Any,
+) -> None:
+    """As with containers: the port is seen to be closed for a moment only."""
+    scene = scenes()
+    leader = leader_of(scene)
+    scene.namesrv.is_stopped = True
+    leader.kill()
+    scene.world.run_for(0.1)
+    scene.isolate(leader)
+    scene.world.run_for(0.9)
+    scene.namesrv.is_stopped = False
+    begun_s = scene.world.now_s
+    assert leader_of(scene) is not leader
+    assert scene.world.now_s - begun_s < 0.5
+    scene.heal()
+    scene.check()
+
+
 def test_a_member_that_cannot_write_does_not_stand_for_election(scenes: Any) -> None:
     """It would win, could not lead for a full disk, and would be the only member in the set."""
     scene = scenes()

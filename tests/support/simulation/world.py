@@ -223,6 +223,8 @@ class Network:
         self.cut: set[tuple[str, str]] = set()
         self.delay_s = 0.002
         self._port = FIRST_PORT
+        self._owners: dict[int, Process] = {}
+        self._gone: set[Process] = set()
 
     def listen(self, process: Process, factory: Callable[[], asyncio.Protocol], port: int) -> Any:
         if not port:
@@ -231,19 +233,21 @@ class Network:
         if port in self.listening:
             raise OSError(98, "Address already in use")
         self.listening[port] = (process, factory)
+        self._owners[port] = process
         return Listening(self.listening, port)
 
     def reaches(self, one: Process, other: Process) -> bool:
-        """Whether bytes of one process arrive at another."""
-        return (one.name, other.name) not in self.cut
+        """Whether bytes of one process arrive at another, or at what is left of its machine."""
+        return (one.name, other.name) not in self.cut and other not in self._gone
 
     async def connect(self, process: Process, factory: Any, port: int) -> Any:
         await process.clock.sleep(self._delay())
-        found = self.listening.get(port)
-        if found is not None and not (
-            self.reaches(process, found[0]) and self.reaches(found[0], process)
+        owner = self._owners.get(port)
+        if owner is not None and not (
+            self.reaches(process, owner) and self.reaches(owner, process)
         ):
             await asyncio.get_running_loop().create_future()  # nobody answers
+        found = self.listening.get(port)
         if found is None:
             raise ConnectionRefusedError(111, "Connection refused")
         server, accept = found
@@ -279,7 +283,9 @@ class Network:
         world.at(pipe.arrives_s, arrive)
 
     def killed(self, process: Process, *, is_told: bool) -> None:
-        """Ends the connections of a process that is gone."""
+        """Ends the connections of a process that is gone; its machine, too, if nobody is told."""
+        if not is_told:
+            self._gone.add(process)
         for port, (owner, _) in list(self.listening.items()):
             if owner is process:
                 del self.listening[port]

@@ -81,6 +81,7 @@ class Following:
         heard_ms: when the leader's last frame came, and
         written_ms: the last one with records, in milliseconds since the epoch; 0 for never.
         received_size: bytes that came.
+        is_disconnected: whether the connection to the leader is gone.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Following:
         self.promised_until_s = 0.0
         self.seen_epoch = 0
         self._sequence = 0
-        self._is_over = False
+        self._is_over = self.is_disconnected = False
 
     def handlers(self) -> Mapping[int, Handler]:
         """What the leader asks."""
@@ -220,6 +221,7 @@ class Following:
 
     def lost(self, connection: Connection) -> None:
         """Notes that the connection to the leader is gone."""
+        self.is_disconnected = True
         self.end(f"the connection to the leader is lost: {connection.close_reason}")
 
 

@@ -348,6 +348,13 @@ class Leader:
         if self.is_replicated:
             on_stored(None)
             return
+        self.when_answered(on_stored)
+
+    def when_answered(self, on_stored: OnStored) -> None:
+        """Calls back when all of the in-sync set have answered what they are sent after this call.
+
+        Then they live, and have everything that was changed before.
+        """
         self._open_turn().waiters.append(on_stored)
         self._schedule()
 

@@ -24,7 +24,7 @@ from pocketmq.broker.replication.set_state import (
 from pocketmq.broker.store.metadata.log_epochs import LogEpochs
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import ContentError, ResponseError, response_error
+from pocketmq.protocol.errors import ContentError, OperatingError, ResponseError, response_error
 from pocketmq.protocol.requests.replication import (
     FollowRequest,
     JoinBrokerSetRequest,
@@ -354,6 +354,32 @@ class Leading:
             ResponseError: no such member is in sync, or the arbiter does not answer; this member
                 leads on.
         """
+        self._target_of(member_id)
+        self._is_handing_over = True  # sends are refused from now on
+        try:
+            await self._confirm()
+            target = self._target_of(member_id)  # whoever left the set meanwhile may lack something
+            state = self.state.handed_over(target, self._clock.now_ms(), reason)
+            if not await self._write_state(state):
+                raise response_error(
+                    ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
+                    "the in-sync set was being changed: try again",
+                )
+        except ArbiterError as e:
+            self._is_unsure = True
+            self._changed.set()
+            raise response_error(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(e)) from e
+        finally:
+            self._is_handing_over = False
+        self.end(f"it has handed over to member {target}: {reason}")
+        return state
+
+    def _target_of(self, member_id: int) -> int:
+        """The follower that is to lead: one with an id, or any for -1.
+
+        Raises:
+            ResponseError: no such member is connected and in sync.
+        """
         others = self.in_sync_followers
         target = others[0] if member_id < 0 and others else member_id
         if target not in others:
@@ -362,40 +388,33 @@ class Leading:
                 f"member {target if target >= 0 else 'other than the leader'} of "
                 f"{self._identity.broker_name} is not in sync: {list(self.state.in_sync)} are",
             )
-        self._is_handing_over = True  # sends are refused from now on
+        return target
+
+    async def _confirm(self) -> None:
+        """Returns when all in-sync members live and have everything; they are asked now.
+
+        A machine that is gone is in the set until it was silent for a while, and must not lead.
+
+        Raises:
+            ResponseError: somebody does not answer, or this leadership has ended.
+        """
+        done: asyncio.Future[OperatingError | None] = asyncio.get_running_loop().create_future()
+
+        def answered(error: OperatingError | None) -> None:
+            if not done.done():
+                done.set_result(error)
+
+        self._store.commit()
+        self.leader.when_answered(answered)
         try:
-            done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-            def replicated(error: object) -> None:
-                if not done.done():
-                    done.set_result(error)
-
-            self._store.commit()
-            self.leader.when_replicated(replicated)
             error = await within(self._clock, self.lease.lease_s, done)
-            if error is not None:
-                raise response_error(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(error))
-            if target not in self.state.in_sync:
-                # It left the set meanwhile, so everything is replicated without it.
-                raise response_error(
-                    ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
-                    f"member {target} of {self._identity.broker_name} is not in sync any more: "
-                    f"{list(self.state.in_sync)} are",
-                )
-            state = self.state.handed_over(target, self._clock.now_ms(), reason)
-            if not await self._write_state(state):
-                raise response_error(
-                    ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
-                    "the in-sync set was being changed: try again",
-                )
-        except (ArbiterError, TimeoutError) as e:
-            self._is_unsure = True
-            self._changed.set()
-            raise response_error(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(e)) from e
-        finally:
-            self._is_handing_over = False
-        self.end(f"it has handed over to member {target}: {reason}")
-        return state
+        except TimeoutError:
+            error = OperatingError(
+                f"not all in-sync members answer within {self.lease.lease_s:g} s: "
+                f"{list(self.state.in_sync)}"
+            )
+        if error is not None:
+            raise response_error(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(error))
 
     async def _write_state(self, state: SetState) -> bool:
         version = await self._arbiter.write(self._key, encode_state(state), self._version)

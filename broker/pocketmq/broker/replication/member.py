@@ -271,7 +271,7 @@ class Member:
         if state.epoch > self.seen_epoch:
             if state.epoch == self.accepted_epoch:
                 self._is_complete_again()  # what is here is what the set has, from now on
-            await self._lead(state, version)
+            await self._take_over(state, version)
             return
         now_ms = self._wall.now_ms()
         elected = state.elected(self.identity.member_id, self.entry, now_ms, "it was restarted")
@@ -290,6 +290,13 @@ class Member:
         won = await self.arbiter.write(self.key, encode_state(state), version)
         if won is not None:
             await self._lead(state, won)
+
+    async def _take_over(self, state: SetState, version: int) -> None:
+        """Leads in an epoch that another member has begun for this one."""
+        if state.in_sync == (self.identity.member_id,):
+            await self._lead(state, version)
+        else:  # the others must not be elected any more when readers see what is here alone
+            await self._win(state.alone(), version)
 
     async def _lead(self, state: SetState, version: int) -> None:
         """Leads until this leadership ends."""
@@ -323,7 +330,8 @@ class Member:
             self.leading, self._join_pause_s = None, RETRY_S_MIN
             await leading.close()
             leader.end(StoreError(f"this member leads no more: {reason}"))
-            self._promised_until_s = 0.0  # it has promised nothing to anybody
+            # If another one leads now, it has to take over first: as much time as others give it.
+            self._promised_until_s = self._clock.monotonic() + self._promise_s
             await self._serving.rest(None, None)
             await self._store.drain()
             leader.detach()
@@ -363,6 +371,11 @@ class Member:
             log.info("member %d of %s follows member %d in epoch %d", self.identity.member_id,
                      self.identity.broker_name, state.leader_id, state.epoch)  # fmt: skip
             self._tell(await self._until_lost(following))
+            if following.is_disconnected:
+                # Now, not after the arbiter has answered: a container's address goes away soon
+                # after the process, and then nobody says any more that the port is closed.
+                with contextlib.suppress(TimeoutError):
+                    await within(self._clock, RETRY_S, pool.get(state.leader.address))
         except ConnectError as e:
             is_dead = isinstance(e.__cause__, ConnectionRefusedError)
             self._tell(str(e))
@@ -410,7 +423,9 @@ class Member:
             return False
         mine = self.identity.member_id
         now, _ = await self.read()  # the set may have grown since this member began to follow
-        candidates = [] if now is None else [m for m in now.in_sync if m != now.leader_id]
+        if now is None or now.epoch != state.epoch:
+            return False
+        candidates = [m for m in now.in_sync if m != now.leader_id]
         if mine not in candidates:
             return False
         await self._clock.sleep(candidates.index(mine) * RANK_DELAY_S)

@@ -67,15 +67,22 @@ class SetState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def handed_over(self, member_id: int, now_ms: int, reason: str) -> SetState:
-        """The state in which a member leads in the next epoch that has all that the leader has."""
+        """The state in which a member is to lead in the next epoch that has all the leader has.
+
+        The others have all of that, too. They stay in the set until the member takes over
+        (`alone`): should it die before, one of them is elected.
+        """
         return msgspec.structs.replace(
             self,
             epoch=self.epoch + 1,
             leader_id=member_id,
-            in_sync=(member_id,),
             changed_ms=now_ms,
             reason=reason,
         )
+
+    def alone(self) -> SetState:
+        """The state in which only the leader is in sync: readers may see all that it has."""
+        return msgspec.structs.replace(self, in_sync=(self.leader_id,))
 
     def with_in_sync(self, members: Iterable[int], entries: dict[int, MemberEntry]) -> SetState:
         """The state with another in-sync set.

@@ -20,8 +20,9 @@ def test_a_set_from_its_beginning_to_a_switch() -> None:
     both = first.with_in_sync([1, 2], {2: TWO})
     assert (both.epoch, both.in_sync, both.members) == (1, (1, 2), {1: ONE, 2: TWO})
     switched = both.handed_over(2, 6, "it was asked to")
-    assert (switched.epoch, switched.leader, switched.in_sync) == (2, TWO, (2,))
-    elected = switched.with_in_sync([1], {}).elected(1, ONE, 7, "member 2 is gone")
+    assert (switched.epoch, switched.leader, switched.in_sync) == (2, TWO, (1, 2))
+    assert switched.alone().in_sync == (2,)
+    elected = switched.alone().with_in_sync([1], {}).elected(1, ONE, 7, "member 2 is gone")
     assert (elected.epoch, elected.leader_id, elected.in_sync) == (3, 1, (1,))
     assert decode_state(encode_state(elected)) == elected
 
