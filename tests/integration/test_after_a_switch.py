@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from support.brokers.broker_members import Members
 from support.brokers.broker_parts import advance_until
+from support.threads import PatientClock
 
 from pocketmq.client import (
     ConsumeResult,
@@ -35,6 +36,11 @@ QUEUE = MessageQueue(TOPIC, "a", 0)
 LEVELS = "1s 5s 10s"
 
 pytestmark = pytest.mark.parametrize("how", ["switch", "death"])
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return PatientClock()
 
 
 @pytest_asyncio.fixture

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from support.brokers.broker_members import Members
 from support.brokers.broker_parts import TIMEOUT_MS, advance_until
 from support.brokers.secured import ADMIN, BARE, SETTINGS
 from support.store.stores import messages
+from support.threads import PatientClock
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.client import Message, Producer
@@ -28,6 +30,11 @@ from pocketmq.protocol.requests.replication import (
 )
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.pool import ConnectionPool
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return PatientClock()
 
 
 @pytest_asyncio.fixture

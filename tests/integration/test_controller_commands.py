@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from support.brokers.broker_members import Members
 from support.brokers.broker_parts import TIMEOUT_MS, TOPIC, Client, advance_until, send_request
+from support.threads import PatientClock
 
 from pocketmq.broker import Broker
 from pocketmq.protocol.bodies.brokers import HAStatus
@@ -38,6 +39,11 @@ from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.testing.clock import VirtualClock
 
 CLUSTER = "DefaultCluster"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return PatientClock()
 
 
 @pytest_asyncio.fixture

@@ -19,6 +19,7 @@ from support.brokers.broker_parts import (
     send_request,
 )
 from support.peers.transport import until
+from support.threads import PatientClock
 
 from pocketmq.broker import BrokerConfig
 from pocketmq.client import Admin, PushConsumer
@@ -49,6 +50,11 @@ FAR = {"slave_read_enable": True, "access_message_in_memory_max_ratio": 0}
 BODIES = [b"%d" % number for number in range(5)]
 
 Starter = Callable[..., Awaitable[Members]]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return PatientClock()
 
 
 @pytest_asyncio.fixture

@@ -179,7 +179,7 @@ class Core:
             log.warning("%s", text)
 
     async def _stop_brokers(self) -> None:
-        await asyncio.gather(*(slot.stop() for slot in self.slots.values()))
+        await asyncio.gather(*(slot.close() for slot in self.slots.values()))
 
     async def stop(self) -> None:
         """Stops all servers and removes a temporary directory. Idempotent."""

@@ -12,13 +12,14 @@ from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.runtime.clock import Clock
 from pocketmq.testing.brokers.faulty_files import FaultyFiles
 from pocketmq.testing.brokers.links import Links
+from pocketmq.testing.brokers.reserved_ports import ReservedPorts
 
 
 class BrokerSlot:
     """The place of one broker in a cluster: keeps its name, port and data while it does not run.
 
     Args:
-        config: the broker's settings; the port is the bound one from the first start on.
+        config: the broker's settings; from the first start on a port that is 0 is the bound one.
         clock: the broker's time.
         seed: of the broker's random choices.
         on_tables: called with the slot when the broker has other tables of handlers.
@@ -42,6 +43,7 @@ class BrokerSlot:
         self.files = FaultyFiles()
         self.broker: Broker | None = None
         self._address = ""
+        self._ports = ReservedPorts()
 
     @property
     def name(self) -> str:
@@ -83,19 +85,34 @@ class BrokerSlot:
         """
         if self.broker is not None:
             return self.broker
+        self._choose_ports()
         config = self.config
         way = None if self._links is None else partial(self._links.way, self.name)
         broker = Broker(config, self._clock, files=self.files, seed=self._seed, way=way)
         broker.tables_changed.add(lambda: self._on_tables(self))
         await broker.__aenter__()
         self.broker, self._address = broker, broker.address
-        port = int(broker.address.rpartition(":")[2])
-        grpc_port = config.grpc_server_port  # a follower has none, and a leader keeps its own
-        if not config.enable_controller_mode:
-            grpc_port = -1 if broker.grpc_port is None else broker.grpc_port
-        self.config = msgspec.structs.replace(config, listen_port=port, grpc_server_port=grpc_port)
         self._on_tables(self)
         return broker
+
+    def _choose_ports(self) -> None:
+        """Gives ports that are to be free ones numbers, which stay the broker's until `close`."""
+        config, reserve = self.config, self._ports.reserve
+        if config.listen_port == 0:
+            config = msgspec.structs.replace(
+                config,
+                listen_port=reserve(config.bind_address),
+                vip_channel_enable=bool(config.vip_channel_enable),  # only beside a chosen port
+            )
+        if config.grpc_server_port == 0:
+            port = reserve(config.bind_address)
+            config = msgspec.structs.replace(config, grpc_server_port=port)
+        self.config = config
+
+    async def close(self) -> None:
+        """Stops the broker if it runs, and gives its ports back."""
+        await self.stop()
+        self._ports.release()
 
     async def advertise(self, rules: list[AdvertiseRule]) -> None:
         """Changes the addresses that clients are told of the broker, see docs/deploy.md."""
