@@ -95,6 +95,18 @@ def test_without_the_arbiter_a_set_goes_on_and_nobody_is_elected(cluster: Cluste
         producer.send(Message("Orders", b"goes on"))
 
 
+def test_other_sets_take_the_messages_while_one_has_no_leader() -> None:
+    with (
+        LocalCluster(brokers=2, replicas=2, topics={"Orders": 2}, grpc_port=-1) as cluster,
+        cluster.producer(retry_times_when_send_failed=0) as producer,
+    ):
+        before = [producer.send(Message("Orders", b"before")) for _ in range(4)]
+        assert {sent.queue.broker_name for sent in before} == {"broker-a", "broker-b"}
+        with cluster.faults.arbiter_away(), cluster.faults.kill("broker-a"):
+            sent = [producer.send(Message("Orders", b"meanwhile")) for _ in range(8)]
+        assert {one.queue.broker_name for one in sent} == {"broker-b"}
+
+
 def test_a_fault_of_requests_hits_whoever_leads(cluster: Cluster) -> None:
     with cluster.producer() as producer:
         for times in (1, 2):

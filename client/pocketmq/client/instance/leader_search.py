@@ -62,6 +62,7 @@ class LeaderSearch:
         tasks: of the instance.
 
     Attributes:
+        searches: those that are under way, by the name of the set.
         silent: the sets whose leader has not answered a send in time, as long as it is searched
             for: a further send would wait in vain, too.
     """
@@ -72,7 +73,7 @@ class LeaderSearch:
         self._routes, self._pool, self._clock, self._tasks = routes, pool, clock, tasks
         self._looked_s = -LOOK_PERIOD_S
         self._looking: asyncio.Task[object] | None = None
-        self._searches: dict[str, asyncio.Task[object]] = {}
+        self.searches: dict[str, asyncio.Task[object]] = {}
         self.silent: set[str] = set()
 
     def lost(self, connection: Connection) -> None:
@@ -81,6 +82,13 @@ class LeaderSearch:
         if address is not None:
             for broker_name in self._routes.sets_led_from(address):
                 self._search(broker_name)
+
+    def begin(self, broker_name: str) -> bool:
+        """Begins a search that nobody waits for; False if the broker is known to be of no set."""
+        if not self._routes.is_set(broker_name):
+            return False
+        self._search(broker_name)
+        return True
 
     def is_silent(self, broker_name: str) -> None:
         """Begins a search if a broker is of a set: it has not answered a send in time."""
@@ -130,16 +138,16 @@ class LeaderSearch:
         return bool(sets) and await self.find(sets[0], deadline_s)
 
     def _search(self, broker_name: str) -> asyncio.Task[object]:
-        task = self._searches.get(broker_name)
+        task = self.searches.get(broker_name)
         if task is None:
             name = f"search for the leader of {broker_name}"
             task = self._tasks.spawn(self._look(broker_name), name)
-            self._searches[broker_name] = task
+            self.searches[broker_name] = task
             task.add_done_callback(lambda _: self._ended(broker_name))
         return task
 
     def _ended(self, broker_name: str) -> None:
-        self._searches.pop(broker_name, None)
+        self.searches.pop(broker_name, None)
         self.silent.discard(broker_name)
 
     async def _look(self, broker_name: str) -> None:

@@ -132,7 +132,9 @@ class Sender:
             except FINAL_ERRORS:
                 raise
             except OperatingError as e:
-                if await self._is_led_again(topic, chosen, e, deadline):
+                if (
+                    queue is None and self._is_elsewhere(topic, chosen, e)
+                ) or await self._is_led_again(topic, chosen, e, deadline):
                     attempts_left += 1
                     begun = monotonic()
                     continue
@@ -158,11 +160,25 @@ class Sender:
         raise failure(topic, attempts, (begun - started) * 1000) from cause
 
     def _select(self, route: PublishRoute, failed_broker: str | None) -> MessageQueue:
-        """Chooses a queue; of another broker than one that has failed or is silent, if it can."""
+        """Chooses a queue; of another broker than one that has failed or has no leader, if any."""
         chosen = self._strategy.select(route.ring, failed_broker)
-        if chosen.broker_name in self._search.silent:
-            chosen = self._strategy.select(route.ring, chosen.broker_name)
+        if chosen.broker_name in self._search.searches:
+            return route.ring.next_where(self._is_there) or chosen
         return chosen
+
+    def _is_there(self, broker_name: str) -> bool:
+        return broker_name not in self._search.searches
+
+    def _is_elsewhere(self, topic: str, queue: MessageQueue | None, error: OperatingError) -> bool:
+        """Whether a broker set has lost its leader, and the message may go to another broker."""
+        if queue is None or not (is_leader_lost(error) or isinstance(error, BrokerDownError)):
+            return False
+        route = self._routes.known_publish_route(topic)
+        return (
+            self._search.begin(queue.broker_name)
+            and route is not None
+            and any(self._is_there(name) for name in route.ring.broker_names)
+        )
 
     async def _is_led_again(
         self, topic: str, queue: MessageQueue | None, error: OperatingError, deadline: float
