@@ -85,7 +85,7 @@ abuse: $(STAMP) ## what one connection can do to a broker, in a table; wants a q
 	$(PYTEST) tests/abuse --whole-abuse
 
 simulate: $(STAMP) ## broker sets whose members fail in 1,000 ways, simulated
-	$(PYTEST) $(SHARED) tests/simulation --simulations=1000
+	$(PYTEST) -n $(WORKERS) tests/simulation --simulations=1000
 
 churn: $(STAMP) ## consumers that come, go and crash at random, for long
 	$(PYTEST) tests/integration/test_churn.py --churn-rounds=50

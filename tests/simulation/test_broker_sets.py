@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 FAULTS_MAX = 12
 MESSAGES, CHANGES = 50, 30
 CLOCK_STEP_MS = 600_000
-PARTS = 3
+PARTS = 8
 """Tests that share the seeds, so that several cores run them."""
 
 

@@ -39,6 +39,7 @@ func init() {
 		"clustering":      clustering,
 		"control":         control,
 		"delays":          delays,
+		"failover":        failover,
 		"filters":         filters,
 		"methods":         methods,
 		"namespaces":      namespaces,

@@ -35,10 +35,14 @@ func (o options) with(name, value string) options {
 	return changed
 }
 
-func (o options) seconds(name string, otherwise time.Duration) time.Duration {
+func (o options) number(name string, otherwise int) int {
 	count, err := strconv.Atoi(o[name])
 	if err != nil {
 		return otherwise
 	}
-	return time.Duration(count) * time.Second
+	return count
+}
+
+func (o options) seconds(name string, otherwise time.Duration) time.Duration {
+	return time.Duration(o.number(name, int(otherwise/time.Second))) * time.Second
 }

@@ -8,6 +8,7 @@ next bytes that arrive. One seed decides everything.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import random
@@ -135,6 +136,9 @@ class Process:
                 if self.loop.is_idle:
                     break
                 self.loop.step()
+        for task in asyncio.all_tasks(self.loop):
+            with contextlib.suppress(Exception):  # it fails because it goes on, though it is dead
+                task.get_coro().close()
         self.loop.close()
 
 
@@ -273,6 +277,8 @@ class Network:
         pipe.arrives_s = max(pipe.arrives_s, world.now_s + self._delay())
 
         def arrive() -> None:
+            if pipe.process in self._gone:
+                return  # nobody sends it again
             if not self.reaches(pipe.process, target.process):
                 world.at(world.now_s + 0.2, arrive)  # it is sent again
             elif pipe.queue:

@@ -57,6 +57,9 @@ acknowledged may be missing: the machine stopped, and not all was flushed."""
 DAMAGED_NAMED_MAX = 5
 """So many damaged queues are named."""
 
+REASONS_MAX = 16
+"""So many different reasons why it neither leads nor follows are logged once; then all again."""
+
 Dial = Callable[[Mapping[int, Handler], Callable[[Connection], object]], ConnectionPool]
 
 
@@ -127,6 +130,7 @@ class Member:
         self._replicated: dict[int, int] = {}
         self._promised_until_s = self._clock.monotonic() + self._promise_s
         self.told = ""
+        self._logged: set[str] = set()
         self.accepted_epoch = 0
         self._join_pause_s = RETRY_S_MIN
         self.leading: Leading | None = None
@@ -206,10 +210,13 @@ class Member:
                 await self._clock.sleep(RETRY_S)
 
     def _tell(self, reason: str) -> None:
-        """Logs a reason once."""
-        if reason != self.told:
+        """Logs a reason once, until this member leads or follows again."""
+        if reason not in self._logged:
             log.warning("member %d of %s: %s", self.identity.member_id,
                         self.identity.broker_name, reason)  # fmt: skip
+            if len(self._logged) >= REASONS_MAX:
+                self._logged.clear()
+            self._logged.add(reason)
         self.told = reason
 
     async def read(self) -> tuple[SetState | None, int]:
@@ -323,6 +330,7 @@ class Member:
         try:
             leading.start()
             self.leading = leading
+            self._logged.clear()
             await self._serving.lead(leading)
             reason = await leading.ended
             self._tell(f"it leads no more: {reason}")
@@ -368,6 +376,7 @@ class Member:
             )
             self._see(following.seen_epoch)
             self.following, joined_s = following, self._clock.monotonic()
+            self._logged.clear()
             log.info("member %d of %s follows member %d in epoch %d", self.identity.member_id,
                      self.identity.broker_name, state.leader_id, state.epoch)  # fmt: skip
             self._tell(await self._until_lost(following))
