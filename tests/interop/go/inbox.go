@@ -77,6 +77,16 @@ func (i *inbox) of(member string) int {
 	return count
 }
 
+// has tells whether a message with this key was delivered.
+func (i *inbox) has(key string) bool {
+	for _, one := range i.all() {
+		if one.Message.Keys == key {
+			return true
+		}
+	}
+	return false
+}
+
 // await waits until so many deliveries were made and returns all there are then.
 func (i *inbox) await(what string, count int) ([]delivery, error) {
 	err := await(what, func() bool { return len(i.all()) >= count })
