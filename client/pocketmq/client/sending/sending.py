@@ -243,7 +243,7 @@ class Sender:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         if queue is None:
             route = await self.route(outgoing.header.topic, timeout_ms)
-            queue = self._strategy.select(route.ring)
+            queue = self._select(route, None)
         await self._attempt_oneway(outgoing, queue, deadline)
 
     async def _attempt_oneway(
