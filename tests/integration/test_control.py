@@ -16,9 +16,9 @@ from openapi_spec_validator import validate
 from support.brokers.control_parts import Control, Controlled, controlled
 
 from pocketmq.client import ConsumeResult, LocalTransactionState, Message, MessageQueue
+from pocketmq.console.web.gate import BODY_MAX
 from pocketmq.protocol.errors import ConfigError, PocketMQError
 from pocketmq.protocol.messages.message_json import message_line
-from pocketmq.testing.control.gate import BODY_MAX
 from pocketmq.testing.control.server import ControlServer
 
 

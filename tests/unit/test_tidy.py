@@ -23,6 +23,7 @@ COMPONENTS = [
     "namesrv",
     "broker",
     "client",
+    "console",
     "spark",
     "cli",
     "testing",

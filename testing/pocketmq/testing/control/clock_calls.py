@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.testing.cluster_clock import Steps, in_seconds
 from pocketmq.testing.control.message_calls import did_not_come
 from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import ProblemError
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
 

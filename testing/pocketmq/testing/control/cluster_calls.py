@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.names.advertise import parse_advertised
 from pocketmq.runtime.text import counted
@@ -16,8 +18,6 @@ from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
 from pocketmq.testing.control.fault_calls import FaultCalls
 from pocketmq.testing.control.models import AdvertisedRequest, BrokerHealth, Done, Health
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import not_found
 from pocketmq.testing.core import Core
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError, not_found
 from pocketmq.protocol.names.namespaces import Namespace
 from pocketmq.runtime.text import counted
 from pocketmq.testing.control.models import Done, Fault, FaultOrder, Faults, FiredFault
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.fault_orders import FaultOrders
 from pocketmq.testing.injection.ordered import OrderedFault

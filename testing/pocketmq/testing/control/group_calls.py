@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError, not_found
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import BUILT_IN_GROUPS, dlq_topic, retry_topic
 from pocketmq.runtime.text import counted
@@ -16,8 +18,6 @@ from pocketmq.testing.control.models import (
     Lag,
     QueueLag,
 )
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.settings import group_config

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.client import Message, MessageQueue
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.message_json import message_document
@@ -20,8 +22,6 @@ from pocketmq.testing.control.models import (
     PublishRequest,
     StoredMessage,
 )
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import ProblemError
 from pocketmq.testing.inspection.inspection import Inspection
 
 

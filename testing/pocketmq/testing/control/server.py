@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import Self
 
-import uvicorn
-
-from pocketmq.protocol.errors import ConfigError
-from pocketmq.protocol.messages.hosts import check_port, join_address
+from pocketmq.console.web.app import api_app
+from pocketmq.console.web.gate import Gate, is_loopback
+from pocketmq.console.web.operations import Api, Operation
+from pocketmq.console.web.server import WebServer
 from pocketmq.protocol.names.namespaces import Namespace
-from pocketmq.testing.control.app import control_app
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
 from pocketmq.testing.control.cluster_calls import ClusterCalls, Ends
 from pocketmq.testing.control.fault_calls import FaultCalls
-from pocketmq.testing.control.gate import Gate, is_loopback
 from pocketmq.testing.control.group_calls import GroupCalls
 from pocketmq.testing.control.message_calls import MessageCalls
-from pocketmq.testing.control.operations import Operation
 from pocketmq.testing.control.topic_calls import TopicCalls
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
-from pocketmq.transport.errors import CannotListenError
 
 log = logging.getLogger("pocketmq.testing")
 
-REQUESTS_MAX = 100
-"""Requests under way, and connections, at a time; further ones are answered with 503."""
-
-STOP_TIMEOUT_S = 2
-"""Seconds that a stop waits for answers that are under way."""
-
+CONTROL_API = Api(
+    name="control API",
+    title="PocketMQ control API",
+    summary="A message broker cluster for tests: its time, its faults and its contents.",
+    when_refused="see which faults are in force (GET /faults), and what the detail says",
+    when_failed="see which brokers run (GET /health) and which faults are in force (GET /faults)",
+    when_remote="start it with --control-host, in a network that you trust",
+    when_mistaken="report it with what `pocketmq up` has logged",
+)
 
 NO_ENDS = Ends()
 
@@ -70,53 +68,21 @@ class ControlServer:
         Raises:
             ConfigError: the address is in use.
         """
-        listening = _listen(self._host, self._port)
-        self.address = join_address(self._host, listening.getsockname()[1])
+        app = api_app(self.operations, Gate(self._host, CONTROL_API), CONTROL_API)
+        self._server = WebServer(app, self._host, self._port, "the control API", "--control")
+        await self._server.__aenter__()
+        self.address = self._server.address
         if not is_loopback(self._host):
             log.warning(
                 "the control API on %s asks nobody for a password: whoever reaches it may empty "
                 "and stop this cluster",
                 self.address,
             )
-        config = uvicorn.Config(
-            control_app(self.operations, Gate(self._host)),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",  # Java's client asks for HTTP/2 each time, which would be warned of
-            access_log=False,
-            server_header=False,
-            limit_concurrency=REQUESTS_MAX,
-            timeout_graceful_shutdown=STOP_TIMEOUT_S,
-        )
-        config.load()
-        self._server = uvicorn.Server(config)
-        # Its `serve` would take the signals over and look every 0.1 s whether it shall stop.
-        self._server.lifespan = config.lifespan_class(config)
-        await self._server.startup(sockets=[listening])
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         for text in self._faults.unused():
             log.warning("%s", text)
         self._faults.forget()
-        await self._server.shutdown()
+        await self._server.__aexit__(*exc_info)
         await self._clients.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    check_port(port, "the control API")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-    except OSError as e:
-        listening.close()
-        seen = CannotListenError("the control API", host, port, e).seen
-        raise ConfigError(
-            f"{seen}; choose another --control PORT, or 0, and the system chooses a free one"
-        ) from e
-    listening.setblocking(False)
-    return listening

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pocketmq.broker.topics.system_topics import system_topic_names
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError, not_found
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import Done, Topic, TopicRequest, Topics
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import ProblemError, not_found
 from pocketmq.testing.core import Core
 from pocketmq.testing.inspection.inspection import Inspection
 from pocketmq.testing.settings import topic_config

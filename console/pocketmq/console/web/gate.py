@@ -1,8 +1,8 @@
-"""Admits callers of the control API: programs on this machine, but no web page of another site.
+"""Admits callers of an API: programs on this machine, but no web page of another site.
 
-The API has no passwords, so a page in a browser on this machine must not reach it: neither by the
-page's own script (`Origin`), nor by a host name that points here (DNS rebinding: `Host`), nor by a
-form (only JSON is taken).
+A page of another site in a browser on this machine must not reach it: neither by the page's own
+script (`Origin`), nor by a host name that points here (DNS rebinding: `Host`), nor by a form (only
+JSON is taken).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from pocketmq.testing.control.problems import ProblemError
+from pocketmq.console.web.operations import Api
+from pocketmq.console.web.problems import ProblemError
 
 BODY_MAX = 8 * 1024 * 1024
 """Bytes of a request's body: a message of 4 MiB in base64 fits."""
@@ -27,11 +28,12 @@ class Gate:
         host: the address that the server listens on. Loopback admits callers of this machine, by
             its names. Any other address was chosen on purpose: it admits all callers, by any
             address or by a name without dots, as containers have; names of the internet have dots.
+        api: what is behind the gate.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, api: Api) -> None:
         self._is_local = is_loopback(host)
-        self._host = host
+        self._host, self._api = host, api
 
     def check(self, request: Request) -> None:
         """Admits or refuses a request.
@@ -42,23 +44,26 @@ class Gate:
         client = request.client
         if self._is_local and (client is None or not is_loopback(client.host)):
             where = "somewhere" if client is None else client.host
-            raise _refused(
-                f"the request comes from {where}, and this control API is for its own machine",
-                "start it with --control-host, in a network that you trust",
+            raise self._refused(
+                f"the request comes from {where}, and this {self._api.name} is for its own machine",
+                self._api.when_remote,
             )
         named = request.headers.getlist("host")
         if len(named) != 1 or not self._is_own(_without_port(named[0])):
-            raise _refused(
+            raise self._refused(
                 f"the request names the host {' and '.join(named) or 'nowhere'!r}",
-                "ask by the address that `up` has printed, or as localhost",
+                "ask by the address that was printed at the start, or as localhost",
             )
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "none")
         if (origin is not None and origin != f"http://{named[0]}") or site not in _OWN_SITES:
-            raise _refused(
+            raise self._refused(
                 f"the request comes from a web page of {origin or 'another site'}",
                 "ask from a program; pages of other sites may not control a cluster",
             )
+
+    def _refused(self, detail: str, remedy: str) -> ProblemError:
+        return ProblemError(403, f"The {self._api.name} is not for this caller", detail, remedy)
 
     def _is_own(self, name: str) -> bool:
         if name in LOOPBACK_NAMES or name.strip("[]") == self._host.lower():
@@ -115,10 +120,6 @@ def _too_large(size: str) -> ProblemError:
         f"the request has {size} bytes, allowed are {BODY_MAX}",
         "send it in parts",
     )
-
-
-def _refused(detail: str, remedy: str) -> ProblemError:
-    return ProblemError(403, "The control API is not for this caller", detail, remedy)
 
 
 def _without_port(host: str) -> str:

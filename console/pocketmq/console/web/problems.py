@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pocketmq.console.web.operations import Api
 from pocketmq.protocol.errors import OperatingError, PocketMQError, ResponseError, UsageError
 
 MEDIA_TYPE = "application/problem+json"
@@ -28,7 +29,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ProblemError(PocketMQError):
-    """A request of the control API that is answered with a problem."""
+    """A request that is answered with a problem."""
 
     def __init__(self, status: int, title: str, detail: str, remedy: str) -> None:
         super().__init__(status, title, detail, remedy)
@@ -38,8 +39,8 @@ class ProblemError(PocketMQError):
         return f"{self.problem.detail}; {self.problem.remedy}"
 
 
-def problem_of(error: PocketMQError) -> Problem:
-    """Makes the problem for an error of PocketMQ."""
+def problem_of(error: PocketMQError, api: Api) -> Problem:
+    """Makes the problem for an error of PocketMQ, as an API tells it."""
     if isinstance(error, ProblemError):
         return error.problem
     if isinstance(error, UsageError):
@@ -54,7 +55,7 @@ def problem_of(error: PocketMQError) -> Problem:
             title="A broker refused",
             status=502,
             detail=str(error),
-            remedy="see which faults are in force (GET /faults), and what the detail says",
+            remedy=api.when_refused,
             code=error.code,
         )
     status = 503 if isinstance(error, OperatingError) else 502
@@ -62,7 +63,7 @@ def problem_of(error: PocketMQError) -> Problem:
         title="It could not be done now",
         status=status,
         detail=str(error) or type(error).__name__,
-        remedy="see which brokers run (GET /health) and which faults are in force (GET /faults)",
+        remedy=api.when_failed,
     )
 
 

@@ -1,4 +1,4 @@
-"""The ASGI application of the control API: reads requests, carries them out, answers errors."""
+"""The ASGI application of an API: reads requests, carries them out, answers errors."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pocketmq.console.web.gate import Gate, body_of
+from pocketmq.console.web.openapi import document, may_be_left_out
+from pocketmq.console.web.operations import Api, Call, Operation
+from pocketmq.console.web.problems import MEDIA_TYPE, Problem, problem_of
 from pocketmq.protocol.errors import PocketMQError, UsageError
-from pocketmq.testing.control.gate import Gate, body_of
-from pocketmq.testing.control.openapi import document, may_be_left_out
-from pocketmq.testing.control.operations import Call, Operation
-from pocketmq.testing.control.problems import MEDIA_TYPE, Problem, problem_of
 
 JSON = "application/json"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def control_app(operations: Iterable[Operation], gate: Gate) -> Starlette:
+def api_app(operations: Iterable[Operation], gate: Gate, api: Api) -> Starlette:
     """Makes the application.
 
     Args:
         operations: the operations to serve.
         gate: decides which callers are served.
+        api: what the API says of itself.
     """
     listed = list(operations)
-    described = msgspec.json.encode(document(listed))
+    described = msgspec.json.encode(document(listed, api))
+    answers = _Failures(api)
 
     async def openapi(request: Request) -> Response:
         gate.check(request)
@@ -46,9 +48,9 @@ def control_app(operations: Iterable[Operation], gate: Gate) -> Starlette:
             ),
         ],
         exception_handlers={
-            PocketMQError: _refused,
-            HTTPException: _no_such_path,
-            Exception: _own_mistake,
+            PocketMQError: answers.refused,
+            HTTPException: answers.no_such_path,
+            Exception: answers.own_mistake,
         },
     )
 
@@ -105,31 +107,35 @@ def _body(operation: Operation, body: bytes) -> Any:
         raise UsageError(f"the body does not fit: {e}") from e
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, PocketMQError)
-    return _response(problem_of(error))
+class _Failures:
+    """Answers errors with problems."""
 
+    def __init__(self, api: Api) -> None:
+        self._api = api
 
-async def _no_such_path(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    problem = Problem(
-        title=str(error.detail),
-        status=error.status_code,
-        detail=f"there is no {request.method} {request.url.path}",
-        remedy="see /openapi.json for all paths and methods",
-    )
-    return _response(problem, error.headers)
+    async def refused(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, PocketMQError)
+        return _response(problem_of(error, self._api))
 
+    async def no_such_path(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        problem = Problem(
+            title=str(error.detail),
+            status=error.status_code,
+            detail=f"there is no {request.method} {request.url.path}",
+            remedy="see /openapi.json for all paths and methods",
+        )
+        return _response(problem, error.headers)
 
-async def _own_mistake(_: Request, error: Exception) -> Response:
-    """Answers an unexpected error with 500; the server logs the error with its trace."""
-    problem = Problem(
-        title="A mistake of PocketMQ",
-        status=500,
-        detail=f"{type(error).__name__}: {error}",
-        remedy="report it with what `pocketmq up` has logged",
-    )
-    return _response(problem)
+    async def own_mistake(self, _: Request, error: Exception) -> Response:
+        """Answers an unexpected error with 500; the server logs the error with its trace."""
+        problem = Problem(
+            title="A mistake of PocketMQ",
+            status=500,
+            detail=f"{type(error).__name__}: {error}",
+            remedy=self._api.when_mistaken,
+        )
+        return _response(problem)
 
 
 def _response(problem: Problem, headers: Any = None) -> Response:

@@ -1,4 +1,4 @@
-"""An operation of the control API: its path, its types and the function that carries it out."""
+"""An operation of a JSON API: its path, its types and the function that carries it out."""
 
 from __future__ import annotations
 
@@ -47,3 +47,25 @@ class Operation:
     body: Any = None
     query: type[Struct] | None = None
     status: int = 200
+
+
+@dataclass(frozen=True)
+class Api:
+    """What an API says of itself.
+
+    Attributes:
+        name: in sentences, such as ``control API``.
+        title, summary: of the OpenAPI document.
+        when_refused: the remedy when a broker has refused.
+        when_failed: the remedy when something could not be done.
+        when_remote: the remedy for a caller who is on another machine than the API admits.
+        when_mistaken: whom an error of the API's own is to be reported with.
+    """
+
+    name: str
+    title: str
+    summary: str
+    when_refused: str
+    when_failed: str
+    when_remote: str
+    when_mistaken: str

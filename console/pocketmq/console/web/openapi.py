@@ -1,4 +1,4 @@
-"""Makes the OpenAPI document of the control API from its operations and their types."""
+"""Makes the OpenAPI document of an API from its operations and their types."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, get_args
 
 import msgspec
 
-from pocketmq.testing.control.operations import Operation
-from pocketmq.testing.control.problems import MEDIA_TYPE, Problem
+from pocketmq.console.web.operations import Api, Operation
+from pocketmq.console.web.problems import MEDIA_TYPE, Problem
 
 TEMPLATE = "#/components/schemas/{name}"
 
 _NAMED = re.compile(r"\{(\w+)\}")
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Makes the OpenAPI 3.1 document of operations."""
+def document(operations: Iterable[Operation], api: Api) -> dict[str, Any]:
+    """Makes the OpenAPI 3.1 document of an API's operations."""
     listed = list(operations)
     types: list[Any] = [Problem]
     for operation in listed:
@@ -33,9 +33,9 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "PocketMQ control API",
+            "title": api.title,
             "version": version("pocketmq"),
-            "summary": "A message broker cluster for tests: its time, its faults and its contents.",
+            "summary": api.summary,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

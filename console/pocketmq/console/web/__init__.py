@@ -1,0 +1,1 @@
+"""JSON APIs over HTTP: their operations, OpenAPI document, errors, and who may ask."""

@@ -1,0 +1,87 @@
+"""Serves an application over HTTP in the loop that is running."""
+
+from __future__ import annotations
+
+import socket
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+
+from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.messages.hosts import check_port, join_address
+from pocketmq.transport.errors import CannotListenError
+
+REQUESTS_MAX = 100
+"""Requests under way, and connections, at a time; further ones are answered with 503."""
+
+STOP_TIMEOUT_S = 2
+"""Seconds that a stop waits for answers that are under way."""
+
+
+class WebServer:
+    """Serves an application within ``async with WebServer(app, host, port, name, option)``.
+
+    Args:
+        app: the application.
+        host: the address to listen on.
+        port: 0 lets the system choose.
+        name: of the server in errors, such as ``the control API``.
+        option: of the command line, by which another port is chosen.
+
+    Attributes:
+        address: ``host:port``, while it listens.
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int, name: str, option: str) -> None:
+        self._app, self._host, self._port = app, host, port
+        self._name, self._option = name, option
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        """Starts to listen.
+
+        Raises:
+            ConfigError: the address is in use.
+        """
+        listening = self._listen()
+        self.address = join_address(self._host, listening.getsockname()[1])
+        config = uvicorn.Config(
+            self._app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",  # Java's client asks for HTTP/2 each time, which would be warned of
+            access_log=False,
+            server_header=False,
+            limit_concurrency=REQUESTS_MAX,
+            timeout_graceful_shutdown=STOP_TIMEOUT_S,
+        )
+        config.load()
+        self._server = uvicorn.Server(config)
+        # Its `serve` would take the signals over and look every 0.1 s whether it shall stop.
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup(sockets=[listening])
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._server.shutdown()
+
+    def _listen(self) -> socket.socket:
+        host, port = self._host, self._port
+        check_port(port, self._name)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+        except OSError as e:
+            listening.close()
+            seen = CannotListenError(self._name, host, port, e).seen
+            raise ConfigError(
+                f"{seen}; choose another {self._option} PORT, or 0, and the system chooses a free "
+                f"one"
+            ) from e
+        listening.setblocking(False)
+        return listening
