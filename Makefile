@@ -76,7 +76,7 @@ crash: $(STAMP) ## kills real brokers often, and crashes simulated disks everywh
 
 RUNS ?= 200
 failover: $(STAMP) ## broker sets of processes whose machines, links, disks and clocks fail
-	$(PYTEST) tests/failover -m crash --failover-runs=$(RUNS)
+	$(PYTEST) -n 4 tests/failover -m crash --failover-runs=$(RUNS)
 
 failover-times: $(STAMP) ## for how long a broker set takes no messages; wants a quiet machine
 	PYTHONPATH=tests $(BIN)/python bench/failover.py
