@@ -33,6 +33,10 @@ COMMANDS = {
     "doctor": Entry(
         "administration.doctor:doctor", "Say why it does not work, seen from here, and what helps."
     ),
+    "explain": Entry(
+        "messages.explain:explain",
+        "Say why a message is not consumed by a group, and what would change it.",
+    ),
     "send": Entry(
         "messages.messages:send",
         "Send one message; `pocketmq produce` sends each line of standard input.",

@@ -45,6 +45,9 @@ from pocketmq.protocol.requests.topics import (
     UpdateGroupRequest,
 )
 
+FORBIDDEN_TO_READ = 1 << 2
+"""The bit of a group's table of forbidden topics (`PermName.INDEX_PERM_READ`)."""
+
 RELAYED_CALL_TIMEOUT_MS = 15_000
 """A broker waits up to 10 s for the consumer that it asks."""
 
@@ -184,6 +187,12 @@ class GroupAdmin(AdminCalls):
             raise NotFoundError(22, f"there is no group {group}", broker_addr)
         return config
 
+    async def forbidden_topics(self, group: str, broker_addr: str) -> list[str]:
+        """Returns the topics that a group may not read on one broker (updateGroupForbidden)."""
+        answer = await self._ask(broker_addr, AllGroupConfigRequest())
+        table = GroupConfigTable.decode(answer.body).forbidden_table.get(group, {})
+        return sorted(topic for topic, bits in table.items() if bits & FORBIDDEN_TO_READ)
+
     async def group_configs(
         self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
     ) -> dict[str, GroupConfig]:
@@ -257,7 +266,12 @@ class GroupAdmin(AdminCalls):
     # -- reports of consumers -----------------------------------------------------------------
 
     async def running_info(
-        self, group: str, client_id: str, *, stacks: bool = False
+        self,
+        group: str,
+        client_id: str,
+        *,
+        stacks: bool = False,
+        broker_addr: str | None = None,
     ) -> RunningInfo:
         """Asks a consumer for its running info: settings, queues, rates.
 
@@ -265,17 +279,22 @@ class GroupAdmin(AdminCalls):
             group: its group.
             client_id: of the consumer.
             stacks: what its threads (and tasks) are doing, too.
+            broker_addr: of a broker that it is connected to; by default all are asked for it.
 
         Raises:
             ResponseError: 206, it is connected to no broker; 207, it does not answer.
         """
+        address = broker_addr or await self._broker_of(group, client_id)
+        request = RunningInfoRequest(
+            consumer_group=group, client_id=client_id, jstack_enable=stacks
+        )
+        answer = await self._pool.ask(address, request, RELAYED_CALL_TIMEOUT_MS)
+        return RunningInfo.decode(answer.body)
+
+    async def _broker_of(self, group: str, client_id: str) -> str:
         for address, members in (await self.consumers(group)).items():
             if any(member.client_id == client_id for member in members.connection_set):
-                request = RunningInfoRequest(
-                    consumer_group=group, client_id=client_id, jstack_enable=stacks
-                )
-                answer = await self._pool.ask(address, request, RELAYED_CALL_TIMEOUT_MS)
-                return RunningInfo.decode(answer.body)
+                return address
         raise ResponseError(
             ResponseCode.CONSUMER_NOT_ONLINE,
             f"no consumer {client_id} of group {group} is connected to any broker",

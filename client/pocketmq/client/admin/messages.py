@@ -6,6 +6,7 @@ import asyncio
 from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls
+from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
 from pocketmq.protocol.errors import ContentError, NotFoundError, UsageError
 from pocketmq.protocol.messages.ids import parse_offset_msg_id
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
@@ -13,7 +14,13 @@ from pocketmq.protocol.messages.records import decode_records
 from pocketmq.protocol.messages.trace import TraceRecord, decode_trace
 from pocketmq.protocol.names.names import TRACE_TOPIC
 from pocketmq.protocol.requests.offsets import ViewMessageRequest
-from pocketmq.protocol.requests.queries import KEY, TAG, UNIQUE_KEY, QueryMessageRequest
+from pocketmq.protocol.requests.queries import (
+    KEY,
+    TAG,
+    UNIQUE_KEY,
+    QueryConsumeQueueRequest,
+    QueryMessageRequest,
+)
 
 QUERY_COUNT_MAX = 64
 """Messages that a broker gives for one key (maxMsgsNumBatch)."""
@@ -40,6 +47,40 @@ class MessageAdmin(AdminCalls):
         request = ViewMessageRequest(offset=address.physical_offset)
         answer = await self._ask(address.store_host, request)
         return next(decode_records(answer.body, on_damaged=_as_stored))
+
+    async def queue_entries(
+        self, queue: MessageQueue, offset: int, count: int = 1
+    ) -> ConsumeQueueEntries:
+        """Returns index entries of a queue, with the ends of the queue.
+
+        Args:
+            queue: which.
+            offset: of the first entry; there are no entries if the queue does not hold it.
+            count: how many entries.
+
+        Raises:
+            RouteError: there is no such queue, or its broker is not there.
+        """
+        request = QueryConsumeQueueRequest(
+            topic=queue.topic, queue_id=queue.queue_id, index=offset, count=count
+        )
+        address = await self._instance.routes.master_of(queue)
+        return ConsumeQueueEntries.decode((await self._ask(address, request)).body)
+
+    async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
+        """Returns the message at an offset of a queue; None if the queue does not hold it.
+
+        A compressed body that cannot be unpacked comes as it is stored.
+
+        Raises:
+            RouteError: there is no such queue, or its broker is not there.
+        """
+        entries = (await self.queue_entries(queue, offset)).queue_data
+        if not entries:
+            return None
+        request = ViewMessageRequest(offset=entries[0].physic_offset)
+        answer = await self._ask(await self._instance.routes.master_of(queue), request)
+        return next(decode_records(answer.body, queue.broker_name, on_damaged=_as_stored))
 
     async def query_messages(
         self,

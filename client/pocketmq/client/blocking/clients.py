@@ -41,6 +41,7 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
+from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
@@ -199,6 +200,10 @@ class Admin(Blocking[admin.Admin]):
         """Returns a group's settings on one broker."""
         return self._run(self._twin.group_config(group, broker_addr))
 
+    def forbidden_topics(self, group: str, broker_addr: str) -> list[str]:
+        """Returns the topics that a group may not read on one broker (updateGroupForbidden)."""
+        return self._run(self._twin.forbidden_topics(group, broker_addr))
+
     def group_configs(
         self, group: str, *, cluster: str | None = None, broker_addr: str | None = None
     ) -> dict[str, GroupConfig]:
@@ -225,9 +230,13 @@ class Admin(Blocking[admin.Admin]):
         """Returns a group's producers on one broker; raises code 1 if there are none."""
         return self._run(self._twin.producer_connections(group, broker_addr))
 
-    def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
+    def running_info(
+        self, group: str, client_id: str, *, stacks: bool = False, broker_addr: str | None = None
+    ) -> RunningInfo:
         """Asks a consumer for its running info: settings, queues, rates."""
-        return self._run(self._twin.running_info(group, client_id, stacks=stacks))
+        return self._run(
+            self._twin.running_info(group, client_id, stacks=stacks, broker_addr=broker_addr)
+        )
 
     def consume_directly(
         self, group: str, client_id: str, offset_msg_id: str
@@ -352,6 +361,16 @@ class Admin(Blocking[admin.Admin]):
     def view_message(self, offset_msg_id: str) -> ReceivedMessage:
         """Returns the message at the address that an offset message id carries."""
         return self._run(self._twin.view_message(offset_msg_id))
+
+    def queue_entries(
+        self, queue: MessageQueue, offset: int, count: int = 1
+    ) -> ConsumeQueueEntries:
+        """Returns index entries of a queue, with the ends of the queue."""
+        return self._run(self._twin.queue_entries(queue, offset, count))
+
+    def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
+        """Returns the message at an offset of a queue; None if the queue does not hold it."""
+        return self._run(self._twin.message_at(queue, offset))
 
     def query_messages(
         self,

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.hosts import decode_host
 
+MONTH_MS_MAX = 31 * 86_400_000
+
 
 class StoredAt(NamedTuple):
     """The content of an offset message id: a broker's address and a physical offset there."""
@@ -73,3 +75,18 @@ def unique_key_tail(month_ms: int, counter: int) -> str:
     """Makes the last 12 characters of a `unique_key`, after those of the prefix."""
     # A month has more than 2^31 ms; RocketMQ writes the low 32 bits and reads them unsigned.
     return f"{(month_ms & 0xFFFFFFFF) << 16 | counter & 0xFFFF:012X}"
+
+
+def unique_key_month_ms(text: str) -> int | None:
+    """Reads from a `unique_key` the milliseconds since the start of the month; None if it is none.
+
+    RocketMQ's clients count from the start of the month in their time zone.
+    """
+    if len(text) not in (32, 56):
+        return None
+    try:
+        tail = bytes.fromhex(text[-12:])
+    except ValueError:
+        return None
+    month_ms = int.from_bytes(tail[:4], "big")
+    return month_ms if month_ms <= MONTH_MS_MAX else None

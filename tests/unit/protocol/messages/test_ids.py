@@ -11,6 +11,7 @@ from pocketmq.protocol.messages.ids import (
     offset_msg_ids,
     parse_offset_msg_id,
     unique_key,
+    unique_key_month_ms,
 )
 
 
@@ -67,6 +68,14 @@ def test_unique_key_has_the_parts_of_the_real_one() -> None:
     assert unique_key(prefix, 0x01020304, 0x0506) == "0A0000010539DEADBEEF010203040506"
     assert len(unique_key(prefix, 0, 0)) == 32
     assert unique_key(prefix, 0, 0x1_0001).endswith("000000000001")
+
+
+def test_a_unique_key_tells_the_time_within_its_month() -> None:
+    assert unique_key_month_ms(unique_key(bytes(10), 0x01020304, 0x0506)) == 0x01020304
+    assert unique_key_month_ms(unique_key(bytes(22), 0, 1)) == 0
+    assert unique_key_month_ms("Z" * 32) is None
+    assert unique_key_month_ms("F" * 32) is None  # later than any month ends
+    assert unique_key_month_ms("01020304") is None
 
 
 def test_unique_key_differs_all_through_a_month() -> None:

@@ -1,0 +1,310 @@
+"""`pocketmq explain` on real clusters: each cause on a cluster that has it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from support.brokers.member_parts import Stage
+from support.commands.here import pocketmq
+
+from pocketmq.client import (
+    Admin,
+    ConsumeResult,
+    Message,
+    MessageSelector,
+    ReceivedMessage,
+    SendResult,
+    UnknownTopicError,
+)
+from pocketmq.client.explanation.explaining import explain
+from pocketmq.client.explanation.explanation import Explanation
+from pocketmq.client.explanation.states import Cause, State
+from pocketmq.protocol.errors import GroupMissingError, UsageError
+from pocketmq.testing import LocalCluster
+from pocketmq.testing.clock import VirtualClock
+from pocketmq.testing.cluster import AsyncCluster
+
+GROUP = "billing"
+
+
+async def handled(messages: object) -> ConsumeResult:
+    return ConsumeResult.SUCCESS
+
+
+async def refused(messages: object) -> ConsumeResult:
+    return ConsumeResult.RETRY
+
+
+class Gate:
+    """A listener that begins and does not end before it is opened."""
+
+    def __init__(self) -> None:
+        self.begun, self.opened = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, messages: list[ReceivedMessage]) -> ConsumeResult:
+        self.begun.set()
+        await self.opened.wait()
+        return ConsumeResult.SUCCESS
+
+
+def cluster_of(queues: int = 1, **options: object) -> LocalCluster:
+    return LocalCluster(topics={"Orders": queues}, groups=[GROUP], clock="virtual", **options)
+
+
+async def sent(cluster: AsyncCluster, count: int = 1, **given: object) -> SendResult:
+    """Sends so many messages to one queue; the result of the last one."""
+    async with cluster.producer() as producer:
+        for _ in range(count):
+            result = await producer.send(
+                Message("Orders", b"x", **given),  # type: ignore[arg-type]
+                selector=lambda queues, message, arg: queues[0],
+            )
+    return result
+
+
+async def explained(
+    cluster: AsyncCluster, message: SendResult | str, group: str = GROUP
+) -> Explanation:
+    msg_id = message if isinstance(message, str) else message.msg_id
+    async with cluster.admin() as admin:
+        clock = cluster.client_settings["clock"]
+        return await explain(admin, "Orders", msg_id, group, clock=clock)
+
+
+def causes(explanation: Explanation) -> list[Cause]:
+    return [finding.cause for finding in explanation.findings]
+
+
+# -- it is not there -----------------------------------------------------------------------------
+
+
+async def test_a_message_that_never_was() -> None:
+    async with cluster_of() as cluster:
+        known = await sent(cluster)
+        key = known.msg_id[:-4] + f"{int(known.msg_id[-4:], 16) ^ 1:04X}"
+        found = await explained(cluster, key)
+        assert (found.state, causes(found)) == (State.NOT_FOUND, [Cause.NO_SUCH_MESSAGE])
+        assert "oldest message of Orders" in found.findings[0].seen
+        assert (await explained(cluster, "no-id-at-all")).state is State.NOT_FOUND
+        ahead = await explained(cluster, "0:7")
+        assert (ahead.state, causes(ahead)) == (State.NOT_FOUND, [Cause.NOT_SENT_YET])
+        assert ahead.facts.max_offset == 1
+
+
+async def test_a_message_that_retention_removed() -> None:
+    settings = {"file_reserved_time": 1}
+    async with cluster_of(broker_settings=settings) as cluster:
+        old = await sent(cluster)
+        await cluster.clock.advance(days=3)
+        await sent(cluster)
+        await cluster.clock.advance(days=3)
+        await sent(cluster)
+        by_id, by_place = await explained(cluster, old), await explained(cluster, "broker-a:0:0")
+    assert (by_id.state, causes(by_id)) == (State.REMOVED, [Cause.RETENTION])
+    assert (by_place.state, causes(by_place)) == (State.REMOVED, [Cause.RETENTION])
+    assert by_place.facts.min_offset
+    assert "fileReservedTime" in by_place.findings[0].remedy
+
+
+async def test_names_that_do_not_exist() -> None:
+    async with cluster_of() as cluster, cluster.admin() as admin:
+        message = (await sent(cluster)).msg_id
+        await cluster.create_topic("Other", 1)
+        with pytest.raises(UnknownTopicError):
+            await explain(admin, "Nothing", message, GROUP)
+        with pytest.raises(GroupMissingError):
+            await explain(admin, "Orders", message, "nobody")
+        with pytest.raises(UsageError, match="no queues on broker-z"):
+            await explain(admin, "Orders", "broker-z:0:0", GROUP)
+        stored = await admin.message_by_unique_key("Orders", message)
+        assert stored is not None
+        with pytest.raises(UsageError, match="is of topic Orders, not of Other"):
+            await explain(admin, "Other", stored.offset_msg_id, GROUP)
+
+
+# -- the group is past it ------------------------------------------------------------------------
+
+
+async def test_a_message_that_was_consumed() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster, 2)
+        async with cluster.push_consumer(GROUP, listener=handled) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.drain(GROUP)
+        found = await explained(cluster, message)
+        assert (found.state, found.unknown) == (State.CONSUMED, [])
+        assert found.verdict == "Group billing has consumed it: it is past it."
+        assert causes(found) == [Cause.OFFSET_PASSED, Cause.OFFSET_ONLY]
+        assert (found.facts.offset, found.facts.committed_offset) == (1, 2)
+        assert "--to 1 --queue broker-a:0" in found.findings[0].remedy
+        assert "unknown without its members" in found.findings[1].seen
+        same = await explained(cluster, "broker-a:0:1")
+        assert (same.state, same.facts) == (found.state, found.facts)
+        assert found.facts.offset_msg_id is not None
+        by_offset_id = await explained(cluster, found.facts.offset_msg_id)
+        assert by_offset_id.facts == found.facts
+
+
+async def test_a_message_whose_consumption_was_traced() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        async with cluster.push_consumer(GROUP, listener=handled, enable_trace=True) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.drain(GROUP)
+        found = await explained(cluster, message)
+    assert causes(found) == [Cause.TRACE, Cause.OFFSET_PASSED]
+    assert "handled it successfully" in found.findings[0].seen
+
+
+async def test_a_message_that_is_handled_and_not_committed() -> None:
+    async with cluster_of() as cluster:
+        settings = {"persist_interval_ms": 3_600_000, "pull_hold_ms": 3_600_000}
+        async with cluster.push_consumer(GROUP, listener=handled, **settings) as consumer:
+            consumer.subscribe("Orders")
+            message = await sent(cluster)
+            await cluster.drain(GROUP)
+            found = await explained(cluster, message)
+    assert found.state is State.CONSUMED
+    assert Cause.COMMIT_PENDING in causes(found) or Cause.OFFSET_PASSED in causes(found)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("paid || sent", "paid || sent (TAG)"),
+        (MessageSelector.by_sql("amount > 10"), "amount > 10 (SQL92)"),
+    ],
+)
+async def test_a_message_that_the_filter_leaves_out(
+    expression: str | MessageSelector, words: str
+) -> None:
+    async with (
+        cluster_of(broker_settings={"enable_property_filter": True}) as cluster,
+        cluster.push_consumer(GROUP, listener=handled) as consumer,
+    ):
+        consumer.subscribe("Orders", expression)
+        message = await sent(cluster, tags="new", properties={"amount": "7"})
+        await cluster.drain(GROUP)
+        found = await explained(cluster, message)
+        assert (found.state, causes(found)) == (State.FILTERED, [Cause.FILTER])
+        assert words in found.verdict
+        assert ("amount=7" if "SQL92" in words else "'new'") in found.verdict
+        taken = await sent(cluster, tags="paid", properties={"amount": "70"})
+        await cluster.drain(GROUP)
+        assert (await explained(cluster, taken)).state is State.CONSUMED
+
+
+# -- the group has not come to it ----------------------------------------------------------------
+
+
+async def test_nobody_is_there_to_consume_it() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster, 3)
+        await cluster.clock.advance(minutes=5)
+        found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.NO_MEMBER, Cause.BACKLOG])
+    assert found.verdict.startswith("No member of group billing is connected: it has waited in ")
+    assert "for 5 min, 2 messages before it" in found.verdict
+    facts = found.facts
+    assert (facts.members, facts.ahead, facts.lag) == (0, 2, 3)
+    assert facts.waited_ms is not None
+    assert facts.waited_ms >= 300_000
+
+
+async def test_members_that_do_not_subscribe_to_the_topic() -> None:
+    async with cluster_of() as cluster:
+        await cluster.create_topic("Other", 1)
+        message = await sent(cluster)
+        async with cluster.push_consumer(GROUP, listener=handled) as consumer:
+            consumer.subscribe("Other")
+            await cluster.clock.advance(seconds=1)
+            found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.NOT_SUBSCRIBED])
+
+
+async def test_members_of_whom_none_has_the_queue() -> None:
+    async with cluster_of(2) as cluster:
+        message = await sent(cluster)
+
+        def nothing(*_: object) -> list[object]:
+            return []
+
+        async with cluster.push_consumer(GROUP, listener=handled, allocate=nothing) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.clock.advance(seconds=1)
+            found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.NO_OWNER])
+    assert "1 member of group billing" in found.findings[0].seen
+
+
+async def test_its_owner_is_at_work_on_it() -> None:
+    gate = Gate()
+    async with (
+        cluster_of() as cluster,
+        cluster.push_consumer(GROUP, listener=gate) as consumer,
+    ):
+        consumer.subscribe("Orders")
+        message = await sent(cluster)
+        await gate.begun.wait()
+        found = await explained(cluster, message)
+        gate.opened.set()
+    assert (found.state, causes(found)) == (State.BEING_HANDLED, [Cause.HELD])
+    assert "it last handed out messages of the queue less than 1 s ago" in found.findings[0].seen
+    assert (found.facts.cached_from, found.facts.cached_to, found.facts.cached_count) == (0, 0, 1)
+    assert found.facts.owner_id
+    assert found.facts.owner_address
+
+
+async def test_its_owner_is_paused(tmp_path: Path, clock: VirtualClock) -> None:
+    async with Stage(tmp_path, clock) as stage, Admin(stage.namesrv, clock=clock) as admin:
+        consumer = await stage.join("m", handled)
+        consumer.pause()
+        await clock.advance(240)
+        result = await stage.done(stage.producer.send(Message("T", b"x")))
+        group = consumer.group
+        found = await stage.done(explain(admin, "T", result.msg_id, group, clock=clock))
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.NOT_PULLING])
+
+
+async def test_a_member_that_does_not_say_which_queues_it_has() -> None:
+    gate = Gate()
+    async with (
+        cluster_of() as cluster,
+        cluster.push_consumer(GROUP, listener=gate) as consumer,
+    ):
+        consumer.subscribe("Orders")
+        message = await sent(cluster)
+        await gate.begun.wait()
+        with cluster.faults.answer("SYSTEM_ERROR", request="GET_CONSUMER_RUNNING_INFO"):
+            found = await explained(cluster, message)
+        gate.opened.set()
+    assert (found.state, causes(found)) == (State.UNKNOWN, [Cause.NO_OWNER])
+    assert len(found.unknown) == 1
+    assert "the queues of member" in found.unknown[0]
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command() -> None:
+    with cluster_of() as cluster:
+        with cluster.producer() as producer:
+            message = producer.send(Message("Orders", b"x")).msg_id
+        words = ("explain", "Orders", message, GROUP, "-n", cluster.namesrv)
+        table, document = pocketmq(*words), pocketmq(*words, "-o", "json")
+        missing = pocketmq("explain", "Orders", "0:9", GROUP, "-n", cluster.namesrv)
+        strange = pocketmq("explain", "Orders", message, "nobody", "-n", cluster.namesrv)
+    assert table.returncode == document.returncode == 0, table.stderr
+    lines = table.stdout.splitlines()
+    assert lines[0].startswith("No member of group billing is connected")
+    assert "what would change it:" in lines
+    assert any(line.split() == ["state", "waiting"] for line in lines)
+    found = json.loads(document.stdout)
+    assert (found["state"], found["findings"][0]["cause"]) == ("waiting", "no member")
+    assert (found["facts"]["queueId"], found["facts"]["offset"]) == (0, 0)
+    assert (missing.returncode, strange.returncode) == (1, 1)
+    assert "nothing has been stored at offset 9" in missing.stdout.lower()
+    assert "there is no group nobody" in strange.stderr
