@@ -26,6 +26,10 @@ COMMANDS = {
         "servers.single_servers:proxy",
         "Start one proxy in the foreground: RocketMQ 5's gRPC in front of a cluster.",
     ),
+    "console": Entry(
+        "servers.console:console",
+        "Serve a cluster, this project's or Apache's, as a JSON API over HTTP.",
+    ),
     "health": Entry(
         "servers.single_servers:health",
         "Ask whether a server answers: exit code 0 if it does, 1 if not.",

@@ -6,7 +6,7 @@ import os
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import ACCESS_KEY, SECRET_KEY, SECURITY_TOKEN, Credentials, sign
@@ -62,6 +62,20 @@ def default_credentials() -> Credentials | None:
         missing = SECRET_KEY_VARIABLE if access_key else ACCESS_KEY_VARIABLE
         raise ConfigError(f"{missing} is not set: set both variables, or neither")
     return Credentials(access_key, secret_key, os.environ.get(SECURITY_TOKEN_VARIABLE) or None)
+
+
+def chosen_credentials(given: Credentials | Literal[False] | None) -> Credentials | None:
+    """The credentials of a client.
+
+    Args:
+        given: what it was told; None for the default, False for none.
+
+    Raises:
+        ConfigError: see `default_credentials`.
+    """
+    if given is None:
+        return default_credentials()
+    return given or None
 
 
 def read_credentials(path: Path) -> Credentials:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -57,7 +57,7 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
         namespace_v2: the same by two fields of each request (version 2), which only brokers that
             know it look at; names stay as they are.
         credentials: sign each request; without them the client takes those of the environment
-            (`client.credentials`), if there are any.
+            (`client.credentials`), if there are any. False: none, whatever the environment says.
         tls: speak TLS to name servers and brokers, as a `ClientTls` says or, if it is True, with
             the system's authorities; without it as the environment says (`client.tls`).
         local_offsets_dir: the folder of the files in which broadcasting members keep their
@@ -74,7 +74,7 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True):
     instance_name: str | None = None
     namespace: str = ""
     namespace_v2: str = ""
-    credentials: Credentials | None = None
+    credentials: Credentials | Literal[False] | None = None
     tls: ClientTls | bool | None = None
     local_offsets_dir: str | None = None
 

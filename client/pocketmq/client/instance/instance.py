@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from pocketmq.client.credentials import default_credentials, signing
+from pocketmq.client.credentials import chosen_credentials, signing
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.addresses import namesrv_addresses
 from pocketmq.client.instance.broker_requests import BrokerRequests
@@ -74,7 +74,7 @@ class ClientInstance(Startable):
         **settings: Any,
     ) -> None:
         self.settings, _ = take_settings(InstanceSettings, settings)
-        self.credentials = self.settings.credentials or default_credentials()
+        self.credentials = chosen_credentials(self.settings.credentials)
         self.tls = chosen_tls(self.settings.tls)
         self.namespace = Namespace(self.settings.namespace)
         self._addresses = namesrv_addresses(namesrv)

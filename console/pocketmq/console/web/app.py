@@ -12,13 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pocketmq.console.web.callers import caller_of
 from pocketmq.console.web.gate import Gate, body_of
 from pocketmq.console.web.openapi import document, may_be_left_out
 from pocketmq.console.web.operations import Api, Call, Operation
 from pocketmq.console.web.problems import MEDIA_TYPE, Problem, problem_of
-from pocketmq.protocol.errors import PocketMQError, UsageError
+from pocketmq.protocol.errors import NoPermissionError, PocketMQError, UsageError
 
 JSON = "application/json"
+
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="PocketMQ", charset="UTF-8"'}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -41,9 +44,9 @@ def api_app(operations: Iterable[Operation], gate: Gate, api: Api) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/openapi.json", openapi, methods=["GET"]),
+            Route(f"{api.prefix}/openapi.json", openapi, methods=["GET"]),
             *(
-                Route(one.path, _endpoint(one, gate), methods=[one.method], name=one.name)
+                Route(one.path, _endpoint(one, gate, api), methods=[one.method], name=one.name)
                 for one in listed
             ),
         ],
@@ -55,13 +58,14 @@ def api_app(operations: Iterable[Operation], gate: Gate, api: Api) -> Starlette:
     )
 
 
-def _endpoint(operation: Operation, gate: Gate) -> Endpoint:
+def _endpoint(operation: Operation, gate: Gate, api: Api) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         gate.check(request)
         call = Call(
             path=request.path_params,
             query=_query(operation, request),
             body=_body(operation, await body_of(request)),
+            caller=caller_of(request) if api.has_users else None,
         )
         answer = await operation.carry_out(call)
         return Response(msgspec.json.encode(answer), operation.status, media_type=JSON)
@@ -113,8 +117,10 @@ class _Failures:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    async def refused(self, _: Request, error: Exception) -> Response:
+    async def refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PocketMQError)
+        if self._api.has_users and isinstance(error, NoPermissionError):
+            return _forbidden(error, is_known="authorization" in request.headers)
         return _response(problem_of(error, self._api))
 
     async def no_such_path(self, request: Request, error: Exception) -> Response:
@@ -123,7 +129,7 @@ class _Failures:
             title=str(error.detail),
             status=error.status_code,
             detail=f"there is no {request.method} {request.url.path}",
-            remedy="see /openapi.json for all paths and methods",
+            remedy=f"see {self._api.prefix}/openapi.json for all paths and methods",
         )
         return _response(problem, error.headers)
 
@@ -136,6 +142,27 @@ class _Failures:
             remedy=self._api.when_mistaken,
         )
         return _response(problem)
+
+
+def _forbidden(error: NoPermissionError, *, is_known: bool) -> Response:
+    """Answers 401 to somebody who named no user, and else 403."""
+    if is_known:
+        problem = Problem(
+            title="The user may not do this",
+            status=403,
+            detail=str(error),
+            remedy="check name and password; `pocketmq acl explain` tells which policy decides",
+            code=error.code,
+        )
+        return _response(problem)
+    problem = Problem(
+        title="A user is needed",
+        status=401,
+        detail=str(error),
+        remedy="name a user of the cluster and the password, by HTTP's Basic scheme",
+        code=error.code,
+    )
+    return _response(problem, CHALLENGE)
 
 
 def _response(problem: Problem, headers: Any = None) -> Response:

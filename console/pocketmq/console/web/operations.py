@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from pocketmq.protocol.signing import Credentials
+
 
 @dataclass(frozen=True)
 class Call:
@@ -16,11 +18,13 @@ class Call:
     Attributes:
         path: the named parts of the path.
         query, body: values of the operation's types; None where it has none.
+        caller: with whose rights it is to be carried out; None if the request names nobody.
     """
 
     path: Mapping[str, str]
     query: Any = None
     body: Any = None
+    caller: Credentials | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ class Api:
         when_refused: the remedy when a broker has refused.
         when_failed: the remedy when something could not be done.
         when_remote: the remedy for a caller who is on another machine than the API admits.
-        when_mistaken: whom an error of the API's own is to be reported with.
+        when_mistaken: how an error of the API's own is to be reported.
+        prefix: before ``/openapi.json``.
+        has_users: whether requests name a user, by HTTP's Basic scheme.
     """
 
     name: str
@@ -69,3 +75,5 @@ class Api:
     when_failed: str
     when_remote: str
     when_mistaken: str
+    prefix: str = ""
+    has_users: bool = False

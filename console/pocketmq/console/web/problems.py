@@ -48,7 +48,7 @@ def problem_of(error: PocketMQError, api: Api) -> Problem:
             title="The request does not fit",
             status=400,
             detail=str(error),
-            remedy="change what the detail names; /openapi.json describes all requests",
+            remedy=f"change what the detail names; see {api.prefix}/openapi.json",
         )
     if isinstance(error, ResponseError):
         return Problem(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.client import Message, MessageQueue
+from pocketmq.console.api.sending import outgoing
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import ProblemError
-from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.message_json import message_document
 from pocketmq.protocol.names.names import dlq_topic
@@ -15,7 +14,6 @@ from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.models import (
     Messages,
-    NewMessage,
     PeekQuery,
     PublishAnswer,
     PublishedMessage,
@@ -89,10 +87,10 @@ class MessageCalls:
         """Publishes messages one after the other; checks all of them before the first is sent."""
         topic, request = call.path["topic"], call.body
         assert isinstance(request, PublishRequest)
-        outgoing = [(_message(topic, new), _queue(topic, new)) for new in request.messages]
+        messages = [outgoing(topic, new) for new in request.messages]
         producer = await self._clients.producer()
         done = []
-        for message, queue in outgoing:
+        for message, queue in messages:
             result = await producer.send(message, queue=queue)
             done.append(
                 PublishedMessage(
@@ -121,29 +119,3 @@ def did_not_come(topic: str, wanted: int, found: int, timeout_ms: int) -> Proble
 def _stored(message: ReceivedMessage) -> StoredMessage:
     document = message_document(message) | {"reconsumeTimes": message.reconsume_times}
     return msgspec.convert(document, StoredMessage)
-
-
-def _message(topic: str, new: NewMessage) -> Message:
-    """Makes the message to send.
-
-    Raises:
-        UsageError: the fields do not fit.
-    """
-    message = new.message(topic)
-    given = Message(
-        topic,
-        sharding_key=new.sharding_key,
-        delay_level=new.delay_level,
-        delay_ms=new.delay_ms,
-        deliver_at_ms=new.deliver_at_ms,
-    )
-    message.properties.update(given.properties)
-    return message
-
-
-def _queue(topic: str, new: NewMessage) -> MessageQueue | None:
-    if (new.broker is None) != (new.queue is None):
-        raise UsageError("give broker and queue together, or none of them")
-    if new.broker is None or new.queue is None:
-        return None
-    return MessageQueue(topic, new.broker, new.queue)

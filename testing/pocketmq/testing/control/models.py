@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from pocketmq.console.api.bodies.messages import NewMessage
+from pocketmq.console.web.bodies import Count as Count
+from pocketmq.console.web.bodies import RequestBody, ResponseBody
 from pocketmq.protocol.bodies.routes import AdvertiseRule
 from pocketmq.protocol.messages.message_json import MessageDocument
 from pocketmq.testing.injection.rules import Where
@@ -19,17 +22,8 @@ PUBLISHED_MAX = 1000
 WAIT_MAX_MS = 60_000
 """Real time that a request may wait."""
 
-Count = Annotated[int, Meta(ge=0)]
 WaitMs = Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)]
 Queues = Annotated[int, Meta(ge=1, le=65536)]
-
-
-class RequestBody(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of request bodies: unknown fields are errors."""
-
-
-class ResponseBody(Struct, kw_only=True, rename="camel"):
-    """The base of response bodies."""
 
 
 # -- the cluster ----------------------------------------------------------------------------------
@@ -199,22 +193,6 @@ class Messages(ResponseBody):
 
     total: int
     messages: list[StoredMessage]
-
-
-class NewMessage(MessageDocument, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A message to publish: one that was shown can be published again as it is.
-
-    Attributes:
-        broker, queue: where to; both or none.
-        sharding_key: decides the queue, and names the order.
-        delay_level: 1 to 18.
-        delay_ms, deliver_at_ms: how much later it is delivered, or when.
-    """
-
-    sharding_key: str | None = None
-    delay_level: Count = 0
-    delay_ms: Count = 0
-    deliver_at_ms: Count = 0
 
 
 class PublishRequest(RequestBody):

@@ -1,0 +1,131 @@
+"""Bodies about topics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from pocketmq.console.web.bodies import Count, RequestBody, ResponseBody
+
+LISTED_MAX = 5000
+"""Names in one answer."""
+
+Kind = Literal["normal", "retry", "dead letters", "system"]
+
+
+class ListQuery(RequestBody):
+    """What of a list is wanted.
+
+    Attributes:
+        contains: only names with this in them, whatever the case.
+        after: only names behind this one, in the order of the list: `next` of the answer before.
+        limit: how many at most.
+    """
+
+    contains: str = ""
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=LISTED_MAX)] = 1000
+
+
+class TopicListQuery(ListQuery):
+    """What of the list of topics is wanted.
+
+    Attributes:
+        kind: only of this kind; ``all`` for all.
+    """
+
+    kind: Kind | Literal["all"] = "normal"
+
+
+class TopicName(ResponseBody):
+    """A topic in the list."""
+
+    name: str
+    kind: Kind
+
+
+class Topics(ResponseBody):
+    """Topics by name.
+
+    Attributes:
+        total: how many there are that fit, shown or not.
+        next: give it as `after` for those that follow; null at the end.
+    """
+
+    total: int
+    topics: list[TopicName]
+    next: str | None = None
+
+
+class Queue(ResponseBody):
+    """A queue of a topic.
+
+    Attributes:
+        min_offset: of the oldest message.
+        max_offset: of the message that comes next.
+        last_stored_ms: when the newest message was stored; null when there is none.
+    """
+
+    broker: str
+    queue: int
+    min_offset: int
+    max_offset: int
+    last_stored_ms: int | None
+
+
+class Topic(ResponseBody):
+    """A topic.
+
+    Attributes:
+        messages: that its queues hold.
+        settings: of each broker that has the topic, by the name of the broker.
+        groups: that consume it, or have done so.
+        queues: all that exist.
+    """
+
+    name: str
+    kind: Kind
+    messages: int
+    settings: dict[str, TopicSettings]
+    groups: list[str]
+    queues: list[Queue]
+
+
+class TopicSettings(ResponseBody):
+    """The settings of a topic on one broker.
+
+    Attributes:
+        is_readable, is_writable: by its permissions.
+        attributes: RocketMQ's, such as ``message.type``.
+    """
+
+    read_queues: int
+    write_queues: int
+    is_readable: bool
+    is_writable: bool
+    order: bool
+    attributes: dict[str, str]
+
+
+class NewTopic(RequestBody):
+    """A topic to create.
+
+    Attributes:
+        queues: on each broker.
+        attributes: RocketMQ's, such as ``message.type``.
+    """
+
+    queues: Annotated[int, Meta(ge=1, le=65536)] = 8
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class Deleted(ResponseBody):
+    """Something was deleted.
+
+    Attributes:
+        messages: that went with it.
+    """
+
+    deleted: str
+    messages: Count = 0

@@ -1,0 +1,205 @@
+"""Looks through the messages of a topic, and always says how far, and why no further."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from pocketmq.client import MessageQueue, PullConsumer
+from pocketmq.console.api.bodies.messages import BrowseQuery, ScannedQueue, Stop
+from pocketmq.console.api.queues import queue_named
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.filters.expression import parse
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.runtime.clock import Clock
+
+PULLED_MAX = 64
+"""Messages of one pull."""
+
+Fits = Callable[[ReceivedMessage], bool]
+
+
+class _Place(msgspec.Struct, array_like=True):
+    """Where a look through a queue goes on."""
+
+    broker: str
+    queue: int
+    offset: int
+
+
+class _Cursor:
+    """A queue that is looked through.
+
+    Attributes:
+        queue: which.
+        begin, offset: the first offset that is looked at, and the next one.
+        end: the queue's end at the beginning of the look.
+        ahead: messages that were pulled, and not looked at.
+    """
+
+    def __init__(self, queue: MessageQueue, offset: int, end: int) -> None:
+        self.queue, self.begin, self.offset, self.end = queue, offset, offset, end
+        self.ahead: list[ReceivedMessage] = []
+
+    @property
+    def is_at_end(self) -> bool:
+        return not self.ahead and self.offset >= self.end
+
+    async def fill(self, reader: PullConsumer) -> None:
+        """Pulls more if nothing is left."""
+        while not self.ahead and self.offset < self.end:
+            count = min(PULLED_MAX, self.end - self.offset)
+            result = await reader.pull(self.queue, self.offset, count)
+            self.ahead = [m for m in reversed(result.messages) if m.queue_offset < self.end]
+            if not self.ahead:
+                self.offset = max(result.next_offset, self.offset + 1)
+
+    def take(self) -> ReceivedMessage:
+        """The next message."""
+        message = self.ahead.pop()
+        self.offset = message.queue_offset + 1
+        return message
+
+
+class Found(msgspec.Struct):
+    """What a look has found.
+
+    Attributes:
+        messages: those that fit, by their store times.
+        scanned: messages that were looked at.
+        stopped: why not more.
+        queues: what was looked at.
+        cursor: where to go on; None at the end.
+    """
+
+    messages: list[ReceivedMessage]
+    scanned: int
+    stopped: Stop
+    queues: list[ScannedQueue]
+    cursor: str | None
+
+
+async def browse(reader: PullConsumer, topic: str, query: BrowseQuery, clock: Clock) -> Found:
+    """Looks through a topic; nothing is consumed.
+
+    Args:
+        reader: a consumer that does not register.
+        topic: its name.
+        query: what is wanted.
+        clock: bounds the time.
+
+    Raises:
+        UsageError: the query does not fit.
+        UnknownTopicError: no broker has the topic.
+    """
+    fits = _condition(query)
+    cursors = await _cursors(reader, topic, query)
+    until_s = clock.stopwatch() + query.seconds
+    found: list[ReceivedMessage] = []
+    scanned = 0
+    oldest: list[tuple[int, int]] = []  # store time and number of each queue with messages ahead
+    stopped: Stop = "end"
+    for number, cursor in enumerate(cursors):
+        await cursor.fill(reader)
+        if cursor.ahead:
+            heapq.heappush(oldest, (cursor.ahead[-1].store_timestamp, number))
+    while oldest:
+        if len(found) == query.limit:
+            stopped = "limit"
+            break
+        if scanned == query.scan:
+            stopped = "scan"
+            break
+        if clock.stopwatch() >= until_s:
+            stopped = "time"
+            break
+        _, number = heapq.heappop(oldest)
+        cursor = cursors[number]
+        message = cursor.take()
+        scanned += 1
+        if fits(message):
+            found.append(message)
+        await cursor.fill(reader)
+        if cursor.ahead:
+            heapq.heappush(oldest, (cursor.ahead[-1].store_timestamp, number))
+    queues = [
+        ScannedQueue(
+            broker=cursor.queue.broker_name,
+            queue=cursor.queue.queue_id,
+            begin=cursor.begin,
+            end=cursor.offset,
+            left=cursor.end - cursor.offset,
+        )
+        for cursor in cursors
+    ]
+    text = None if stopped == "end" else _encode(cursors)
+    return Found(found, scanned, stopped, queues, text)
+
+
+def _condition(query: BrowseQuery) -> Fits:
+    """Makes the function that tells whether a message is wanted.
+
+    Raises:
+        UsageError: the condition over the properties is no SQL92.
+    """
+    where = parse(query.where) if query.where else None
+    key, tag, contains = query.key, query.tag, query.contains
+
+    def fits(message: ReceivedMessage) -> bool:
+        return (
+            (key is None or key in message.keys)
+            and (tag is None or tag == message.tags)
+            and (contains is None or contains in message.body.decode("utf-8", "replace"))
+            and (where is None or where.matches(message.properties))
+        )
+
+    return fits
+
+
+async def _cursors(reader: PullConsumer, topic: str, query: BrowseQuery) -> list[_Cursor]:
+    if query.cursor is not None:
+        places = _decode(query.cursor)
+        named = [(MessageQueue(topic, each.broker, each.queue), each.offset) for each in places]
+        return [_Cursor(queue, offset, await reader.max_offset(queue)) for queue, offset in named]
+    queues: Sequence[MessageQueue] = await reader.queues(topic)
+    if query.queue is not None:
+        wanted = queue_named(topic, query.queue)
+        if wanted not in queues:
+            raise UsageError(f"{topic} has no queue {query.queue}")
+        queues = [wanted]
+    return [await _cursor(reader, queue, query) for queue in queues]
+
+
+async def _cursor(reader: PullConsumer, queue: MessageQueue, query: BrowseQuery) -> _Cursor:
+    first, end = await reader.min_offset(queue), await reader.max_offset(queue)
+    start = query.start
+    if start == "earliest":
+        offset = first
+    elif start == "latest":
+        offset = max(first, end - query.limit)
+    elif start.startswith("@") and start[1:].isdigit():
+        offset = await reader.search_offset(queue, int(start[1:]))
+    elif start.isdigit() and query.queue is not None:
+        offset = min(max(int(start), first), end)
+    else:
+        raise UsageError(
+            f"start is {start!r}: write earliest, latest, @ and milliseconds since the epoch, or "
+            f"an offset beside a queue"
+        )
+    return _Cursor(queue, offset, end)
+
+
+def _encode(cursors: Sequence[_Cursor]) -> str:
+    places = [
+        _Place(cursor.queue.broker_name, cursor.queue.queue_id, cursor.offset) for cursor in cursors
+    ]
+    return msgspec.json.encode(places).decode()
+
+
+def _decode(text: str) -> list[_Place]:
+    try:
+        return msgspec.json.decode(text, type=list[_Place])
+    except msgspec.MsgspecError as e:
+        raise UsageError(f"the cursor is not of an answer of this API: {e}") from e

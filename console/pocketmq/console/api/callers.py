@@ -1,0 +1,179 @@
+"""The clients with which requests are carried out: each caller has clients with the own rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from pocketmq.client import Admin, Producer, PullConsumer
+from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.console.web.operations import Call
+from pocketmq.console.web.problems import ProblemError
+from pocketmq.protocol.signing import Credentials
+from pocketmq.transport.tls.settings import ClientTls
+
+T = TypeVar("T", bound=Struct)
+
+CALLERS_MAX = 64
+"""Callers whose clients are kept; further ones take the place of the one that asked longest ago."""
+
+GROUP = "pocketmq_console"
+"""The group of its producers."""
+
+READER_GROUP = "TOOLS_CONSUMER"
+"""The group of its readers, which all brokers have; they never register, and never commit."""
+
+
+class Clients:
+    """The clients of one caller, which share connections.
+
+    Args:
+        namesrv: the name servers.
+        credentials: sign each request; None for nobody.
+        tls: how to speak TLS; None for plain connections.
+
+    Attributes:
+        admin, reader, producer: the clients, started.
+        users: how many requests are under way with them.
+    """
+
+    def __init__(
+        self, namesrv: str, credentials: Credentials | None, tls: ClientTls | None
+    ) -> None:
+        # Whoever names no user gets no rights of the environment's.
+        self._instance = ClientInstance(namesrv, credentials=credentials or False, tls=tls)
+        self.admin = Admin(instance=self._instance)
+        self.reader = PullConsumer(READER_GROUP, instance=self._instance, register=False)
+        self.producer = Producer(GROUP, instance=self._instance)
+        self.users = 0
+
+    async def start(self) -> None:
+        """Starts all of them."""
+        await self._instance.start()
+        await self.admin.start()
+        await self.reader.start()
+        await self.producer.start()
+
+    async def close(self) -> None:
+        """Ends them."""
+        await self.producer.close()
+        await self.reader.close()
+        await self.admin.close()
+        await self._instance.close()
+
+
+Carried = Callable[[Clients, Call], Awaitable[T]]
+"""Carries an operation out with the clients of its caller."""
+
+
+class Callers:
+    """The clients of those who asked lately.
+
+    Args:
+        namesrv: the name servers.
+        tls: how to speak TLS; None for plain connections.
+        writes: whether requests may change something.
+        bodies: whether bodies of messages may be shown.
+    """
+
+    def __init__(
+        self,
+        namesrv: str,
+        tls: ClientTls | None = None,
+        *,
+        writes: bool = True,
+        bodies: bool = True,
+    ) -> None:
+        self.namesrv, self._tls = namesrv, tls
+        self._writes, self._bodies = writes, bodies
+        self._kept: OrderedDict[Credentials | None, Clients] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    def serve(self, function: Carried[T]) -> Callable[[Call], Awaitable[T]]:
+        """Makes what carries an operation out, of a function that gets the caller's clients too."""
+
+        async def carry_out(call: Call) -> T:
+            clients = await self._clients_of(call.caller)
+            clients.users += 1
+            try:
+                return await function(clients, call)
+            finally:
+                clients.users -= 1
+
+        return carry_out
+
+    async def _clients_of(self, caller: Credentials | None) -> Clients:
+        """Returns the clients of a caller, started.
+
+        Raises:
+            ProblemError: 503, too many callers have requests under way.
+        """
+        async with self._turn:
+            found = self._kept.get(caller)
+            if found is None:
+                await self._make_room()
+                found = Clients(self.namesrv, caller, self._tls)
+                await found.start()
+                self._kept[caller] = found
+            self._kept.move_to_end(caller)
+            return found
+
+    async def _make_room(self) -> None:
+        if len(self._kept) < CALLERS_MAX:
+            return
+        for caller, clients in self._kept.items():
+            if not clients.users:
+                del self._kept[caller]
+                await clients.close()
+                return
+        raise ProblemError(
+            503,
+            "Too many users",
+            f"requests of {CALLERS_MAX} users are under way, which is the limit",
+            "try again in a moment",
+        )
+
+    def check_writes(self) -> None:
+        """Refuses to change anything where the console is read-only.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if not self._writes:
+            raise ProblemError(
+                403,
+                "This console is read-only",
+                "it was started with --read-only, and changes nothing",
+                "use another console, or the command line",
+            )
+
+    def check_bodies(self) -> None:
+        """Refuses to show contents where the console shows none.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if not self._bodies:
+            raise ProblemError(
+                403,
+                "This console shows no bodies",
+                "it was started with --no-bodies: what messages contain stays hidden",
+                "use another console, or the command line",
+            )
+
+    @property
+    def shows_bodies(self) -> bool:
+        """Whether bodies of messages may be shown."""
+        return self._bodies
+
+    async def close(self) -> None:
+        """Ends all clients. Idempotent."""
+        async with self._turn:
+            clients = list(self._kept.values())
+            self._kept.clear()
+        for each in clients:
+            await each.close()

@@ -1,0 +1,140 @@
+"""The operations on messages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.client.errors import UnknownTopicError
+from pocketmq.console.api.bodies.messages import (
+    BrowseQuery,
+    Messages,
+    SendRequest,
+    Sent,
+    SentMessages,
+)
+from pocketmq.console.api.browsing import browse
+from pocketmq.console.api.callers import Callers, Clients
+from pocketmq.console.api.cluster_calls import PREFIX
+from pocketmq.console.api.sending import outgoing
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import not_found
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.messages.message import ReceivedMessage
+from pocketmq.protocol.messages.message_json import MessageDocument, message_document
+from pocketmq.protocol.names.names import dlq_topic
+from pocketmq.runtime.clock import Clock
+
+
+class MessageCalls:
+    """Shows and sends messages; nothing is consumed.
+
+    Args:
+        callers: their clients.
+        clock: bounds the time of a search.
+    """
+
+    def __init__(self, callers: Callers, clock: Clock) -> None:
+        self._callers, self._clock = callers, clock
+
+    def operations(self) -> list[Operation]:
+        """Returns the operations of this family."""
+        serve = self._callers.serve
+        of_topic = f"{PREFIX}/topics/{{topic}}/messages"
+        return [
+            Operation(
+                "GET", of_topic, "browse",
+                "Messages of a topic by offset, time, key, tag or content; tells how many were "
+                "looked at, and why not more.",
+                serve(self.browse), Messages, query=BrowseQuery,
+            ),
+            Operation(
+                "GET", f"{of_topic}/{{id}}", "getMessage",
+                "A message by the id of its sender's client, or by its address (offset message "
+                "id).",
+                serve(self.one), MessageDocument,
+            ),
+            Operation(
+                "POST", of_topic, "send", "Send messages, one after the other.",
+                serve(self.send), SentMessages, body=SendRequest, status=201,
+            ),
+            Operation(
+                "GET", f"{PREFIX}/groups/{{group}}/dead-letters", "browseDeadLetters",
+                "Messages that were given up for a group; else as `browse`.",
+                serve(self.dead_letters), Messages, query=BrowseQuery,
+            ),
+        ]  # fmt: skip
+
+    async def browse(self, clients: Clients, call: Call) -> Messages:
+        """Looks through a topic."""
+        topic = call.path["topic"]
+        try:
+            return await self._browse(clients, call, topic)
+        except UnknownTopicError as e:
+            raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
+
+    async def dead_letters(self, clients: Clients, call: Call) -> Messages:
+        """Looks through a group's dead letters."""
+        try:
+            return await self._browse(clients, call, dlq_topic(call.path["group"]))
+        except UnknownTopicError:
+            return Messages(messages=[], scanned=0, stopped="end", queues=[])
+
+    async def _browse(self, clients: Clients, call: Call, topic: str) -> Messages:
+        query = call.query
+        assert isinstance(query, BrowseQuery)
+        if query.contains is not None:
+            self._callers.check_bodies()  # else bodies could be guessed
+        found = await browse(clients.reader, topic, query, self._clock)
+        return Messages(
+            messages=[self._shown(message) for message in found.messages],
+            scanned=found.scanned,
+            stopped=found.stopped,
+            queues=found.queues,
+            next=found.cursor,
+        )
+
+    async def one(self, clients: Clients, call: Call) -> MessageDocument:
+        """Shows a message."""
+        topic, msg_id = call.path["topic"], call.path["id"]
+        admin = clients.admin
+        try:
+            found = await admin.message_by_unique_key(topic, msg_id)
+        except UnknownTopicError as e:
+            raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
+        if found is None:
+            try:
+                found = await admin.view_message(msg_id)
+            except UsageError:
+                found = None
+        if found is None or found.topic != topic:
+            raise not_found("message", msg_id, f"GET {PREFIX}/topics/{topic}/messages")
+        return self._shown(found)
+
+    def _shown(self, message: ReceivedMessage) -> MessageDocument:
+        document = msgspec.convert(message_document(message), MessageDocument)
+        document.reconsume_times = message.reconsume_times
+        if not self._callers.shows_bodies:
+            document.body, document.body_base64 = None, None
+        return document
+
+    async def send(self, clients: Clients, call: Call) -> SentMessages:
+        """Sends messages; checks all of them before the first is sent."""
+        self._callers.check_writes()
+        topic, request = call.path["topic"], call.body
+        assert isinstance(request, SendRequest)
+        messages = [outgoing(topic, new) for new in request.messages]
+        producer = clients.producer
+        sent = []
+        for message, queue in messages:
+            result = await producer.send(message, queue=queue)
+            sent.append(
+                Sent(
+                    status=result.status.name,
+                    msg_id=result.msg_id,
+                    broker=result.queue.broker_name,
+                    queue=result.queue.queue_id,
+                    offset=result.queue_offset,
+                    recall_handle=result.recall_handle,
+                )
+            )
+        return SentMessages(messages=sent)

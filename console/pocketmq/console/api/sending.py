@@ -1,0 +1,29 @@
+"""Messages of requests, as a producer sends them."""
+
+from __future__ import annotations
+
+from pocketmq.client import Message, MessageQueue
+from pocketmq.console.api.bodies.messages import NewMessage
+from pocketmq.protocol.errors import UsageError
+
+
+def outgoing(topic: str, new: NewMessage) -> tuple[Message, MessageQueue | None]:
+    """Makes the message to send, and its queue if it names one.
+
+    Raises:
+        UsageError: the fields do not fit.
+    """
+    message = new.message(topic)
+    given = Message(
+        topic,
+        sharding_key=new.sharding_key,
+        delay_level=new.delay_level,
+        delay_ms=new.delay_ms,
+        deliver_at_ms=new.deliver_at_ms,
+    )
+    message.properties.update(given.properties)
+    if (new.broker is None) != (new.queue is None):
+        raise UsageError("give broker and queue together, or none of them")
+    if new.broker is None or new.queue is None:
+        return message, None
+    return message, MessageQueue(topic, new.broker, new.queue)

@@ -1,0 +1,149 @@
+"""The operations on topics."""
+
+from __future__ import annotations
+
+from pocketmq.client import Admin
+from pocketmq.client.errors import UnknownTopicError
+from pocketmq.console.api.bodies.topics import (
+    Deleted,
+    NewTopic,
+    Queue,
+    Topic,
+    TopicListQuery,
+    TopicName,
+    Topics,
+    TopicSettings,
+)
+from pocketmq.console.api.callers import Callers, Clients
+from pocketmq.console.api.cluster_calls import PREFIX
+from pocketmq.console.api.names import kind_of, part_of
+from pocketmq.console.web.operations import Call, Operation
+from pocketmq.console.web.problems import ProblemError, not_found
+from pocketmq.protocol.errors import TopicMissingError
+from pocketmq.protocol.flags import is_readable, is_writable
+
+
+class TopicCalls:
+    """Lists, shows, creates and deletes topics.
+
+    Args:
+        callers: their clients.
+    """
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+
+    def operations(self) -> list[Operation]:
+        """Returns the operations of this family."""
+        serve = self._callers.serve
+        one = f"{PREFIX}/topics/{{topic}}"
+        return [
+            Operation(
+                "GET", f"{PREFIX}/topics", "listTopics", "Topics by name.",
+                serve(self.listed), Topics, query=TopicListQuery,
+            ),
+            Operation(
+                "GET", one, "getTopic", "A topic with its queues, settings and groups.",
+                serve(self.one), Topic,
+            ),
+            Operation(
+                "POST", one, "createTopic", "Create a topic; 409 if there is one.",
+                serve(self.create), Topic, body=NewTopic, status=201,
+            ),
+            Operation(
+                "DELETE", one, "deleteTopic", "Delete a topic with its messages.",
+                serve(self.delete), Deleted,
+            ),
+        ]  # fmt: skip
+
+    async def listed(self, clients: Clients, call: Call) -> Topics:
+        """Lists topics."""
+        query = call.query
+        admin = clients.admin
+        system = await _own_names(admin)
+        found = {name: kind_of(name, system) for name in await admin.topics()}
+        fitting = [name for name, kind in found.items() if query.kind in (kind, "all")]
+        total, part, behind = part_of(fitting, query)
+        shown = [TopicName(name=name, kind=found[name]) for name in part]
+        return Topics(total=total, topics=shown, next=behind)
+
+    async def one(self, clients: Clients, call: Call) -> Topic:
+        """Shows a topic."""
+        admin = clients.admin
+        return await _topic(admin, call.path["topic"])
+
+    async def create(self, clients: Clients, call: Call) -> Topic:
+        """Creates a topic on all brokers."""
+        self._callers.check_writes()
+        name, new = call.path["topic"], call.body
+        admin = clients.admin
+        if name in await admin.topics():
+            raise ProblemError(
+                409, "The topic exists", f"there is a topic {name!r}", "choose another name"
+            )
+        attributes = ",".join(f"+{key}={value}" for key, value in new.attributes.items())
+        await admin.create_topic(name, new.queues, attributes=attributes or None)
+        return await _topic(admin, name)
+
+    async def delete(self, clients: Clients, call: Call) -> Deleted:
+        """Deletes a topic."""
+        self._callers.check_writes()
+        admin = clients.admin
+        topic = await _topic(admin, call.path["topic"])
+        if topic.kind == "system":
+            raise ProblemError(
+                403,
+                "The topic is the brokers' own",
+                f"topic {topic.name} cannot be deleted",
+                "delete topics of applications only",
+            )
+        await admin.delete_topic(topic.name)
+        return Deleted(deleted=topic.name, messages=topic.messages)
+
+
+async def _own_names(admin: Admin) -> frozenset[str]:
+    """The names of brokers and clusters, after which they have a topic each."""
+    info = await admin.cluster_info()
+    return frozenset({*info.cluster_addr_table, *info.broker_addr_table})
+
+
+async def _topic(admin: Admin, name: str) -> Topic:
+    try:
+        route = await admin.topic_route(name)
+    except UnknownTopicError as e:
+        raise not_found("topic", name, f"GET {PREFIX}/topics") from e
+    settings: dict[str, TopicSettings] = {}
+    for data in sorted(route.broker_datas, key=lambda data: data.broker_name):
+        if data.master_address is None:
+            continue
+        try:
+            config = await admin.topic_config(name, data.master_address)
+        except TopicMissingError:
+            continue
+        settings[data.broker_name] = TopicSettings(
+            read_queues=config.read_queue_nums,
+            write_queues=config.write_queue_nums,
+            is_readable=is_readable(config.perm),
+            is_writable=is_writable(config.perm),
+            order=config.order,
+            attributes=config.attributes,
+        )
+    stats = await admin.topic_stats(name)
+    queues = [
+        Queue(
+            broker=row.queue.broker_name,
+            queue=row.queue.queue_id,
+            min_offset=row.min_offset,
+            max_offset=row.max_offset,
+            last_stored_ms=row.last_update_ms or None,
+        )
+        for row in stats
+    ]
+    return Topic(
+        name=name,
+        kind=kind_of(name, await _own_names(admin)),
+        messages=sum(row.count for row in stats),
+        settings=settings,
+        groups=await admin.topic_groups(name),
+        queues=queues,
+    )

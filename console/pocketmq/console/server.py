@@ -1,0 +1,105 @@
+"""Serves the console's API for a cluster."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, Self
+
+from pocketmq.console.api.callers import Callers
+from pocketmq.console.api.cluster_calls import PREFIX, ClusterCalls
+from pocketmq.console.api.group_calls import GroupCalls
+from pocketmq.console.api.message_calls import MessageCalls
+from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.web.app import api_app
+from pocketmq.console.web.gate import Gate, is_loopback
+from pocketmq.console.web.operations import Api, Operation
+from pocketmq.console.web.server import WebServer
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.transport.tls.settings import ClientTls
+
+log = logging.getLogger("pocketmq.console")
+
+CONSOLE_API = Api(
+    name="console",
+    title="PocketMQ API",
+    summary="What people and programs see of a cluster, and do to it.",
+    when_refused="see what the detail says; GET /api/v1/cluster shows which brokers answer",
+    when_failed="see which brokers answer: GET /api/v1/cluster",
+    when_remote="start it with --host, in a network that you trust",
+    when_mistaken="report it with what the console has logged",
+    prefix=PREFIX,
+    has_users=True,
+)
+
+
+class ConsoleOptions(NamedTuple):
+    """How a console is served.
+
+    Attributes:
+        host: the address to listen on.
+        port: 0 lets the system choose.
+        read_only: whether requests that would change something are refused.
+        no_bodies: whether the bodies of messages stay hidden.
+        tls: how to speak TLS to the cluster; None for plain connections.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8280
+    read_only: bool = False
+    no_bodies: bool = False
+    tls: ClientTls | None = None
+
+
+class ConsoleServer:
+    """Serves within ``async with ConsoleServer(namesrv, options)``.
+
+    Args:
+        namesrv: the name servers of the cluster, of this project or Apache's.
+        options: how.
+        clock: the source of time.
+
+    Attributes:
+        operations: all of the API.
+        address: ``host:port``, while it serves.
+    """
+
+    def __init__(self, namesrv: str, options: ConsoleOptions, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self._callers = Callers(
+            namesrv,
+            options.tls,
+            writes=not options.read_only,
+            bodies=not options.no_bodies,
+        )
+        self._options = options
+        callers = self._callers
+        self.operations: list[Operation] = [
+            *ClusterCalls(callers).operations(),
+            *TopicCalls(callers).operations(),
+            *MessageCalls(callers, clock).operations(),
+            *GroupCalls(callers, clock).operations(),
+        ]
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        """Starts to listen.
+
+        Raises:
+            ConfigError: the address is in use.
+        """
+        options = self._options
+        app = api_app(self.operations, Gate(options.host, CONSOLE_API), CONSOLE_API)
+        self._server = WebServer(app, options.host, options.port, "the console", "--port")
+        await self._server.__aenter__()
+        self.address = self._server.address
+        if not is_loopback(options.host):
+            log.warning(
+                "the console on %s speaks plain HTTP: put a proxy with TLS before it, or passwords "
+                "can be read on their way",
+                self.address,
+            )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._server.__aexit__(*exc_info)
+        await self._callers.close()
