@@ -13,16 +13,20 @@ from support.commands.here import pocketmq
 from pocketmq.client import (
     Admin,
     ConsumeResult,
+    LocalTransactionState,
     Message,
     MessageSelector,
     ReceivedMessage,
     SendResult,
+    SimpleConsumer,
+    TransactionListener,
     UnknownTopicError,
 )
 from pocketmq.client.explanation.explaining import explain
 from pocketmq.client.explanation.explanation import Explanation
 from pocketmq.client.explanation.states import Cause, State
 from pocketmq.protocol.errors import GroupMissingError, UsageError
+from pocketmq.protocol.flags import PERM_WRITE
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.testing.cluster import AsyncCluster
@@ -284,6 +288,261 @@ async def test_a_member_that_does_not_say_which_queues_it_has() -> None:
     assert (found.state, causes(found)) == (State.UNKNOWN, [Cause.NO_OWNER])
     assert len(found.unknown) == 1
     assert "the queues of member" in found.unknown[0]
+
+
+async def test_its_owner_is_at_its_limits() -> None:
+    gate = Gate()
+    async with (
+        cluster_of() as cluster,
+        cluster.push_consumer(GROUP, listener=gate, pull_threshold_for_queue=2, pull_batch_size=2)
+        as consumer,
+    ):  # fmt: skip
+        consumer.subscribe("Orders")
+        message = await sent(cluster, 5)
+        await gate.begun.wait()
+        await until_cached(cluster, 2)
+        found = await explained(cluster, message)
+        gate.opened.set()
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.FLOW_CONTROL])
+    assert "pullThresholdForQueue 2" in found.findings[0].seen
+
+
+async def until_cached(cluster: AsyncCluster, count: int) -> None:
+    """Waits until the only member of the group has pulled so many messages of a queue."""
+    async with cluster.admin() as admin:
+        ((address, members),) = (await admin.consumers(GROUP)).items()
+        client_id = members.connection_set[0].client_id
+        cached = 0
+        while cached < count:
+            info = await admin.running_info(GROUP, client_id, broker_addr=address)
+            cached = max(queue.cached_msg_count for queue in info.mq_table.values())
+
+
+async def test_the_queue_is_locked_by_another_member(tmp_path: Path, clock: VirtualClock) -> None:
+    async with Stage(tmp_path, clock) as stage, Admin(stage.namesrv, clock=clock) as admin:
+        first = await stage.join("a", is_held=True)
+        await stage.send(1)
+        await stage.until(lambda: stage.begun)
+        await stage.crash(first)
+        await stage.join("b")
+        await clock.advance(5)
+        found = await stage.done(explain(admin, "T", "0:0", first.group, clock=clock))
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.NOT_LOCKED])
+
+
+async def test_members_that_subscribe_differently() -> None:
+    async with (
+        cluster_of() as cluster,
+        cluster.push_consumer(GROUP, listener=handled) as first,
+        cluster.push_consumer(GROUP, listener=handled) as second,
+    ):
+        message = await sent(cluster, tags="old")
+        first.subscribe("Orders", "old")
+        second.subscribe("Orders", "new")
+        await cluster.clock.advance(seconds=1)
+        found = await explained(cluster, message)
+    differing = next(f for f in found.findings if f.cause is Cause.SUBSCRIPTIONS_DIFFER)
+    assert "[new (TAG)] by" in differing.seen
+    assert "[old (TAG)] by" in differing.seen
+
+
+# -- it waits elsewhere --------------------------------------------------------------------------
+
+
+async def test_a_message_with_a_delay_level() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster, delay_level=5)
+        found = await explained(cluster, message)
+        assert (found.state, causes(found)) == (State.DELAYED, [Cause.DELAY])
+        assert "in 1 min." in found.verdict
+        stored_ms, due_ms = found.facts.stored_ms, found.facts.due_ms
+        assert stored_ms is not None
+        assert due_ms == stored_ms + 60_000
+        assert found.facts.offset_msg_id is not None
+        by_place = await explained(cluster, found.facts.offset_msg_id)
+        assert (by_place.state, by_place.facts.due_ms) == (State.DELAYED, due_ms)
+        await cluster.clock.advance(seconds=61)
+        assert (await explained(cluster, message)).state is State.WAITING
+
+
+async def test_a_timer_message() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster, delay_ms=7_200_000)
+        found = await explained(cluster, message)
+        assert (found.state, causes(found)) == (State.DELAYED, [Cause.DELAY])
+        assert "in 2 h." in found.verdict
+        assert "pocketmq recall Orders" in found.findings[0].remedy
+        await cluster.clock.advance(hours=3)
+        assert (await explained(cluster, message)).state is State.WAITING
+
+
+class Undecided(TransactionListener):
+    """Does not say how a transaction ended."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+
+async def test_a_half_message() -> None:
+    async with (
+        cluster_of() as cluster,
+        cluster.transaction_producer("payers", listener=Undecided()) as producer,
+    ):
+        result = await producer.send_in_transaction(Message("Orders", b"x"))
+        found = await explained(cluster, result.msg_id)
+    assert (found.state, causes(found)) == (State.HALF, [Cause.OPEN_TRANSACTION])
+    assert "producer group payers" in found.findings[0].seen
+
+
+async def test_a_message_that_failed_and_waits_for_its_next_attempt() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        async with cluster.push_consumer(GROUP, listener=refused) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.drain(GROUP)
+        found = await explained(cluster, message)
+        assert (found.state, causes(found)) == (
+            State.RETRY_WAIT,
+            [Cause.FAILED, Cause.RETRY_DELAY],
+        )
+        assert "attempt number 2 is due" in found.verdict
+        assert "in 10 s" in found.verdict
+        assert found.facts.attempt == 1
+        assert found.facts.origin == "offset 0 of Orders@broker-a:0"
+        await cluster.clock.advance(seconds=11)
+        due = await explained(cluster, message)
+        assert due.state is State.WAITING
+        assert causes(due) == [Cause.FAILED, Cause.NO_MEMBER, Cause.BACKLOG]
+        assert due.facts.topic == "%RETRY%billing"
+        async with cluster.push_consumer(GROUP, listener=handled) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.drain(GROUP)
+        done = await explained(cluster, message)
+    assert done.state is State.CONSUMED
+    assert "at attempt number 2" in done.verdict
+
+
+async def test_a_dead_letter() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        async with cluster.push_consumer(
+            GROUP, listener=refused, max_reconsume_times=0
+        ) as consumer:
+            consumer.subscribe("Orders")
+            await cluster.drain(GROUP)
+        found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.DEAD_LETTER, [Cause.GIVEN_UP])
+    assert "it is in %DLQ%billing, offset 0 of queue 0" in found.verdict
+    assert "pocketmq tail '%DLQ%billing'" in found.findings[0].remedy
+
+
+# -- the group may not read it -------------------------------------------------------------------
+
+
+async def test_a_topic_that_may_not_be_read() -> None:
+    async with cluster_of() as cluster, cluster.admin() as admin:
+        message = await sent(cluster)
+        await admin.update_topic("Orders", perm=PERM_WRITE)
+        found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.FORBIDDEN, [Cause.TOPIC_NOT_READABLE])
+    assert "--perm rw" in found.findings[0].remedy
+
+
+async def test_a_queue_that_the_topic_does_not_read() -> None:
+    async with cluster_of(2) as cluster, cluster.admin() as admin:
+        async with cluster.producer() as producer:
+            message = await producer.send(
+                Message("Orders", b"x"), selector=lambda queues, message, arg: queues[1]
+            )
+        await admin.update_topic("Orders", read_queues=1)
+        found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.HIDDEN, [Cause.QUEUE_NOT_READ])
+    assert "--read-queues 2" in found.findings[0].remedy
+
+
+async def test_a_group_that_may_not_consume() -> None:
+    async with cluster_of() as cluster, cluster.admin() as admin:
+        message = await sent(cluster)
+        await admin.update_group(GROUP, consume_enable=False)
+        found = await explained(cluster, message)
+        assert (found.state, causes(found)) == (State.FORBIDDEN, [Cause.CONSUMING_DISABLED])
+        await admin.update_group(GROUP, consume_enable=True)
+        (broker,) = cluster.core.brokers()
+        groups = broker.groups
+        cluster.thread.call(lambda: groups.set_readable(GROUP, "Orders", readable=False))
+        found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.FORBIDDEN, [Cause.TOPIC_FORBIDDEN])
+
+
+# -- other ways to consume -----------------------------------------------------------------------
+
+
+async def test_a_group_that_broadcasts() -> None:
+    gate = Gate()
+    async with (
+        cluster_of() as cluster,
+        cluster.push_consumer(GROUP, listener=gate, message_model="BROADCASTING") as first,
+        cluster.push_consumer(GROUP, listener=handled, message_model="BROADCASTING") as second,
+    ):
+        first.subscribe("Orders")
+        second.subscribe("Orders")
+        message = await sent(cluster)
+        await gate.begun.wait()
+        await until_passed(cluster)
+        found = await explained(cluster, message)
+        gate.opened.set()
+    assert (found.state, causes(found)) == (State.BROADCAST, [Cause.BROADCASTING] * 2)
+    assert "of 2 connected members 1 are past it, 1 are not" in found.verdict
+
+
+async def until_passed(cluster: AsyncCluster) -> None:
+    """Waits until a member that broadcasts has handled a message."""
+    async with cluster.admin() as admin:
+        passed = False
+        while not passed:
+            offsets = await admin.consumer_status(GROUP, "Orders")
+            passed = any(at for table in offsets.values() for at in table.values())
+
+
+async def test_a_group_that_pops() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        settings = cluster.client_settings
+        async with SimpleConsumer(GROUP, **settings) as consumer:
+            consumer.subscribe("Orders")
+            popped = await consumer.receive(1, invisible_ms=60_000)
+            found = await explained(cluster, message)
+            assert (found.state, causes(found)) == (State.WAITING, [Cause.POP])
+            assert "until when it is invisible" in found.unknown[0]
+            await consumer.ack(popped[0])
+            found = await explained(cluster, message)
+        assert found.state is State.CONSUMED
+
+
+async def test_a_popped_message_that_was_not_acknowledged_in_time() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        async with SimpleConsumer(GROUP, **cluster.client_settings) as consumer:
+            consumer.subscribe("Orders")
+            await consumer.receive(1, invisible_ms=10_000)
+            await cluster.clock.advance(seconds=30)
+            found = await explained(cluster, message)
+    assert (found.state, causes(found)) == (State.WAITING, [Cause.FAILED, Cause.POP])
+    assert found.facts.topic.startswith("%RETRY%billing")
+    assert (found.facts.attempt, found.facts.origin) == (1, "offset 0 of Orders@broker-a:0")
+
+
+async def test_what_may_not_be_asked_is_unknown() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        with cluster.faults.answer("NO_PERMISSION", request="GET_ALL_SUBSCRIPTIONGROUP_CONFIG"):
+            found = await explained(cluster, message)
+    assert found.state is State.WAITING
+    assert causes(found) == [Cause.NO_MEMBER, Cause.BACKLOG]
+    assert any("the settings of group billing" in text for text in found.unknown)
 
 
 # -- the command ---------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ NOT_PULLING_MS = 120_000
 
 MEBIBYTE = 1024 * 1024
 
+LOCK_REMEDY = (
+    "wait: another client may still hold the lock, which the broker lends for 60 s, such as a "
+    "member that was killed, or one that is at work on a batch. Afterwards it is taken within 20 s"
+)
+
 
 def explain_ownership(case: Case, place: Place, members: Members) -> Verdict:
     """Decides about a record that the group may read and is not past."""
@@ -98,6 +103,14 @@ def _unowned(case: Case, place: Place, members: Members, waits: str) -> Verdict:
             State.UNKNOWN,
             f"{waits}; which member has its queue is unknown, as not all of them answer.",
         )
+    if any(_is_ordered(member) for member in members.all):
+        case.found(
+            Cause.NOT_LOCKED,
+            f"members of group {group} consume in order, and none of the "
+            f"{len(members.all)} that are connected has locked {place.queue} at its broker",
+            LOCK_REMEDY,
+        )
+        return Verdict(State.WAITING, f"no member of group {group} has locked its queue: {waits}.")
     case.found(
         Cause.NO_OWNER,
         f"{counted(len(members.all), 'member')} of group {group} are connected, and none has "
@@ -128,8 +141,7 @@ def _owned(case: Case, place: Place, owner: Member, queue: ProcessQueueInfo, wai
             Cause.NOT_LOCKED,
             f"{owner} consumes in order, and has not locked {place.queue} at its broker: it hands "
             f"out nothing of it",
-            "another member may still hold the lock, which the broker lends for 60 s: a member "
-            "that was killed, or one at work on a batch. Afterwards the lock is taken within 20 s",
+            LOCK_REMEDY,
         )
         return Verdict(State.WAITING, f"its queue is not locked by its owner: {waits}.")
     if limit := _limit(owner, queue):
@@ -183,7 +195,7 @@ def _held(case: Case, owner: Member, queue: ProcessQueueInfo, place: Place) -> V
             Cause.NOT_LOCKED,
             f"{owner} consumes in order, and has no lock of {place.queue} at its broker: it hands "
             f"out nothing of it",
-            "another member may still hold the lock, which the broker lends for 60 s",
+            LOCK_REMEDY,
         )
     if limit := _limit(owner, queue):
         case.found(Cause.FLOW_CONTROL, f"it pulls no more of the queue: {limit}")
@@ -200,8 +212,12 @@ def _not_committed(case: Case, owner: Member, offset: int) -> Verdict:
 
 
 def _is_unlocked(owner: Member, queue: ProcessQueueInfo) -> bool:
-    properties = {} if owner.info is None else owner.info.properties
-    return str(properties.get(PROP_CONSUME_ORDERLY)).lower() == "true" and not queue.locked
+    return _is_ordered(owner) and not queue.locked
+
+
+def _is_ordered(member: Member) -> bool:
+    properties = {} if member.info is None else member.info.properties
+    return str(properties.get(PROP_CONSUME_ORDERLY)).lower() == "true"
 
 
 def _limit(owner: Member, queue: ProcessQueueInfo) -> str:
@@ -222,8 +238,7 @@ def _limit(owner: Member, queue: ProcessQueueInfo) -> str:
             )
     span_max = _setting(owner, "consumeConcurrentlyMaxSpan")
     reach = queue.cached_msg_max_offset - queue.cached_msg_min_offset
-    is_ordered = str((owner.info.properties if owner.info else {}).get(PROP_CONSUME_ORDERLY))
-    if span_max is not None and reach > span_max and is_ordered.lower() != "true":
+    if span_max is not None and reach > span_max and not _is_ordered(owner):
         return (
             f"its first and last unfinished message are {reach} apart (consumeConcurrentlyMaxSpan "
             f"{span_max})"

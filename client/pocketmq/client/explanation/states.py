@@ -84,4 +84,3 @@ class Cause(StrEnum):
     TOPIC_NOT_READABLE = "topic not readable"
     TOPIC_FORBIDDEN = "topic forbidden to the group"
     QUEUE_NOT_READ = "queue not read"
-    NOT_REPLICATED = "not replicated"
