@@ -65,7 +65,14 @@ class MessageAdmin(AdminCalls):
             topic=queue.topic, queue_id=queue.queue_id, index=offset, count=count
         )
         address = await self._instance.routes.master_of(queue)
-        return ConsumeQueueEntries.decode((await self._ask(address, request)).body)
+        answer = await self._ask(address, request)
+        if answer.body:
+            return ConsumeQueueEntries.decode(answer.body)
+        # Apache's brokers say nothing of an offset that the queue does not hold.
+        return ConsumeQueueEntries(
+            min_queue_index=await self._offsets.min(queue),
+            max_queue_index=await self._offsets.max(queue),
+        )
 
     async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
         """Returns the message at an offset of a queue; None if the queue does not hold it.

@@ -17,6 +17,7 @@ from pocketmq.protocol.names.names import (
     pop_retry_topic_v2,
     retry_topic,
 )
+from pocketmq.runtime.text import counted
 
 
 def retry_topics(case: Case) -> list[str]:
@@ -77,7 +78,7 @@ def _dead_letter(case: Case, copy: ReceivedMessage) -> Verdict:
     topic = copy.topic
     case.found(
         Cause.GIVEN_UP,
-        f"the group sent it back {copy.reconsume_times} times, and gave it up "
+        f"the group sent it back {counted(copy.reconsume_times, 'time')}, and gave it up "
         f"{date(copy.store_timestamp)}",
         f"look at it: pocketmq message get {copy.offset_msg_id}; mend what fails; send all of "
         f"them again: pocketmq tail '{topic}' -o beginning -e -f json | pocketmq produce "
@@ -96,7 +97,7 @@ async def _waits(case: Case, copy: ReceivedMessage) -> Verdict:
     times = copy.reconsume_times
     case.found(
         Cause.FAILED,
-        f"the group sent it back {times} times, last {date(copy.store_timestamp)}",
+        f"the group sent it back {counted(times, 'time')}, last {date(copy.store_timestamp)}",
         f"see why its handling fails: the log of its consumer, or pocketmq message trace "
         f"{case.facts.msg_id}",
     )

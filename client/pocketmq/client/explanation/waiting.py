@@ -82,10 +82,10 @@ def _half(case: Case, record: ReceivedMessage) -> Verdict:
     case.found(
         Cause.OPEN_TRANSACTION,
         f"it is a half message of producer group {group}, stored {date(record.store_timestamp)}; "
-        f"the broker has asked {times} times how its transaction ended. If that was a rollback, "
-        f"the half message stays until retention takes it, and is never delivered",
-        f"commit the transaction; or keep a producer of group {group} connected, which is asked: "
-        f"pocketmq doctor. Brokers roll back by themselves after the last check",
+        f"checks of the transaction by the broker so far: {times}. If it was rolled back, the half "
+        f"message stays until retention takes it, and is never delivered",
+        f"commit the transaction, or have a producer of group {group} connected that knows how it "
+        f"ended: the broker asks it, and gives up after the last check (transactionCheckMax)",
     )
     return Verdict(
         State.HALF,
