@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from pocketmq.client.errors import BrokerDownError, NoPermissionRouteError
 from pocketmq.client.instance.instance import ClientInstance
@@ -17,6 +18,7 @@ from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC
 from pocketmq.protocol.requests.nameserver import ClusterInfoRequest
 from pocketmq.protocol.requests.topics import CreateTopicRequest
 from pocketmq.spark.errors import MissingTopicError, OptionError
+from pocketmq.spark.retries import once_led
 
 ROUTE_POLLS_MAX = 50
 ROUTE_POLL_S = 0.1
@@ -40,6 +42,10 @@ async def queues_to_write(
         NoPermissionRouteError, BrokerDownError: none of its queues can be written.
         NoNameServerError: no name server answers.
     """
+    return await once_led(instance, [topic], partial(_writable, instance, topic, create_queues))
+
+
+async def _writable(instance: ClientInstance, topic: str, create_queues: int) -> list[MessageQueue]:
     try:
         route = await instance.routes.ask(topic)
     except TopicMissingError:
@@ -98,9 +104,13 @@ async def queue_ends(
         OperatingError: a broker cannot be asked, or refuses.
     """
     offsets = QueueOffsets(instance.pool, instance.routes, CALL_TIMEOUT_MS)
-    least = asyncio.gather(*map(offsets.min, queues))
-    following = asyncio.gather(*map(offsets.max, queues))
-    pairs = zip(await least, await following, strict=True)
+
+    async def ask() -> list[tuple[int, int]]:
+        both = asyncio.gather(*map(offsets.min, queues)), asyncio.gather(*map(offsets.max, queues))
+        least, following = await asyncio.gather(*both)
+        return [*zip(least, following, strict=True)]
+
+    pairs = await once_led(instance, {q.topic for q in queues}, ask)
     return dict(zip(queues, pairs, strict=True))
 
 

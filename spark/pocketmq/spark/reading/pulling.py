@@ -25,7 +25,7 @@ from pocketmq.spark.errors import DataLossError
 from pocketmq.spark.filtering import ALL_MESSAGES, Expression
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.reading.offsets import Range
-from pocketmq.spark.retries import retried
+from pocketmq.spark.retries import has_new_routes, once_led, retried
 from pocketmq.spark.rows.parts import RecordPart, joined, sized_part
 
 BULK_MESSAGES_MAX = 1_000_000
@@ -76,6 +76,9 @@ class RangePull:
         Raises:
             OperatingError: it cannot be reached.
         """
+        await once_led(self._instance, [self._wanted.queue.topic], self._meet)
+
+    async def _meet(self) -> None:
         queue = self._wanted.queue
         address, _ = await self._instance.routes.locate(queue)
         request = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
@@ -166,6 +169,13 @@ class RangePull:
         )
 
     async def _attempt(self, offset: int) -> Answer:
+        try:
+            return await self._ask(offset)
+        except OperatingError as e:
+            await has_new_routes(self._instance, [self._wanted.queue.topic], e)
+            raise
+
+    async def _ask(self, offset: int) -> Answer:
         queue, options = self._wanted.queue, self._options
         address, _ = await self._instance.routes.locate(queue)
         left = self._wanted.end - offset

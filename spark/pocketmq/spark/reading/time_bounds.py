@@ -84,10 +84,15 @@ async def offsets_at(
     import asyncio  # with the client: reading options needs neither
 
     from pocketmq.client.instance.queue_offsets import QueueOffsets
+    from pocketmq.spark.retries import once_led
     from pocketmq.spark.topics import CALL_TIMEOUT_MS
 
     known = QueueOffsets(instance.pool, instance.routes, CALL_TIMEOUT_MS)
-    found = await asyncio.gather(*(known.at_time(q, at) for q, at in times.items()))
+
+    async def ask() -> list[int]:
+        return await asyncio.gather(*(known.at_time(q, at) for q, at in times.items()))
+
+    found = await once_led(instance, {q.topic for q in times}, ask)
     return dict(zip(times, found, strict=True))
 
 

@@ -33,7 +33,7 @@ from pocketmq.protocol.requests.sending import (
 from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.spark.marked.commits import OffsetRanges
 from pocketmq.spark.options import WriteOptions
-from pocketmq.spark.retries import PAUSE_S, PAUSE_S_MAX, is_final
+from pocketmq.spark.retries import PAUSE_S, PAUSE_S_MAX, has_new_routes, is_final, once_led
 from pocketmq.spark.rows.encoding import Encoded, with_queue_id
 
 BULK_FAULT_TABLE = FaultTable((ISOLATION_LATENCY_MS,), (10,))
@@ -103,6 +103,9 @@ class BulkSender:
         Raises:
             OperatingError: none of them can be reached.
         """
+        await once_led(self._instance, [self._options.topic], self._meet_brokers)
+
+    async def _meet_brokers(self) -> None:
         await self._instance.routes.publish_route(self._options.topic)
         names = list(dict.fromkeys(q.broker_name for q in self.queues))
         met = await asyncio.gather(*map(self._meet, names), return_exceptions=True)
@@ -175,6 +178,7 @@ class BulkSender:
                 if is_final(e):
                     raise
                 attempts.append(Attempt(queue.broker_name, e))
+                await has_new_routes(self._instance, [queue.topic], e)
             else:
                 self._strategy.observe(queue.broker_name, (clock.monotonic() - begun) * 1000)
                 self._rows[queue] += messages.rows
