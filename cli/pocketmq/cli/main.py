@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "console": Entry(
         "servers.console:console",
-        "Serve a cluster, this project's or Apache's, as a JSON API over HTTP.",
+        "Show a cluster, this project's or Apache's, in a browser, and as a JSON API.",
     ),
     "health": Entry(
         "servers.single_servers:health",

@@ -10,6 +10,7 @@ from pocketmq.console.api.cluster_calls import PREFIX, ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.pages.pages import Pages
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.gate import Gate, is_loopback
 from pocketmq.console.web.operations import Api, Operation
@@ -40,6 +41,8 @@ class ConsoleOptions(NamedTuple):
         port: 0 lets the system choose.
         read_only: whether requests that would change something are refused.
         no_bodies: whether the bodies of messages stay hidden.
+        base: the path before all links of the pages, such as ``/mq`` behind a proxy that takes it
+            away; empty for none.
         tls: how to speak TLS to the cluster; None for plain connections.
     """
 
@@ -47,6 +50,7 @@ class ConsoleOptions(NamedTuple):
     port: int = 8280
     read_only: bool = False
     no_bodies: bool = False
+    base: str = ""
     tls: ClientTls | None = None
 
 
@@ -73,12 +77,18 @@ class ConsoleServer:
         )
         self._options = options
         callers = self._callers
+        cluster, topics = ClusterCalls(callers), TopicCalls(callers)
+        messages, groups = MessageCalls(callers, clock), GroupCalls(callers, clock)
         self.operations: list[Operation] = [
-            *ClusterCalls(callers).operations(),
-            *TopicCalls(callers).operations(),
-            *MessageCalls(callers, clock).operations(),
-            *GroupCalls(callers, clock).operations(),
+            *cluster.operations(),
+            *topics.operations(),
+            *messages.operations(),
+            *groups.operations(),
         ]
+        gate = self._gate = Gate(options.host, CONSOLE_API)
+        self._pages = Pages(
+            callers, cluster, topics, messages, groups, gate, CONSOLE_API, options.base
+        )
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -88,7 +98,7 @@ class ConsoleServer:
             ConfigError: the address is in use.
         """
         options = self._options
-        app = api_app(self.operations, Gate(options.host, CONSOLE_API), CONSOLE_API)
+        app = api_app(self.operations, self._gate, CONSOLE_API, self._pages.routes())
         self._server = WebServer(app, options.host, options.port, "the console", "--port")
         await self._server.__aenter__()
         self.address = self._server.address

@@ -30,20 +30,25 @@ def console(
     no_bodies: Annotated[
         bool, typer.Option("--no-bodies", help="Show no bodies of messages.")
     ] = False,
+    base: Annotated[
+        str, typer.Option(help="Path before all links, as /mq behind a proxy that takes it away.")
+    ] = "",
     verbose: VerboseOption = 0,
 ) -> None:
-    """Serve a cluster, this project's or Apache's, as a JSON API over HTTP."""
+    """Show a cluster, this project's or Apache's, in a browser, and as a JSON API."""
     try:
         from pocketmq.console.server import ConsoleOptions
     except ModuleNotFoundError as e:
-        if e.name is None or e.name.partition(".")[0] not in EXTRA:
+        if e.name is None or e.name.partition(".")[0] not in EXTRA | {"jinja2"}:
             raise
         raise ConfigError(
-            f"the console needs {e.name}, which is not installed: pip install 'pocketmq[control]'"
+            f"the console needs {e.name}, which is not installed: pip install 'pocketmq[console]'"
         ) from e
 
     set_up_logging(verbose)
-    options = ConsoleOptions(host=host, port=port, read_only=read_only, no_bodies=no_bodies)
+    options = ConsoleOptions(
+        host=host, port=port, read_only=read_only, no_bodies=no_bodies, base=base.rstrip("/")
+    )
     run_server(_console(namesrv, options))
 
 

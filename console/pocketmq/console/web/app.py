@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pocketmq.console.web.callers import caller_of
 from pocketmq.console.web.gate import Gate, body_of
@@ -26,13 +27,16 @@ CHALLENGE = {"WWW-Authenticate": 'Basic realm="PocketMQ", charset="UTF-8"'}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def api_app(operations: Iterable[Operation], gate: Gate, api: Api) -> Starlette:
+def api_app(
+    operations: Iterable[Operation], gate: Gate, api: Api, further: Iterable[BaseRoute] = ()
+) -> Starlette:
     """Makes the application.
 
     Args:
         operations: the operations to serve.
         gate: decides which callers are served.
         api: what the API says of itself.
+        further: what is served beside the API.
     """
     listed = list(operations)
     described = msgspec.json.encode(document(listed, api))
@@ -49,6 +53,7 @@ def api_app(operations: Iterable[Operation], gate: Gate, api: Api) -> Starlette:
                 Route(one.path, _endpoint(one, gate, api), methods=[one.method], name=one.name)
                 for one in listed
             ),
+            *further,
         ],
         exception_handlers={
             PocketMQError: answers.refused,
@@ -63,7 +68,7 @@ def _endpoint(operation: Operation, gate: Gate, api: Api) -> Endpoint:
         gate.check(request)
         call = Call(
             path=request.path_params,
-            query=_query(operation, request),
+            query=query_of(operation.query, request),
             body=_body(operation, await body_of(request)),
             caller=caller_of(request) if api.has_users else None,
         )
@@ -73,23 +78,27 @@ def _endpoint(operation: Operation, gate: Gate, api: Api) -> Endpoint:
     return endpoint
 
 
-def _query(operation: Operation, request: Request) -> Any:
+def query_of(kind: type[Struct] | None, request: Request, *, is_form: bool = False) -> Any:
     """Reads the query parameters of a request.
+
+    Args:
+        kind: their type; None if there are none.
+        request: the request.
+        is_form: leave out what is empty, which forms send for each field that nobody filled in.
 
     Raises:
         UsageError: a parameter does not exist or does not fit.
     """
-    given = dict(request.query_params)
-    if operation.query is None:
+    given = {name: value for name, value in request.query_params.items() if value or not is_form}
+    if kind is None:
         if given:
-            raise UsageError(
-                f"{operation.path} takes no parameters, and was given {', '.join(given)}"
-            )
+            path = request.url.path
+            raise UsageError(f"{path} takes no parameters, and was given {', '.join(given)}")
         return None
     try:
-        return msgspec.convert(given, operation.query, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as e:
-        fields = ", ".join(operation.query.__struct_encode_fields__)
+        fields = ", ".join(kind.__struct_encode_fields__)
         raise UsageError(f"a parameter does not fit: {e}; there are: {fields}") from e
 
 
@@ -119,9 +128,8 @@ class _Failures:
 
     async def refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PocketMQError)
-        if self._api.has_users and isinstance(error, NoPermissionError):
-            return _forbidden(error, is_known="authorization" in request.headers)
-        return _response(problem_of(error, self._api))
+        problem = problem_for(request, error, self._api)
+        return _response(problem, headers_of(problem))
 
     async def no_such_path(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -144,25 +152,30 @@ class _Failures:
         return _response(problem)
 
 
-def _forbidden(error: NoPermissionError, *, is_known: bool) -> Response:
-    """Answers 401 to somebody who named no user, and else 403."""
-    if is_known:
-        problem = Problem(
+def problem_for(request: Request, error: PocketMQError, api: Api) -> Problem:
+    """Makes the problem for an error: where there are users, 401 or 403 for what is not allowed."""
+    if not (api.has_users and isinstance(error, NoPermissionError)):
+        return problem_of(error, api)
+    if "authorization" in request.headers:
+        return Problem(
             title="The user may not do this",
             status=403,
             detail=str(error),
             remedy="check name and password; `pocketmq acl explain` tells which policy decides",
             code=error.code,
         )
-        return _response(problem)
-    problem = Problem(
+    return Problem(
         title="A user is needed",
         status=401,
         detail=str(error),
         remedy="name a user of the cluster and the password, by HTTP's Basic scheme",
         code=error.code,
     )
-    return _response(problem, CHALLENGE)
+
+
+def headers_of(problem: Problem) -> dict[str, str]:
+    """The headers of an answer with a problem."""
+    return CHALLENGE if problem.status == 401 else {}
 
 
 def _response(problem: Problem, headers: Any = None) -> Response:

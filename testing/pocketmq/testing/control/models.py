@@ -10,7 +10,6 @@ from pocketmq.console.api.bodies.messages import NewMessage
 from pocketmq.console.web.bodies import Count as Count
 from pocketmq.console.web.bodies import RequestBody, ResponseBody
 from pocketmq.protocol.bodies.routes import AdvertiseRule
-from pocketmq.protocol.messages.message_json import MessageDocument
 from pocketmq.testing.injection.rules import Where
 
 SHOWN_MAX = 1000

@@ -1,0 +1,1 @@
+"""The console in a browser: pages that the server renders, which need no script."""

@@ -1,0 +1,127 @@
+"""Renders templates; whatever comes from a cluster is escaped."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import Struct, structs
+from starlette.responses import HTMLResponse
+
+FOLDER = Path(__file__).parent
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of each page: no script runs in it, whatever a message contains."""
+
+SHOWN_SIZE_MAX = 64 * 1024
+"""Characters of a body that a page shows."""
+
+
+class Renderer:
+    """Renders the templates of the console.
+
+    Args:
+        base: the path before all links, such as ``/mq`` behind a proxy; empty for none.
+    """
+
+    def __init__(self, base: str) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals.update(base=base)
+        self._environment.filters.update(
+            time=time_text, count=count_text, rate=rate_text, share=share_text, path=path_text,
+            duration=duration_text, link=query_text,
+        )  # fmt: skip
+
+    def page(
+        self,
+        template: str,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        **given: object,
+    ) -> HTMLResponse:
+        """Renders a page."""
+        text = self._environment.get_template(template).render(**given)
+        return HTMLResponse(text, status, {**HEADERS, **(headers or {})})
+
+
+def time_text(time_ms: int | None) -> str:
+    """A time in milliseconds since the epoch, in UTC; a dash for none."""
+    if not time_ms:
+        return "–"
+    text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    return text.replace("+00:00", " UTC")
+
+
+def count_text(number: int | None) -> str:
+    """A number with its thousands apart; a dash for none."""
+    return "–" if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+def rate_text(rate: float | None) -> str:
+    """Messages a second; a dash for an unknown rate."""
+    return "–" if rate is None else f"{rate:,.1f}".replace(",", "\u202f")
+
+
+def share_text(share: float | None) -> str:
+    """A share from 0 to 1, in percent; a dash for an unknown one."""
+    return "–" if share is None else f"{share:.0%}"
+
+
+def duration_text(duration_ms: int | None) -> str:
+    """A length of time in its two largest units; a dash for none."""
+    if duration_ms is None:
+        return "–"
+    seconds = duration_ms // 1000
+    if seconds < 1:
+        return f"{duration_ms} ms"
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+def path_text(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def query_text(query: Struct, **changed: object) -> str:
+    """A query with some fields changed, for a link; what is as by default is left out."""
+    fields = {field.name: field for field in structs.fields(query)}
+    values = {**structs.asdict(query), **changed}
+    kept = {
+        fields[name].encode_name: value
+        for name, value in values.items()
+        if value is not None and value != fields[name].default
+    }
+    return "?" + urlencode(kept) if kept else "?"
+
+
+def body_text(body: str) -> str:
+    """A body as a page shows it: JSON is laid out, and what is long is cut."""
+    try:
+        text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        text = body
+    if len(text) > SHOWN_SIZE_MAX:
+        return f"{text[:SHOWN_SIZE_MAX]}\n… {len(text) - SHOWN_SIZE_MAX} characters more"
+    return text

@@ -1,0 +1,181 @@
+"""The console's pages in a real browser: ways through them, hostile messages, accessibility."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+from support.brokers.console_parts import Consoled, console, consoled
+from support.brokers.control_parts import Control
+
+from pocketmq.client import Message
+
+CHROMIUM = shutil.which("chromium")
+HOSTILE = (
+    "</td></pre><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
+    "<a href='javascript:window.hit = 1'>x</a>{{ 7 * 7 }}"
+)
+PAGES = (
+    "/", "/topics", "/topics?kind=all", "/topics/Orders", "/topics/Orders/messages?start=earliest",
+    "/groups", "/groups?builtIn=true", "/groups/billing", "/groups/billing/dead-letters",
+    "/topics/Nobody", "/topics/Orders/messages?start=never",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Consoled]:
+    with consoled(brokers=2, topics={"Orders": 2}, groups=["billing"]) as running:
+        with running.cluster.producer() as producer:
+            for number in range(5):
+                body = f'{{"order": {number}}}'.encode()
+                producer.send(Message("Orders", body, tags="new", keys=[f"k{number}"]))
+            producer.send(
+                Message("Orders", HOSTILE.encode(), keys=["hostile"], properties={"<b>": HOSTILE})
+            )
+            producer.send(Message("Orders", b"\xff\xfe\x00", keys=["binary"]))
+        with running.cluster.push_consumer("billing", listener=lambda _: None) as consumer:
+            consumer.subscribe("Orders")
+            running.cluster.drain("billing")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(shared: Consoled) -> Iterator[Browser]:
+    """A browser; its own event loop runs in this thread from then on."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, shared: Consoled) -> Iterator[Page]:
+    context = browser.new_context(base_url=f"http://{shared.server.address}")
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    yield page
+    context.close()
+    assert not errors
+
+
+def html(address: str, path: str) -> tuple[int, http.client.HTTPMessage, str]:
+    connection = http.client.HTTPConnection(address)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_the_way_from_the_overview_to_a_message(page: Page) -> None:
+    page.goto("/")
+    assert page.get_by_role("row").filter(has_text="broker-b").count() == 1
+    page.get_by_role("link", name="Topics").click()
+    page.get_by_label("Name contains").fill("ord")
+    page.get_by_role("button", name="Filter").click()
+    assert "contains=ord" in page.url
+    page.get_by_role("link", name="Orders", exact=True).click()
+    assert "7 messages" in page.inner_text("main")
+    page.get_by_role("link", name="Browse messages").click()
+    page.get_by_label("Key").fill("k3")
+    page.get_by_role("button", name="Search").click()
+    assert "1 found, 7 looked at" in page.get_by_role("status").inner_text()
+    row = page.get_by_role("row").filter(has_text="k3")
+    row.get_by_role("link").click()
+    assert page.inner_text("pre") == '{\n  "order": 3\n}'
+    assert page.title().startswith("Message ")
+
+
+def test_the_way_to_a_group_and_its_lag(page: Page) -> None:
+    page.goto("/groups")
+    page.get_by_role("link", name="billing").click()
+    assert "0 messages left" in page.inner_text("main")
+    lag = page.get_by_role("table", name="Lag")
+    assert lag.get_by_role("row").filter(has_text="Orders").count() == 4
+    page.get_by_role("link", name="dead letters").click()
+    assert "that is all" in page.get_by_role("status").inner_text()
+
+
+def test_a_search_goes_on(page: Page) -> None:
+    page.goto("/topics/Orders/messages?start=earliest&limit=5")
+    assert "there may be more" in page.get_by_role("status").inner_text()
+    page.get_by_role("link", name="Go on").click()
+    assert "2 found, 2 looked at; that is all." in page.get_by_role("status").inner_text()
+
+
+def test_hostile_messages_do_nothing(page: Page) -> None:
+    page.goto("/topics/Orders/messages?start=earliest&key=hostile")
+    assert HOSTILE[:40] in page.inner_text("table")
+    page.get_by_role("row").filter(has_text="hostile").get_by_role("link").click()
+    assert page.inner_text("pre") == HOSTILE
+    assert page.evaluate("window.hit") is None
+    page.goto("/topics/Orders/messages?start=earliest&key=binary")
+    page.get_by_role("row").filter(has_text="binary").get_by_role("link").last.click()
+    assert "It is no text" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    for path in PAGES:
+        page.goto(path)
+        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
+        assert found.violations_count == 0, (path, found.generate_report())
+
+
+def test_the_keyboard_suffices(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics")
+    page.get_by_label("Name contains").focus()
+    page.keyboard.type("ord")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**contains=ord**")
+    page.get_by_role("link", name="Orders", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/Orders")
+
+
+def test_no_page_runs_a_script(shared: Consoled) -> None:
+    for path in PAGES:
+        status, headers, text = html(shared.server.address, path)
+        assert status in (200, 400, 404), path
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src" not in policy
+        assert "<script" not in text
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    status, headers, _ = html(shared.server.address, "/static/style.css")
+    assert (status, headers.get_content_type()) == (200, "text/css")
+    assert html(shared.server.address, "/static/../pages.py")[0] == 404
+
+
+def test_links_behind_a_proxy_have_its_path(shared: Consoled) -> None:
+    with console(shared.cluster, base="/mq") as running:
+        _, _, text = html(running.server.address, "/topics/Orders")
+        links = [part.split('"')[0] for part in text.split('href="')[1:]]
+        assert len(links) > 6
+        assert all(link.startswith(("/mq/", "#")) for link in links)
+
+
+def test_a_page_of_another_site_gets_none(shared: Consoled) -> None:
+    api = Control(shared.server.address)
+    connection = http.client.HTTPConnection(api.address)
+    connection.request("GET", "/", headers={"Sec-Fetch-Site": "cross-site"})
+    assert connection.getresponse().status == 403
+    connection.close()
