@@ -73,6 +73,10 @@ class Place(NamedTuple):
 class PeerEvents(Protocol):
     """What a leader wants to know of its followers."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether senders wait for the followers."""
+
     def acknowledged(self, peer: Peer, turn: int) -> None:
         """A follower has all turns up to this one."""
 
@@ -306,8 +310,19 @@ class Peer:
 
     # -- sending ------------------------------------------------------------------------------
 
+    @property
+    def _may_send(self) -> bool:
+        """Whether there is room for a frame.
+
+        While no sender waits, turns gather until the follower has answered the frame before: the
+        more there is to do, the more of them share a frame.
+        """
+        if self.is_live and not self._events.waits:
+            return not self._unacknowledged
+        return self._unacknowledged <= WINDOW_SIZE
+
     def _put(self, turn: int, body: bytes) -> None:
-        if not self._waiting and self._unacknowledged <= WINDOW_SIZE:
+        if not self._waiting and self._may_send:
             self._send(turn, body)
             return
         self._waiting.append((turn, body))
@@ -345,12 +360,22 @@ class Peer:
         self._unacknowledged -= size
         self._events.answered(self, sent_s)
         self._note(sequence, turn)
-        while self._waiting and self._unacknowledged <= WINDOW_SIZE and not self.is_gone:
-            turn, body = self._waiting.popleft()
-            self._waiting_size -= len(body)
-            self._send(turn, body)
+        while self._waiting and self._may_send and not self.is_gone:
+            self._send(*self._gathered())
         if self._unacknowledged <= WINDOW_SIZE:
             self._wake()
+
+    def _gathered(self) -> tuple[int, bytes]:
+        """Takes what waits, as much as one frame is to have; returns its turn, and itself."""
+        waiting = self._waiting
+        turn, body = waiting.popleft()
+        parts, size = [body], len(body)
+        while waiting and size + len(waiting[0][1]) <= ITEM_SIZE_MAX:
+            later, body = waiting.popleft()
+            parts.append(body)
+            turn, size = max(turn, later), size + len(body)
+        self._waiting_size -= size
+        return turn, b"".join(parts)
 
     def _note(self, sequence: int, turn: int) -> None:
         """Notes an answer; a turn is there when all frames before it are, for flushes overtake."""

@@ -309,3 +309,39 @@ async def test_a_large_commit_goes_in_pieces(tmp_path: Path, clock: VirtualClock
     await one.step_down()
     await one.store.close()
     await two.store.close()
+
+
+async def test_turns_share_a_frame_while_nobody_waits_for_the_follower(
+    members: list[Member],
+) -> None:
+    one, two, _ = members
+    leader = one.lead(1, 2, waits=False)
+    link = await two.follow(one)
+    await settle()
+    link.is_cut, before = True, link.frames
+    for number in range(5):
+        append(one.store, f"{number}".encode())
+        await commit(one)
+    assert link.frames == before + 1  # the first; the others wait for its answer
+    assert bodies(one.store) == []
+    link.deliver()
+    assert link.frames == before + 2
+    assert bodies(one.store) == [b"0"]
+    link.deliver()
+    assert (link.frames, bodies(one.store)) == (before + 2, [b"0", b"1", b"2", b"3", b"4"])
+    assert leader.is_replicated
+    assert two.store.find_log(TOPIC, 0).written_offset == 5  # type: ignore[union-attr]
+
+
+async def test_each_turn_has_its_frame_where_senders_wait(members: list[Member]) -> None:
+    one, two, _ = members
+    one.lead(1, 2)
+    link = await two.follow(one)
+    await settle()
+    link.is_cut, before = True, link.frames
+    for number in range(5):
+        append(one.store, f"{number}".encode())
+        await commit(one)
+    assert link.frames == before + 5
+    link.deliver()
+    assert len(bodies(one.store)) == 5
