@@ -203,6 +203,25 @@ def test_one_message_by_either_id(shared: Consoled, api: Control) -> None:
     assert api.problem("GET", f"{API}/topics/Nobody/messages/x")["status"] == 404
 
 
+def test_why_a_message_is_not_consumed(api: Control) -> None:
+    (message,) = browse(api, start="earliest", key="k9")["messages"]
+    path = f"{API}/topics/Orders/messages/{message['msgId']}/explanation"
+    told = api.ok("GET", f"{path}?group=billing")
+    assert (told["group"], told["message"]) == ("billing", message["msgId"])
+    assert told["verdict"]
+    assert told["facts"]["offset"] == message["offset"]
+    place = f"{message['broker']}:{message['queue']}:{message['offset']}"
+    there = api.ok("GET", f"{API}/topics/Orders/messages/{place}/explanation?group=billing")
+    assert there["state"] == told["state"]
+    for wrong in (
+        f"{path}?group=nobody",
+        f"{path.replace('Orders', 'Nobody')}?group=billing",
+        f"{path.replace(message['msgId'], 'none')}?group=billing",
+    ):
+        assert api.problem("GET", wrong)["status"] == 404
+    assert api.problem("GET", path)["status"] == 400
+
+
 def test_messages_are_sent_as_they_were_shown(shared: Consoled, api: Control) -> None:
     (message,) = browse(api, start="earliest", key="k5")["messages"]
     sent = api.ok("POST", f"{API}/topics/Empty/messages", {"messages": [message | {

@@ -95,6 +95,10 @@ def test_the_way_from_the_overview_to_a_message(page: Page) -> None:
     row.get_by_role("link").click()
     assert page.inner_text("pre") == '{\n  "order": 3\n}'
     assert page.title().startswith("Message ")
+    page.get_by_label("Group").fill("billing")
+    page.get_by_role("button", name="Why is it not consumed?").click()
+    assert "consumed" in page.inner_text("main strong")
+    assert page.get_by_role("row").count() > 1
 
 
 def test_the_way_to_a_group_and_its_lag(page: Page) -> None:
@@ -128,7 +132,8 @@ def test_hostile_messages_do_nothing(page: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    for path in PAGES:
+    explained = "/topics/Orders/messages/broker-a:0:0/explanation?group=billing"
+    for path in (*PAGES, explained):
         page.goto(path)
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
         assert found.violations_count == 0, (path, found.generate_report())

@@ -5,8 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.client.errors import UnknownTopicError
+from pocketmq.client.explanation.explaining import explain
+from pocketmq.client.explanation.explanation import Explanation
+from pocketmq.client.explanation.states import State
 from pocketmq.console.api.bodies.messages import (
     BrowseQuery,
+    ExplainQuery,
     Messages,
     SendRequest,
     Sent,
@@ -18,7 +22,7 @@ from pocketmq.console.api.cluster_calls import PREFIX
 from pocketmq.console.api.sending import outgoing
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
-from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.errors import GroupMissingError, UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.message_json import MessageDocument, message_document
 from pocketmq.protocol.names.names import dlq_topic
@@ -52,6 +56,12 @@ class MessageCalls:
                 "A message by the id of its sender's client, or by its address (offset message "
                 "id).",
                 serve(self.one), MessageDocument,
+            ),
+            Operation(
+                "GET", f"{of_topic}/{{id}}/explanation", "explain",
+                "Why a message is not consumed by a group, or that it is, and what would change "
+                "it; the id may be a place, as broker-a:3:42.",
+                serve(self.explain), Explanation, query=ExplainQuery,
             ),
             Operation(
                 "POST", of_topic, "send", "Send messages, one after the other.",
@@ -109,6 +119,21 @@ class MessageCalls:
         if found is None or found.topic != topic:
             raise not_found("message", msg_id, f"GET {PREFIX}/topics/{topic}/messages")
         return self._shown(found)
+
+    async def explain(self, clients: Clients, call: Call) -> Explanation:
+        """Says why a message is not consumed."""
+        query = call.query
+        assert isinstance(query, ExplainQuery)
+        topic, message = call.path["topic"], call.path["id"]
+        try:
+            found = await explain(clients.admin, topic, message, query.group, clock=self._clock)
+        except UnknownTopicError as e:
+            raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
+        except GroupMissingError as e:
+            raise not_found("group", query.group, f"GET {PREFIX}/groups") from e
+        if found.state is State.NOT_FOUND:
+            raise not_found("message", message, f"GET {PREFIX}/topics/{topic}/messages")
+        return found
 
     def _shown(self, message: ReceivedMessage) -> MessageDocument:
         document = msgspec.convert(message_document(message), MessageDocument)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pocketmq.console.api.bodies.groups import GroupListQuery
-from pocketmq.console.api.bodies.messages import BrowseQuery
+from pocketmq.console.api.bodies.messages import BrowseQuery, ExplainQuery
 from pocketmq.console.api.bodies.topics import TopicListQuery
 from pocketmq.console.api.callers import Callers, Carried
 from pocketmq.console.api.cluster_calls import ClusterCalls
@@ -65,6 +65,12 @@ class Pages:
             self._page(of_topic, "topic.html", self._topics.one),
             self._page(f"{of_topic}/messages", "messages.html", self._messages.browse, BrowseQuery),
             self._page(f"{of_topic}/messages/{{id}}", "message.html", self._messages.one),
+            self._page(
+                f"{of_topic}/messages/{{id}}/explanation",
+                "explanation.html",
+                self._messages.explain,
+                ExplainQuery,
+            ),
             self._page("/groups", "groups.html", self._groups.listed, GroupListQuery),
             self._page("/groups/{group}", "group.html", self._groups.one),
             self._page(

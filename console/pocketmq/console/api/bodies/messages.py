@@ -87,6 +87,16 @@ class Messages(ResponseBody):
     next: str | None = None
 
 
+class ExplainQuery(RequestBody):
+    """For whom a message is looked at.
+
+    Attributes:
+        group: the consumer group.
+    """
+
+    group: str
+
+
 class NewMessage(MessageDocument, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A message to send: one that was shown can be sent again as it is.
 
