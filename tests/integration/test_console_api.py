@@ -160,13 +160,29 @@ def test_a_look_that_takes_too_long_says_so(api: Control) -> None:
     assert found["next"] is not None
 
 
+def test_large_bodies_end_a_look(api: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pocketmq.console.api.browsing.FOUND_SIZE_MAX", 20)
+    found = browse(api, start="earliest")
+    assert (found["stopped"], found["scanned"]) == ("size", 4)
+    seen = len(found["messages"])
+    while found["next"] is not None:
+        found = browse(api, cursor=found["next"])
+        seen += len(found["messages"])
+    assert seen == len(BODIES)
+
+
 def test_what_is_looked_for(api: Control) -> None:
     assert bodies(browse(api, start="earliest", key="k7")) == ["body 7"]
     assert len(bodies(browse(api, start="earliest", tag="odd"))) == 10
     assert bodies(browse(api, start="earliest", contains="dy 19")) == ["body 19"]
     where = browse(api, start="earliest", where="TAGS = 'even' AND KEYS = 'k4'")
     assert bodies(where) == ["body 4"]
-    assert len(bodies(browse(api, limit=1))) == 1
+    latest = browse(api, limit=3)
+    times = [each["storeTimestamp"] for each in latest["messages"]]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == 3
+    assert latest["messages"][0]["body"] in BODIES[-4:]
+    assert latest["scanned"] == 12  # the last three of each queue
     (message,) = browse(api, start="earliest", key="k7")["messages"]
     queue = f"{message['broker']}:{message['queue']}"
     after = browse(api, queue=queue, start=message["offset"])

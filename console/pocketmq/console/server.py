@@ -6,9 +6,10 @@ import logging
 from typing import NamedTuple, Self
 
 from pocketmq.console.api.callers import Callers
-from pocketmq.console.api.cluster_calls import PREFIX, ClusterCalls
+from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
+from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.pages import Pages
 from pocketmq.console.web.app import api_app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -15,8 +16,13 @@ from pocketmq.protocol.filters.expression import parse
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.runtime.clock import Clock
 
-PULLED_MAX = 64
-"""Messages of one pull."""
+PULLED_MAX, AHEAD_MAX = 64, 1024
+"""Messages of one pull, and those of all queues that may have been pulled and not looked at."""
+
+FOUND_SIZE_MAX = 16 * 1024 * 1024
+"""Bytes of bodies in one answer, and one message more."""
+
+LATEST = "latest"
 
 Fits = Callable[[ReceivedMessage], bool]
 
@@ -47,10 +53,10 @@ class _Cursor:
     def is_at_end(self) -> bool:
         return not self.ahead and self.offset >= self.end
 
-    async def fill(self, reader: PullConsumer) -> None:
+    async def fill(self, reader: PullConsumer, count_max: int) -> None:
         """Pulls more if nothing is left."""
         while not self.ahead and self.offset < self.end:
-            count = min(PULLED_MAX, self.end - self.offset)
+            count = min(count_max, self.end - self.offset)
             result = await reader.pull(self.queue, self.offset, count)
             self.ahead = [m for m in reversed(result.messages) if m.queue_offset < self.end]
             if not self.ahead:
@@ -67,7 +73,7 @@ class Found(msgspec.Struct):
     """What a look has found.
 
     Attributes:
-        messages: those that fit, by their store times.
+        messages: those that fit, by their store times; the newest first if these were wanted.
         scanned: messages that were looked at.
         stopped: why not more.
         queues: what was looked at.
@@ -79,6 +85,46 @@ class Found(msgspec.Struct):
     stopped: Stop
     queues: list[ScannedQueue]
     cursor: str | None
+
+
+class _Look:
+    """Takes the messages of several queues in the order of their store times.
+
+    Args:
+        reader: pulls.
+        cursors: the queues.
+    """
+
+    def __init__(self, reader: PullConsumer, cursors: Sequence[_Cursor]) -> None:
+        self._reader, self._cursors = reader, cursors
+        self._pulled_max = max(1, min(PULLED_MAX, AHEAD_MAX // max(len(cursors), 1)))
+        self._oldest: list[tuple[int, int]] = []  # store times, and numbers of queues
+
+    async def begin(self, is_late: Callable[[], bool]) -> bool:
+        """Pulls from each queue; False if there is no time for that."""
+        for number in range(len(self._cursors)):
+            if is_late():
+                return False
+            await self._fill(number)
+        return True
+
+    async def _fill(self, number: int) -> None:
+        cursor = self._cursors[number]
+        await cursor.fill(self._reader, self._pulled_max)
+        if cursor.ahead:
+            heapq.heappush(self._oldest, (cursor.ahead[-1].store_timestamp, number))
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no message is left."""
+        return not self._oldest
+
+    async def take(self) -> ReceivedMessage:
+        """The oldest message of those that were not taken."""
+        _, number = heapq.heappop(self._oldest)
+        message = self._cursors[number].take()
+        await self._fill(number)
+        return message
 
 
 async def browse(reader: PullConsumer, topic: str, query: BrowseQuery, clock: Clock) -> Found:
@@ -94,36 +140,33 @@ async def browse(reader: PullConsumer, topic: str, query: BrowseQuery, clock: Cl
         UsageError: the query does not fit.
         UnknownTopicError: no broker has the topic.
     """
+    until_s = clock.stopwatch() + query.seconds
+
+    def is_late() -> bool:
+        return clock.stopwatch() >= until_s
+
     fits = _condition(query)
     cursors = await _cursors(reader, topic, query)
-    until_s = clock.stopwatch() + query.seconds
-    found: list[ReceivedMessage] = []
-    scanned = 0
-    oldest: list[tuple[int, int]] = []  # store time and number of each queue with messages ahead
-    stopped: Stop = "end"
-    for number, cursor in enumerate(cursors):
-        await cursor.fill(reader)
-        if cursor.ahead:
-            heapq.heappush(oldest, (cursor.ahead[-1].store_timestamp, number))
-    while oldest:
-        if len(found) == query.limit:
+    look = _Look(reader, cursors)
+    wants_newest = query.cursor is None and query.start == LATEST
+    found: deque[ReceivedMessage] = deque(maxlen=query.limit if wants_newest else None)
+    scanned = size = 0
+    stopped: Stop = "end" if await look.begin(is_late) else "time"
+    while stopped == "end" and not look.is_at_end:
+        if len(found) == query.limit and not wants_newest:
             stopped = "limit"
-            break
-        if scanned == query.scan:
+        elif size > FOUND_SIZE_MAX:
+            stopped = "size"
+        elif scanned == query.scan:
             stopped = "scan"
-            break
-        if clock.stopwatch() >= until_s:
+        elif is_late():
             stopped = "time"
-            break
-        _, number = heapq.heappop(oldest)
-        cursor = cursors[number]
-        message = cursor.take()
-        scanned += 1
-        if fits(message):
-            found.append(message)
-        await cursor.fill(reader)
-        if cursor.ahead:
-            heapq.heappush(oldest, (cursor.ahead[-1].store_timestamp, number))
+        else:
+            message = await look.take()
+            scanned += 1
+            if fits(message):
+                found.append(message)
+                size += len(message.body)
     queues = [
         ScannedQueue(
             broker=cursor.queue.broker_name,
@@ -135,7 +178,12 @@ async def browse(reader: PullConsumer, topic: str, query: BrowseQuery, clock: Cl
         for cursor in cursors
     ]
     text = None if stopped == "end" else _encode(cursors)
-    return Found(found, scanned, stopped, queues, text)
+    messages = sorted(found, key=_newest_first) if wants_newest else list(found)
+    return Found(messages, scanned, stopped, queues, text)
+
+
+def _newest_first(message: ReceivedMessage) -> tuple[int, int]:
+    return -message.store_timestamp, -message.queue_offset
 
 
 def _condition(query: BrowseQuery) -> Fits:
@@ -177,7 +225,7 @@ async def _cursor(reader: PullConsumer, queue: MessageQueue, query: BrowseQuery)
     start = query.start
     if start == "earliest":
         offset = first
-    elif start == "latest":
+    elif start == LATEST:
         offset = max(first, end - query.limit)
     elif start.startswith("@") and start[1:].isdigit():
         offset = await reader.search_offset(queue, int(start[1:]))

@@ -117,7 +117,11 @@ class Callers:
             if found is None:
                 await self._make_room()
                 found = Clients(self.namesrv, caller, self._tls)
-                await found.start()
+                try:
+                    await found.start()
+                except BaseException:
+                    await found.close()
+                    raise
                 self._kept[caller] = found
             self._kept.move_to_end(caller)
             return found

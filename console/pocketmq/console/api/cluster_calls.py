@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pocketmq.client.admin.results import BrokerRow
 from pocketmq.console.api.bodies.cluster import Broker, BrokerSettings, Cluster
 from pocketmq.console.api.callers import Callers, Clients
+from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
-from pocketmq.protocol.errors import NoPermissionError, OperatingError, PocketMQError
-
-PREFIX = "/api/v1"
+from pocketmq.protocol.errors import NoPermissionError, PocketMQError
 
 
 class ClusterCalls:
@@ -63,7 +62,7 @@ async def _broker(clients: Clients, row: BrokerRow) -> Broker:
         told = await clients.admin.broker_runtime(row.address)
     except NoPermissionError:
         raise
-    except (OperatingError, PocketMQError) as e:
+    except PocketMQError as e:
         shown.problem = str(e)
         return shown
     shown.version = told.get("brokerVersionDesc")
@@ -71,7 +70,7 @@ async def _broker(clients: Clients, row: BrokerRow) -> Broker:
     shown.in_rate, shown.out_rate = _rate(told, "putTps"), _rate(told, "getTransferredTps")
     shown.stored_today = _difference(told, "msgPutTotalTodayNow", "msgPutTotalTodayMorning")
     shown.delivered_today = _difference(told, "msgGetTotalTodayNow", "msgGetTotalTodayMorning")
-    shown.disk_used = _share(told, "commitLogDiskRatio")
+    shown.disk_used = _decimal(told, "commitLogDiskRatio")
     return shown
 
 
@@ -87,10 +86,10 @@ def _difference(told: Mapping[str, str], now: str, before: str) -> int | None:
 
 def _rate(told: Mapping[str, str], key: str) -> float | None:
     """The rate of the last ten seconds, the first of RocketMQ's three."""
-    return _share({key: told.get(key, "").partition(" ")[0]}, key)
+    return _decimal({key: told.get(key, "").partition(" ")[0]}, key)
 
 
-def _share(told: Mapping[str, str], key: str) -> float | None:
+def _decimal(told: Mapping[str, str], key: str) -> float | None:
     try:
         return float(told[key])
     except (KeyError, ValueError):

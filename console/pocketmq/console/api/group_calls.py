@@ -20,8 +20,8 @@ from pocketmq.console.api.bodies.groups import (
     Subscription,
 )
 from pocketmq.console.api.callers import Callers, Clients
-from pocketmq.console.api.cluster_calls import PREFIX
 from pocketmq.console.api.names import part_of
+from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.queues import queue_named
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found

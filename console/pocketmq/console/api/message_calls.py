@@ -18,7 +18,7 @@ from pocketmq.console.api.bodies.messages import (
 )
 from pocketmq.console.api.browsing import browse
 from pocketmq.console.api.callers import Callers, Clients
-from pocketmq.console.api.cluster_calls import PREFIX
+from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.sending import outgoing
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found

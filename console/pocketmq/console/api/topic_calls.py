@@ -15,8 +15,8 @@ from pocketmq.console.api.bodies.topics import (
     TopicSettings,
 )
 from pocketmq.console.api.callers import Callers, Clients
-from pocketmq.console.api.cluster_calls import PREFIX
 from pocketmq.console.api.names import kind_of, part_of
+from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import ProblemError, not_found
 from pocketmq.protocol.errors import TopicMissingError

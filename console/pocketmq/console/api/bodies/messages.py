@@ -26,8 +26,9 @@ class BrowseQuery(RequestBody):
 
     Attributes:
         queue: only of this queue, as ``broker-a:3``; of all by default.
-        start: ``earliest``, ``latest`` (the newest `limit` messages of each queue), an offset of
-            the one queue, or ``@`` and a time in milliseconds since the epoch.
+        start: ``earliest``, ``latest`` (the newest messages that fit, of the last `limit` of each
+            queue; the newest first), an offset of the one queue, or ``@`` and a time in
+            milliseconds since the epoch.
         cursor: goes on where the answer that gave it as `next` has stopped.
         key: only messages with this key.
         tag: only messages with this tag.
@@ -50,7 +51,7 @@ class BrowseQuery(RequestBody):
     seconds: Annotated[float, Meta(gt=0, le=TIMEOUT_S_MAX)] = 5.0
 
 
-Stop = Literal["end", "limit", "scan", "time"]
+Stop = Literal["end", "limit", "size", "scan", "time"]
 
 
 class ScannedQueue(ResponseBody):
@@ -72,10 +73,10 @@ class Messages(ResponseBody):
     """Messages that were found.
 
     Attributes:
-        messages: in the order of their store times.
+        messages: in the order of their store times; of ``latest`` the newest first.
         scanned: messages that were looked at.
         stopped: why not more: the ``end`` of all queues is reached, the ``limit`` of messages, of
-            those to look at (``scan``), or of the ``time``.
+            the ``size`` of their bodies, of those to look at (``scan``), or of the ``time``.
         queues: what was looked at.
         next: give it as `cursor` to go on; null at the end.
     """

@@ -1,0 +1,3 @@
+"""Where the operations are."""
+
+PREFIX = "/api/v1"
