@@ -77,3 +77,15 @@ async def test_a_mistake_with_one_leaves_the_others_their_turns() -> None:
     assert mistakes == ["a mistake"]
     assert taken == [("a", 10), ("a", 5)]
     assert share.frames_left == 10
+
+
+async def test_who_was_kept_by_something_else_is_called_in_a_quiet_loop_too() -> None:
+    """As a connection whose peer did not read, when all others had their frames meanwhile."""
+    share, taken = FrameShare(10), list[tuple[str, int]]()
+    share.put_off(Eager(share, 3, taken, "a"))
+    await settle()
+    assert taken == [("a", 3)]
+    share.put_off(Eager(share, 12, taken, "b"))
+    await settle()
+    assert taken[1:] == [("b", 10), ("b", 2)]
+    assert share.frames_left == 10

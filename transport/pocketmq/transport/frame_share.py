@@ -44,12 +44,21 @@ class FrameShare:
         """Takes a number of frames off the share of this iteration."""
         self.frames_left -= count
         if self.frames_left <= self._frames_max // 2 and not self._is_counting:
-            self._is_counting = True
-            asyncio.get_running_loop().call_soon(self._end_iteration)
+            self._count()
 
     def put_off(self, connection: WaitingConnection) -> None:
-        """Queues a connection, to be called in one of the next iterations."""
+        """Queues a connection, to be called in one of the next iterations.
+
+        It may have been kept from its frames by something else than the share, which nobody counts
+        any more by now.
+        """
         self._waiting.append(connection)
+        if not self._is_counting:
+            self._count()
+
+    def _count(self) -> None:
+        self._is_counting = True
+        asyncio.get_running_loop().call_soon(self._end_iteration)
 
     def _end_iteration(self) -> None:
         if self._waiting:  # what was taken so far is to be written and answered first
