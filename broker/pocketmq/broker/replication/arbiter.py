@@ -132,6 +132,8 @@ class FencedArbiter:
         doubtful = self._doubtful.get(key)
         if doubtful is None:
             return found
+        if found.version < doubtful:  # it was read before that write was made
+            found = await self._arbiter.read(key)
         if found.version and found.version == doubtful:
             version = await self._arbiter.write(key, found.value, found.version)
             found = (
@@ -139,7 +141,9 @@ class FencedArbiter:
                 if version is None
                 else (Versioned(found.value, version))
             )
-        del self._doubtful[key]
+        # Another read may have decided it meanwhile, and another write have become doubtful since.
+        if self._doubtful.get(key) == doubtful:
+            del self._doubtful[key]
         return found
 
     async def write(self, key: str, value: bytes, version: int) -> int | None:

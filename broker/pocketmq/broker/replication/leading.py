@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -137,9 +138,18 @@ class Leading:
     def start(self) -> None:
         """Holds back what the store commits, and starts to tell followers of this leader."""
         self.leader.begin()
-        self._tasks.spawn(self._beat(), "tell followers of their leader")
-        self._tasks.spawn(self._keep_set(), "keep the in-sync set")
-        self._tasks.spawn(self._look(), "look for another leader")
+        self._run(self._beat(), "tell followers of their leader")
+        self._run(self._keep_set(), "keep the in-sync set")
+        self._run(self._look(), "look for another leader")
+
+    def _run(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
+        """Starts a task without which nobody may lead: a mistake in it ends the leadership."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                self.end(f"a mistake of its own: {name}: {task.exception()!r}")
+
+        self._tasks.spawn(coroutine, name).add_done_callback(ended)
 
     def end(self, reason: str) -> None:
         """Ends the leadership."""
