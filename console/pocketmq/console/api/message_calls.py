@@ -19,7 +19,7 @@ from pocketmq.console.api.bodies.messages import (
 from pocketmq.console.api.browsing import browse
 from pocketmq.console.api.callers import Callers, Clients
 from pocketmq.console.api.paths import PREFIX
-from pocketmq.console.api.sending import outgoing
+from pocketmq.console.api.sending import send_all
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import GroupMissingError, UsageError
@@ -147,19 +147,15 @@ class MessageCalls:
         self._callers.check_writes()
         topic, request = call.path["topic"], call.body
         assert isinstance(request, SendRequest)
-        messages = [outgoing(topic, new) for new in request.messages]
-        producer = clients.producer
-        sent = []
-        for message, queue in messages:
-            result = await producer.send(message, queue=queue)
-            sent.append(
-                Sent(
-                    status=result.status.name,
-                    msg_id=result.msg_id,
-                    broker=result.queue.broker_name,
-                    queue=result.queue.queue_id,
-                    offset=result.queue_offset,
-                    recall_handle=result.recall_handle,
-                )
+        sent = [
+            Sent(
+                status=result.status.name,
+                msg_id=result.msg_id,
+                broker=result.queue.broker_name,
+                queue=result.queue.queue_id,
+                offset=result.queue_offset,
+                recall_handle=result.recall_handle,
             )
+            for result in await send_all(clients.producer, topic, request.messages)
+        ]
         return SentMessages(messages=sent)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from pocketmq.client import Message, MessageQueue
+from collections.abc import Iterable
+
+from pocketmq.client import Message, MessageQueue, Producer, SendResult
 from pocketmq.console.api.bodies.messages import NewMessage
 from pocketmq.protocol.errors import UsageError
 
 
-def outgoing(topic: str, new: NewMessage) -> tuple[Message, MessageQueue | None]:
+async def send_all(
+    producer: Producer, topic: str, messages: Iterable[NewMessage]
+) -> list[SendResult]:
+    """Sends messages one after the other; checks all of them before the first is sent.
+
+    Raises:
+        UsageError: the fields of one do not fit; nothing was sent.
+        OperatingError: one cannot be sent; those before it are.
+    """
+    checked = [_outgoing(topic, new) for new in messages]
+    return [await producer.send(message, queue=queue) for message, queue in checked]
+
+
+def _outgoing(topic: str, new: NewMessage) -> tuple[Message, MessageQueue | None]:
     """Makes the message to send, and its queue if it names one.
 
     Raises:

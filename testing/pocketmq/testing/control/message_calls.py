@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.console.api.sending import outgoing
+from pocketmq.console.api.sending import send_all
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.messages.message import ReceivedMessage
@@ -87,20 +87,17 @@ class MessageCalls:
         """Publishes messages one after the other; checks all of them before the first is sent."""
         topic, request = call.path["topic"], call.body
         assert isinstance(request, PublishRequest)
-        messages = [outgoing(topic, new) for new in request.messages]
         producer = await self._clients.producer()
-        done = []
-        for message, queue in messages:
-            result = await producer.send(message, queue=queue)
-            done.append(
-                PublishedMessage(
-                    status=result.status.name,
-                    msg_id=result.msg_id,
-                    broker=result.queue.broker_name,
-                    queue=result.queue.queue_id,
-                    offset=result.queue_offset,
-                )
+        done = [
+            PublishedMessage(
+                status=result.status.name,
+                msg_id=result.msg_id,
+                broker=result.queue.broker_name,
+                queue=result.queue.queue_id,
+                offset=result.queue_offset,
             )
+            for result in await send_all(producer, topic, request.messages)
+        ]
         return PublishAnswer(messages=done)
 
 
