@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,8 +142,13 @@ def steps_of_read(namesrv: str, topic: str) -> Iterator[None]:
     )
     partitions = reader.partitions()
     yield
+    assert read_with(reader, partitions) == [b"row"]
+
+
+def read_with(reader: MessageReader, partitions: Sequence[Any]) -> list[bytes]:
+    """The values that a read gives."""
     rows = [row for part in partitions for batch in reader.read(part) for row in batch.to_pylist()]
-    assert [row["value"] for row in rows] == [b"row"]
+    return [row["value"] for row in rows]
 
 
 def steps_of_times(namesrv: str, topic: str) -> Iterator[None]:
@@ -183,6 +188,10 @@ def test_each_step_of_a_job_waits_for_a_leader(
         step.result()
     for _ in job:
         pass
+    given = {"namesrvAddr": pair.namesrv, "subscribe": topic, "dropRepeats": "true"}
+    reader = MessageReader(read_options(given))
+    writes = 2 if steps is steps_of_write else 1
+    assert read_with(reader, reader.partitions()) == [b"row"] * writes
 
 
 @whole
