@@ -13,7 +13,8 @@ from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.pages import Pages
 from pocketmq.console.web.app import api_app
-from pocketmq.console.web.gate import Gate, is_loopback
+from pocketmq.console.web.base_path import BasePath
+from pocketmq.console.web.gate import Gate, check_origin, is_loopback
 from pocketmq.console.web.operations import Api, Operation
 from pocketmq.console.web.server import WebServer
 from pocketmq.runtime.clock import Clock, SystemClock
@@ -44,6 +45,10 @@ class ConsoleOptions(NamedTuple):
         no_bodies: whether the bodies of messages stay hidden.
         base: the path before all links of the pages, such as ``/mq`` behind a proxy that takes it
             away; empty for none.
+        forwarded_prefix: whether the proxy says the path in the header X-Forwarded-Prefix.
+        origin: where browsers see the console through a proxy, such as ``https://mq.example.org``;
+            empty for nowhere.
+        port_remedy: how another port is chosen when this one is in use.
         tls: how to speak TLS to the cluster; None for plain connections.
     """
 
@@ -52,6 +57,9 @@ class ConsoleOptions(NamedTuple):
     read_only: bool = False
     no_bodies: bool = False
     base: str = ""
+    forwarded_prefix: bool = False
+    origin: str = ""
+    port_remedy: str = "choose another --port PORT, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
 
 
@@ -86,10 +94,9 @@ class ConsoleServer:
             *messages.operations(),
             *groups.operations(),
         ]
-        gate = self._gate = Gate(options.host, CONSOLE_API)
-        self._pages = Pages(
-            callers, cluster, topics, messages, groups, gate, CONSOLE_API, options.base
-        )
+        base = BasePath(options.base, is_forwarded=options.forwarded_prefix)
+        gate = self._gate = Gate(options.host, CONSOLE_API, check_origin(options.origin), base)
+        self._pages = Pages(callers, cluster, topics, messages, groups, gate, CONSOLE_API, base)
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -100,7 +107,9 @@ class ConsoleServer:
         """
         options = self._options
         app = api_app(self.operations, self._gate, CONSOLE_API, self._pages.routes())
-        self._server = WebServer(app, options.host, options.port, "the console", "--port")
+        self._server = WebServer(
+            app, options.host, options.port, "the console", options.port_remedy
+        )
         await self._server.__aenter__()
         self.address = self._server.address
         if not is_loopback(options.host):

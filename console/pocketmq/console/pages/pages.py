@@ -21,6 +21,7 @@ from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.rendering import FOLDER, Renderer, body_text
 from pocketmq.console.web.app import headers_of, problem_for, query_of
+from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.callers import caller_of
 from pocketmq.console.web.gate import Gate
 from pocketmq.console.web.operations import Api, Call
@@ -49,7 +50,7 @@ class Pages:
         groups: GroupCalls,
         gate: Gate,
         api: Api,
-        base: str,
+        base: BasePath,
     ) -> None:
         self._callers, self._gate, self._api = callers, gate, api
         self._cluster, self._topics = cluster, topics

@@ -11,6 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct, structs
 from starlette.responses import HTMLResponse
 
+from pocketmq.console.web.base_path import BasePath
+
 FOLDER = Path(__file__).parent
 
 HEADERS = {
@@ -32,10 +34,10 @@ class Renderer:
     """Renders the templates of the console.
 
     Args:
-        base: the path before all links, such as ``/mq`` behind a proxy; empty for none.
+        base: the path before all links of the answer that is being made.
     """
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: BasePath) -> None:
         self._environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,

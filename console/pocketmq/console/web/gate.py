@@ -8,15 +8,20 @@ JSON is taken).
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from starlette.requests import Request
 
+from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.operations import Api
 from pocketmq.console.web.problems import ProblemError
+from pocketmq.protocol.errors import ConfigError
 
 BODY_MAX = 8 * 1024 * 1024
 """Bytes of a request's body: a message of 4 MiB in base64 fits."""
+
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", re.IGNORECASE)
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -29,11 +34,20 @@ class Gate:
             its names. Any other address was chosen on purpose: it admits all callers, by any
             address or by a name without dots, as containers have; names of the internet have dots.
         api: what is behind the gate.
+        origin: where browsers see the server through a proxy, such as ``https://mq.example.org``;
+            empty for nowhere.
+        base: the path before all links; None for none.
+
+    Attributes:
+        base: the same.
     """
 
-    def __init__(self, host: str, api: Api) -> None:
+    def __init__(self, host: str, api: Api, origin: str = "", base: BasePath | None = None) -> None:
+        self.base = base or BasePath()
         self._is_local = is_loopback(host)
         self._host, self._api = host, api
+        self._origin = origin.lower()
+        self._outer_host = self._origin.partition("://")[2]
 
     def check(self, request: Request) -> None:
         """Admits or refuses a request.
@@ -49,21 +63,26 @@ class Gate:
                 self._api.when_remote,
             )
         named = request.headers.getlist("host")
-        if len(named) != 1 or not self._is_own(_without_port(named[0])):
+        if len(named) != 1 or not self._is_known(named[0].lower()):
             raise self._refused(
                 f"the request names the host {' and '.join(named) or 'nowhere'!r}",
                 "ask by the address that was printed at the start, or as localhost",
             )
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "none")
-        if (origin is not None and origin != f"http://{named[0]}") or site not in _OWN_SITES:
+        own = {f"http://{named[0]}", self._origin or f"http://{named[0]}"}
+        if (origin is not None and origin not in own) or site not in _OWN_SITES:
             raise self._refused(
                 f"the request comes from a web page of {origin or 'another site'}",
                 "ask from a program; pages of other sites may not control a cluster",
             )
+        self.base.read(request)
 
     def _refused(self, detail: str, remedy: str) -> ProblemError:
         return ProblemError(403, f"The {self._api.name} is not for this caller", detail, remedy)
+
+    def _is_known(self, host: str) -> bool:
+        return (bool(host) and host == self._outer_host) or self._is_own(_without_port(host))
 
     def _is_own(self, name: str) -> bool:
         if name in LOOPBACK_NAMES or name.strip("[]") == self._host.lower():
@@ -82,6 +101,21 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_origin(text: str) -> str:
+    """Returns where browsers see a server through a proxy, as they name it; empty for nowhere.
+
+    Raises:
+        ConfigError: the text is no origin.
+    """
+    origin = text.rstrip("/")
+    if origin and not _ORIGIN.fullmatch(origin):
+        raise ConfigError(
+            f"the origin is {text!r}: it must be like https://mq.example.org, with a port unless "
+            f"it is the usual one, and without a path"
+        )
+    return origin
 
 
 async def body_of(request: Request) -> bytes:

@@ -20,22 +20,22 @@ STOP_TIMEOUT_S = 2
 
 
 class WebServer:
-    """Serves an application within ``async with WebServer(app, host, port, name, option)``.
+    """Serves an application within ``async with WebServer(app, host, port, name, remedy)``.
 
     Args:
         app: the application.
         host: the address to listen on.
         port: 0 lets the system choose.
         name: of the server in errors, such as ``the control API``.
-        option: of the command line, by which another port is chosen.
+        remedy: how another port is chosen, when this one is in use.
 
     Attributes:
         address: ``host:port``, while it listens.
     """
 
-    def __init__(self, app: Starlette, host: str, port: int, name: str, option: str) -> None:
+    def __init__(self, app: Starlette, host: str, port: int, name: str, remedy: str) -> None:
         self._app, self._host, self._port = app, host, port
-        self._name, self._option = name, option
+        self._name, self._remedy = name, remedy
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -79,9 +79,6 @@ class WebServer:
         except OSError as e:
             listening.close()
             seen = CannotListenError(self._name, host, port, e).seen
-            raise ConfigError(
-                f"{seen}; choose another {self._option} PORT, or 0, and the system chooses a free "
-                f"one"
-            ) from e
+            raise ConfigError(f"{seen}; {self._remedy}") from e
         listening.setblocking(False)
         return listening

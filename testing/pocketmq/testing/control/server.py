@@ -69,7 +69,8 @@ class ControlServer:
             ConfigError: the address is in use.
         """
         app = api_app(self.operations, Gate(self._host, CONTROL_API), CONTROL_API)
-        self._server = WebServer(app, self._host, self._port, "the control API", "--control")
+        remedy = "choose another --control PORT, or 0, and the system chooses a free one"
+        self._server = WebServer(app, self._host, self._port, "the control API", remedy)
         await self._server.__aenter__()
         self.address = self._server.address
         if not is_loopback(self._host):
