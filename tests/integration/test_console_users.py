@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import Stage
-from support.brokers.console_parts import API, basic
-from support.brokers.control_parts import Answer, Control
+from support.brokers.console_parts import Asking, basic
+from support.brokers.control_parts import Answer
 from support.brokers.secured import ADMIN, BARE, Cluster, allow
 
 from pocketmq.console.server import ConsoleOptions, ConsoleServer
@@ -32,21 +31,6 @@ async def cluster(tmp_path: Path, clock: VirtualClock) -> AsyncIterator[Cluster]
             cluster.broker.topics.put(TopicConfig(topic_name=topic))
         yield cluster
         await cluster.close()
-
-
-class Asking:
-    """A client of a console that is served in this loop."""
-
-    def __init__(self, server: ConsoleServer) -> None:
-        self._api = Control(server.address)
-
-    async def ask(
-        self, path: str, headers: dict[str, str] | None = None, method: str = "GET",
-        body: object = None,
-    ) -> Answer:  # fmt: skip
-        return await asyncio.to_thread(
-            lambda: self._api.ask(method, API + path, body, headers=headers)
-        )
 
 
 @pytest_asyncio.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple, Self
 
+from pocketmq.console.api.access.user_calls import UserCalls
 from pocketmq.console.api.callers import Callers
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
@@ -59,7 +60,7 @@ class ConsoleOptions(NamedTuple):
     base: str = ""
     forwarded_prefix: bool = False
     origin: str = ""
-    port_remedy: str = "choose another --port PORT, or 0, and the system chooses a free one"
+    port_remedy: str = "choose another port, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
 
 
@@ -88,8 +89,10 @@ class ConsoleServer:
         callers = self._callers
         cluster, topics = ClusterCalls(callers), TopicCalls(callers)
         messages, groups = MessageCalls(callers, clock), GroupCalls(callers, clock)
+        users = UserCalls(callers)
         self.operations: list[Operation] = [
             *cluster.operations(),
+            *users.operations(),
             *topics.operations(),
             *messages.operations(),
             *groups.operations(),

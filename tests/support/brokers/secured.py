@@ -44,10 +44,12 @@ class Cluster:
         self.server: NameServer
         self.broker: Broker
 
-    async def start(self) -> None:
+    async def start(self, **settings: Any) -> None:
         config = NamesrvConfig(listen_port=0, bind_address=LOCALHOST, **SETTINGS)
         self.server = await NameServer(config, self.clock).__aenter__()
-        self.broker = await self.stage.broker(namesrv_addr=self.server.address, **SETTINGS)
+        self.broker = await self.stage.broker(
+            namesrv_addr=self.server.address, **SETTINGS | settings
+        )
         self.users.put_user(user_of(BARE))
         await until(lambda: self.server_knows("bare"))
 

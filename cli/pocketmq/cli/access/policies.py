@@ -12,7 +12,6 @@ from pocketmq.cli.access.users import FromOption, ToOption, UserArgument
 from pocketmq.cli.administration.topics import BrokerOption, ClusterOption
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import EXIT_FAILED, Format, FormatOption, note, print_rows
-from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
@@ -199,38 +198,11 @@ def explain(
 
 
 def _verdict(info: UserInfo, acl: AclInfo, action: str, resource: str, ip: str) -> dict[str, Any]:
-    from pocketmq.auth.rights.acl_texts import entries_of, named, resource_of
-    from pocketmq.auth.rights.decision import decide
-    from pocketmq.auth.rights.policies import Acl, Action, Need, ResourceType
-    from pocketmq.protocol.errors import ResponseError
+    from pocketmq.auth.rights.verdicts import explained
 
-    wanted = named(Action, action)
-    if wanted is None or wanted in (Action.ALL, Action.ANY):
-        raise UsageError(f"{action} is no action: Pub, Sub, Create, Update, Delete, Get or List")
-    try:
-        asked = resource_of(resource)
-    except ResponseError as e:
-        raise UsageError(
-            f"{resource} is no resource: write Topic:NAME, Group:NAME or Cluster:NAME"
-        ) from e
-    if asked.kind is ResourceType.ANY or "*" in asked.name:
-        raise UsageError("requests ask for one resource by its name, without an asterisk")
-    if info.user_status == "disable":
-        return {"allowed": "no", "entry": "", "reason": "the user is disabled"}
-    if info.user_type == "Super":
-        return {"allowed": "yes", "entry": "", "reason": "Super users may do everything"}
-    entries = tuple(entries_of(acl)) if acl.policies else ()
-    verdict = decide(Acl(info.username or "", entries), Need(asked, frozenset({wanted})), ip)
-    entry = verdict.entry
-    if entry is None:
-        reason = f"no entry fits {resource}, {wanted.value} and {ip}; what is not allowed is denied"
-        return {"allowed": "no", "entry": "", "reason": reason}
-    actions = ",".join(sorted(a.value for a in entry.actions))
-    return {
-        "allowed": "yes" if verdict.is_allowed else "no",
-        "entry": f"{entry.decision.value} {actions} on {entry.resource}",
-        "reason": f"the most exact {entry.policy_type.value} entry that fits",
-    }
+    verdict = explained(info, acl, action, resource, ip)
+    allowed = "yes" if verdict.is_allowed else "no"
+    return {"allowed": allowed, "entry": verdict.entry, "reason": verdict.reason}
 
 
 @app.command()
