@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -18,10 +19,12 @@ class Entry(NamedTuple):
     Attributes:
         place: ``module:name`` of its function or `typer.Typer`, the module within `pocketmq.cli`.
         help: its line in the list of commands.
+        values: of options that may be given without one, by the option.
     """
 
     place: str
     help: str
+    values: Mapping[str, str] = MappingProxyType({})
 
 
 class LazyGroup(TyperGroup):
@@ -64,6 +67,29 @@ class LazyGroup(TyperGroup):
             self.get_command(None, name)
 
 
+class _Command(TyperCommand):
+    """A command some of whose options have a value of their own where none is given.
+
+    Attributes:
+        values: by the option.
+    """
+
+    values: Mapping[str, str] = MappingProxyType({})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments of a call."""
+        return super().parse_args(ctx, with_values(args, self.values))
+
+
+def with_values(args: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Gives options without a value theirs: those at the end, and before another option."""
+    following = [*args[1:], "-"]
+    return [
+        f"{arg}={values[arg]}" if arg in values and after.startswith("-") else arg
+        for arg, after in zip(args, following, strict=True)
+    ]
+
+
 def _load(name: str, entry: Entry) -> Any:
     module, _, attribute = entry.place.partition(":")
     found = getattr(import_module(f"pocketmq.cli.{module}"), attribute)
@@ -72,7 +98,8 @@ def _load(name: str, entry: Entry) -> Any:
         command.name = name
     else:
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(name)(found)
+        single.command(name, cls=_Command)(found)
         command = typer.main.get_command(single)
+        command.values = entry.values
     add_profile_option(command)
     return command

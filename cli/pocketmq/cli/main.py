@@ -15,7 +15,9 @@ from pocketmq.protocol.errors import NoPermissionError, PocketMQError, UsageErro
 
 COMMANDS = {
     "up": Entry(
-        "servers.up:up", "Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly."
+        "servers.up:up",
+        "Start a whole cluster in the foreground; Ctrl-C or TERM stops it cleanly.",
+        {"--console": "8280"},
     ),
     "snapshot": Entry(
         "servers.snapshots:snapshot",

@@ -64,6 +64,16 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
             certificate.
         tls_server_trust_cert_path: the file of the authorities whose certificates they may show.
         tls_ciphers: cipher suites of TLS 1.2 as OpenSSL names them; empty for its own choice.
+        tls_client_trust_cert_path: the file of the authorities of the cluster's certificates, for
+            the console where tlsServerMode is enforcing; empty for those of the system.
+        console_port: where `pocketmq namesrv` serves the console (docs/api.md); 0 is for none.
+        console_host: the address that it listens on; any but the loopback address needs
+            authentication, or insecure.
+        console_read_only: the console refuses to change anything.
+        console_no_bodies: the console shows no bodies of messages.
+        console_path: before all links of the console, for a proxy that takes it away.
+        console_forwarded_prefix: the proxy's header X-Forwarded-Prefix says that path.
+        console_origin: where browsers see the console through a proxy, as https://mq.example.org.
     """
 
     listen_port: Port = 9876
@@ -108,19 +118,44 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     tls_server_need_client_auth: str = "none"
     tls_server_trust_cert_path: str = ""
     tls_ciphers: str = ""
+    tls_client_trust_cert_path: str = ""
+
+    console_port: Port = 0
+    console_host: str = "127.0.0.1"
+    console_read_only: bool = False
+    console_no_bodies: bool = False
+    console_path: str = ""
+    console_forwarded_prefix: bool = False
+    console_origin: str = ""
 
     def __repr__(self) -> str:
         return settings_repr(self, SECRET_KEYS)
 
 
-FIXED_KEYS = AUTH_KEYS | {
-    "listenPort",
-    "bindAddress",
-    "insecure",
-    "kvConfigPath",
-    "arbiterPath",
-    "configBlackList",
-    "configStorePath",
-    "rocketmqHome",
-}
+CONSOLE_KEYS = frozenset(
+    {
+        "consolePort",
+        "consoleHost",
+        "consoleReadOnly",
+        "consoleNoBodies",
+        "consolePath",
+        "consoleForwardedPrefix",
+        "consoleOrigin",
+    }
+)
+
+FIXED_KEYS = (
+    AUTH_KEYS
+    | CONSOLE_KEYS
+    | {
+        "listenPort",
+        "bindAddress",
+        "insecure",
+        "kvConfigPath",
+        "arbiterPath",
+        "configBlackList",
+        "configStorePath",
+        "rocketmqHome",
+    }
+)
 """Keys that only the file can change: they are read at the start, or name files."""

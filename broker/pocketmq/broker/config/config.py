@@ -38,6 +38,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "broker_id": (0, 2**31),
     "listen_port": (0, 65535),
     "grpc_server_port": (-1, 65535),
+    "console_port": (0, 65535),
     "flush_interval_commit_log": (1, 600_000),
     "sync_flush_timeout": (1, 600_000),
     "wait_time_mills_in_send_queue": (1, 600_000),
@@ -280,6 +281,14 @@ class BrokerConfig(
         tls_client_cert_path, tls_client_key_path, tls_client_key_password: the broker's certificate
             for name servers that ask for one.
         tls_client_verify: check the certificates of name servers, and that they are for their host.
+        console_port: where `pocketmq broker` serves the console (docs/api.md); 0 is for none.
+        console_host: the address that it listens on; any but the loopback address needs
+            authentication, or insecure.
+        console_read_only: the console refuses to change anything.
+        console_no_bodies: the console shows no bodies of messages.
+        console_path: before all links of the console, for a proxy that takes it away.
+        console_forwarded_prefix: the proxy's header X-Forwarded-Prefix says that path.
+        console_origin: where browsers see the console through a proxy, as https://mq.example.org.
     """
 
     broker_cluster_name: str = "DefaultCluster"
@@ -425,6 +434,14 @@ class BrokerConfig(
     tls_client_key_path: str = ""
     tls_client_key_password: str = ""
     tls_client_verify: bool = True
+
+    console_port: int = 0
+    console_host: str = "127.0.0.1"
+    console_read_only: bool = False
+    console_no_bodies: bool = False
+    console_path: str = ""
+    console_forwarded_prefix: bool = False
+    console_origin: str = ""
 
     def __post_init__(self) -> None:
         """Checks the ranges of numbers and the other limits that types cannot express.

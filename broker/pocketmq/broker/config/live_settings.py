@@ -34,6 +34,8 @@ FIXED_KEYS = (
         "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
         "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
         "grpcServerPort",
+        "consolePort", "consoleHost", "consoleReadOnly", "consoleNoBodies", "consolePath",
+        "consoleForwardedPrefix", "consoleOrigin",
     }
 )  # fmt: skip
 """Keys that are read at the start: only the configuration file can change them."""

@@ -149,6 +149,7 @@ class ClusterAddresses(NamedTuple):
         namesrv: of the name server.
         brokers: of the brokers by name; members of broker sets are called broker-a/1.
         control: the URL of the control API.
+        console: the URL of the console.
         grpc: where RocketMQ 5's SDKs are served.
         processes: the numbers of the processes of members, by name.
     """
@@ -156,6 +157,7 @@ class ClusterAddresses(NamedTuple):
     namesrv: str
     brokers: dict[str, str]
     control: str | None = None
+    console: str | None = None
     grpc: str | None = None
     processes: dict[str, int] | None = None
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, VerboseOption
 from pocketmq.cli.output import set_up_logging
-from pocketmq.cli.servers.controlled import EXTRA
+from pocketmq.cli.servers.own_console import ConsoleWanted, load_console
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
-from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.process import run_server
-
-if TYPE_CHECKING:
-    from pocketmq.console.server import ConsoleOptions
 
 
 def console(
@@ -30,33 +26,42 @@ def console(
     no_bodies: Annotated[
         bool, typer.Option("--no-bodies", help="Show no bodies of messages.")
     ] = False,
-    base: Annotated[
+    path: Annotated[
         str, typer.Option(help="Path before all links, as /mq behind a proxy that takes it away.")
+    ] = "",
+    forwarded_prefix: Annotated[
+        bool,
+        typer.Option(
+            "--forwarded-prefix",
+            help="Take that path from the proxy's header X-Forwarded-Prefix; only behind a proxy.",
+        ),
+    ] = False,
+    origin: Annotated[
+        str,
+        typer.Option(help="Where browsers see it through a proxy, as https://mq.example.org"),
     ] = "",
     verbose: VerboseOption = 0,
 ) -> None:
     """Show a cluster, this project's or Apache's, in a browser, and as a JSON API."""
-    try:
-        from pocketmq.console.server import ConsoleOptions
-    except ModuleNotFoundError as e:
-        if e.name is None or e.name.partition(".")[0] not in EXTRA | {"jinja2"}:
-            raise
-        raise ConfigError(
-            f"the console needs {e.name}, which is not installed: pip install 'pocketmq[console]'"
-        ) from e
-
     set_up_logging(verbose)
-    options = ConsoleOptions(
-        host=host, port=port, read_only=read_only, no_bodies=no_bodies, base=base.rstrip("/")
+    wanted = ConsoleWanted(
+        port,
+        host,
+        read_only,
+        no_bodies,
+        path,
+        forwarded_prefix,
+        origin,
+        "the console",
+        "choose another --port PORT, or 0, and the system chooses a free one",
     )
-    run_server(_console(namesrv, options))
+    load_console(wanted.needed_by)
+    run_server(_console(namesrv, wanted))
 
 
-async def _console(namesrv: str, options: ConsoleOptions) -> None:
-    from pocketmq.console.server import ConsoleServer
-
+async def _console(namesrv: str, wanted: ConsoleWanted) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(stack, ConsoleServer(namesrv, options), stop)
+        server = await enter_unless_stopped(stack, wanted.server(namesrv), stop)
         typer.echo(f"up console=http://{server.address}")
         await stop.wait()

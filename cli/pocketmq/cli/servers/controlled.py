@@ -18,6 +18,7 @@ from pocketmq.cli.servers.cluster import (
     in_options,
     rules_of_gateway,
 )
+from pocketmq.cli.servers.own_console import ConsoleWanted
 from pocketmq.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ControlOptions(NamedTuple):
 async def controlled_cluster(
     options: ClusterOptions,
     control: ControlOptions,
+    console: ConsoleWanted | None,
     stop: Callable[[], object],
     seed: Seed | None,
 ) -> AsyncIterator[ClusterAddresses]:
@@ -53,6 +55,7 @@ async def controlled_cluster(
     Args:
         options: the options of the cluster.
         control: the options of the control API.
+        console: the console to serve; None for none.
         stop: called when a client of the control API asks to stop the cluster.
         seed: the seed that a reset applies again; the caller applies it the first time.
 
@@ -107,6 +110,9 @@ async def controlled_cluster(
         server = await stack.enter_async_context(
             ControlServer(core, control.host, control.port, Ends(stop, begin_again))
         )
+        shown = None
+        if console is not None:
+            shown = await stack.enter_async_context(console.server(core.namesrv))
         brokers = {slot.name: slot.address for slot in core.slots.values()}
         ports = [broker.grpc_port for broker in core.brokers() if broker.grpc_port is not None]
         grpc_port = options.grpc_port if options.grpc_port > 0 else next(iter(ports), None)
@@ -115,5 +121,6 @@ async def controlled_cluster(
             core.namesrv,
             brokers,
             f"http://{server.address}",
+            None if shown is None else f"http://{shown.address}",
             grpc_address(brokers, grpc_port, replicas),
         )

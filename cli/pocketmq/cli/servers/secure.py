@@ -17,6 +17,7 @@ from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import MASK, Credentials
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.private_files import write_private
+from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
     from pocketmq.runtime.certificates import Issued
@@ -145,6 +146,10 @@ class Security(NamedTuple):
             "tlsEnable": True,
             "tlsClientTrustCertPath": str(self.files.ca),
         }
+
+    def client_tls(self) -> ClientTls:
+        """How clients of this machine speak TLS to the cluster."""
+        return ClientTls(trust_cert_path=str(self.files.ca))
 
     def settings_file(self, name: str, settings: Mapping[str, object]) -> Path:
         """Writes the settings of one broker's process: its command line is seen by others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import note, set_up_logging
+from pocketmq.cli.servers.own_console import ConsoleWanted, wanted_by
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError, NoPermissionError, UsageError
 from pocketmq.protocol.requests.nameserver import TopicListRequest
@@ -21,10 +23,10 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run, run_server, spare_what_stays
 from pocketmq.runtime.settings import load_settings
 from pocketmq.transport.pool import ConnectionPool
-from pocketmq.transport.tls.settings import ClientTls
+from pocketmq.transport.tls.settings import ClientTls, TlsMode, client_tls
 
 if TYPE_CHECKING:
-    pass
+    from pocketmq.namesrv import NamesrvConfig
 
 HEALTH_TIMEOUT_MS = 3000
 
@@ -46,11 +48,13 @@ async def _namesrv(settings: object) -> None:
     from pocketmq.namesrv import NameServer, NamesrvConfig
 
     assert isinstance(settings, NamesrvConfig)
+    wanted = wanted_by(settings)
     stop = stop_event()
     async with AsyncExitStack() as stack:
         server = await enter_unless_stopped(stack, NameServer(settings), stop)
+        console = await _console(stack, stop, wanted, server.address, _tls_of_namesrv(settings))
         spare_what_stays()
-        typer.echo(f"up namesrv={server.address}")
+        typer.echo(f"up namesrv={server.address}{console}")
         await stop.wait()
 
 
@@ -89,12 +93,37 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
     from pocketmq.broker import Broker, BrokerConfig
 
     assert isinstance(settings, BrokerConfig)
+    wanted = wanted_by(settings)
+    if wanted is not None and not settings.namesrv_addr:
+        raise ConfigError("consolePort needs namesrvAddr: a console shows what a name server knows")
     stop = stop_event(on_stdin_end=stop_with_stdin)
     async with AsyncExitStack() as stack:
         server = await enter_unless_stopped(stack, Broker(settings), stop)
+        console = await _console(stack, stop, wanted, settings.namesrv_addr, client_tls(settings))
         spare_what_stays()
-        typer.echo(f"up {settings.broker_name}={server.address}")
+        typer.echo(f"up {settings.broker_name}={server.address}{console}")
         await stop.wait()
+
+
+async def _console(
+    stack: AsyncExitStack,
+    stop: asyncio.Event,
+    wanted: ConsoleWanted | None,
+    namesrv: str,
+    tls: ClientTls | None,
+) -> str:
+    """Starts the console that a server is to have; returns where it is, as the line says it."""
+    if wanted is None:
+        return ""
+    server = await enter_unless_stopped(stack, wanted.server(namesrv, tls), stop)
+    return f" console=http://{server.address}"
+
+
+def _tls_of_namesrv(config: NamesrvConfig) -> ClientTls | None:
+    """How the console of a name server speaks TLS to the cluster."""
+    if config.tls_server_mode != TlsMode.ENFORCING:
+        return None
+    return ClientTls(trust_cert_path=config.tls_client_trust_cert_path)
 
 
 def proxy(

@@ -25,6 +25,7 @@ from pocketmq.cli.servers.cluster import (
 )
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
+from pocketmq.cli.servers.own_console import ConsoleWanted
 from pocketmq.cli.servers.secure import keep_profile, reached_as, words_for_clients
 from pocketmq.cli.servers.secure import secure as make_secure
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
@@ -135,6 +136,33 @@ ControlOption = Annotated[
 ControlHostOption = Annotated[
     str, typer.Option(help="Address of the control API.", envvar=f"{ENV}CONTROL_HOST")
 ]
+ConsoleOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Serve the console on this port, 8280 if none is given; 0: any. See docs/api.md.",
+        metavar="[PORT]",
+        envvar=f"{ENV}CONSOLE",
+        show_default=False,
+    ),
+]
+ConsoleHostOption = Annotated[
+    str, typer.Option(help="Address of the console.", envvar=f"{ENV}CONSOLE_HOST")
+]
+ConsoleReadOnlyOption = Annotated[
+    bool,
+    typer.Option("--console-read-only", help="The console refuses to change anything."),
+]
+ConsoleNoBodiesOption = Annotated[
+    bool, typer.Option("--console-no-bodies", help="The console shows no bodies of messages.")
+]
+ConsolePathOption = Annotated[
+    str,
+    typer.Option(help="Path before all links, as /mq behind a proxy that takes it away."),
+]
+ConsoleOriginOption = Annotated[
+    str,
+    typer.Option(help="Where browsers see the console through a proxy: https://mq.example.org"),
+]
 ClockOption = Annotated[
     str | None,
     typer.Option(
@@ -173,6 +201,12 @@ def up(
     control: ControlOption = None,
     control_host: ControlHostOption = "127.0.0.1",
     clock: ClockOption = None,
+    console: ConsoleOption = None,
+    console_host: ConsoleHostOption = "127.0.0.1",
+    console_read_only: ConsoleReadOnlyOption = False,
+    console_no_bodies: ConsoleNoBodiesOption = False,
+    console_path: ConsolePathOption = "",
+    console_origin: ConsoleOriginOption = "",
     stop_with_stdin: StopWithStdinOption = False,
     output: LineOption = Format.TABLE,
     verbose: VerboseOption = 0,
@@ -209,10 +243,22 @@ def up(
     check_exposure("the cluster", host, is_guarded=secure, insecure=insecure)
     if control is not None:
         check_exposure("the control API", control_host, is_guarded=False, insecure=insecure)
+    shown: ConsoleWanted | None = None
+    if console is not None:
+        shown = ConsoleWanted(
+            console,
+            console_host,
+            console_read_only,
+            console_no_bodies,
+            console_path,
+            origin=console_origin,
+        )
+        shown.check(is_guarded=secure, insecure=insecure)
     wanted = None if control is None else ControlOptions(control, control_host, clock or "offset")
     main = _up(
         options,
         wanted,
+        shown,
         read_seed_file(seed),
         certified=reached_as(host, tls_host or ()) if secure else None,
         tls_mode=tls_mode,
@@ -244,6 +290,7 @@ def _grpc_port(wanted: int | None, host: str, broker_port: int) -> int:
 async def _up(
     options: ClusterOptions,
     control: ControlOptions | None,
+    console: ConsoleWanted | None,
     seed: Seed | None,
     *,
     certified: list[str] | None,
@@ -262,11 +309,16 @@ async def _up(
         started = (
             cluster(options)
             if control is None
-            else controlled_cluster(options, control, stop.set, seed)
+            else controlled_cluster(options, control, console, stop.set, seed)
         )
         if seed is not None:
             started = sown(started, seed)
         addresses = await enter_unless_stopped(stack, started, stop)
+        if console is not None and control is None:
+            tls = None if options.security is None else options.security.client_tls()
+            server = console.server(addresses.namesrv, tls)
+            await enter_unless_stopped(stack, server, stop)
+            addresses = addresses._replace(console=f"http://{server.address}")
         spare_what_stays()
         if options.security is not None:
             option = keep_profile(options.security, addresses.namesrv)
@@ -280,11 +332,10 @@ def _secured(options: ClusterOptions, hosts: Sequence[str], tls_mode: str) -> Cl
     """Adds certificates and credentials, and lets this process, too, ask the cluster with them."""
     from pocketmq.client.credentials import use_credentials
     from pocketmq.client.tls import use_tls
-    from pocketmq.transport.tls.settings import ClientTls
 
     security = make_secure(options.data / "secure", hosts, tls_mode=tls_mode)
     use_credentials(security.admin)
-    use_tls(ClientTls(trust_cert_path=str(security.files.ca)))
+    use_tls(security.client_tls())
     return options._replace(security=security)
 
 
@@ -298,4 +349,6 @@ def _say_up(addresses: ClusterAddresses, data: Path, output: Format) -> None:
         places.append(f"grpc={addresses.grpc}")
     if addresses.control is not None:
         places.append(f"control={addresses.control}")
+    if addresses.console is not None:
+        places.append(f"console={addresses.console}")
     typer.echo(f"up namesrv={addresses.namesrv} {' '.join(places)} data={data}")
