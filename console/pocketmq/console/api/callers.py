@@ -170,6 +170,11 @@ class Callers:
             )
 
     @property
+    def may_write(self) -> bool:
+        """Whether requests may change something."""
+        return self._writes
+
+    @property
     def shows_bodies(self) -> bool:
         """Whether bodies of messages may be shown."""
         return self._bodies

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
@@ -19,15 +18,14 @@ from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.pages.answering import Answering
+from pocketmq.console.pages.forms import Forms
 from pocketmq.console.pages.rendering import FOLDER, Renderer, body_text
-from pocketmq.console.web.app import headers_of, problem_for, query_of
+from pocketmq.console.web.app import query_of
 from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.callers import caller_of
 from pocketmq.console.web.gate import Gate
 from pocketmq.console.web.operations import Api, Call
-from pocketmq.protocol.errors import PocketMQError
-
-Shown = Callable[[Request], Awaitable[Response]]
 
 
 class Pages:
@@ -52,10 +50,12 @@ class Pages:
         api: Api,
         base: BasePath,
     ) -> None:
-        self._callers, self._gate, self._api = callers, gate, api
+        self._callers, self._gate = callers, gate
         self._cluster, self._topics = cluster, topics
         self._messages, self._groups = messages, groups
-        self._renderer = Renderer(base)
+        self._renderer = Renderer(base, may_write=callers.may_write)
+        self._answering = Answering(self._renderer, api)
+        self._forms = Forms(callers, self._renderer, gate, api)
 
     def routes(self) -> list[BaseRoute]:
         """Returns the paths of all pages, and of what they load."""
@@ -98,6 +98,7 @@ class Pages:
             found = await carry_out(Call(request.path_params, asked, None, caller_of(request)))
             return self._renderer.page(
                 template,
+                visit=self._renderer.visits.of(request),
                 found=found,
                 query=asked,
                 names=request.path_params,
@@ -106,21 +107,3 @@ class Pages:
             )
 
         return Route(path, self._answering(page), methods=["GET"], name=f"page {path}")
-
-    def _answering(self, page: Shown) -> Shown:
-        """Tells errors in a page."""
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await page(request)
-            except PocketMQError as e:
-                problem = problem_for(request, e, self._api)
-                return self._renderer.page(
-                    "problem.html",
-                    problem.status,
-                    headers_of(problem),
-                    problem=problem,
-                    here=request.url.path,
-                )
-
-        return answer

@@ -11,20 +11,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct, structs
 from starlette.responses import HTMLResponse
 
+from pocketmq.console.pages.visits import Visit, Visits
 from pocketmq.console.web.base_path import BasePath
 
 FOLDER = Path(__file__).parent
 
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of each page: no script runs in it, whatever a message contains."""
+"""Of each page: only the console's own scripts run in it, whatever a message contains."""
 
 SHOWN_SIZE_MAX = 64 * 1024
 """Characters of a body that a page shows."""
@@ -35,9 +36,15 @@ class Renderer:
 
     Args:
         base: the path before all links of the answer that is being made.
+        may_write: whether pages show forms that change something.
+
+    Attributes:
+        base: the same.
+        visits: the browsers that fill in forms.
     """
 
-    def __init__(self, base: BasePath) -> None:
+    def __init__(self, base: BasePath, *, may_write: bool) -> None:
+        self.base, self.visits = base, Visits(base)
         self._environment = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,
@@ -45,7 +52,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals.update(base=base)
+        self._environment.globals.update(base=base, may_write=may_write)
         self._environment.filters.update(
             time=time_text, count=count_text, rate=rate_text, share=share_text, path=path_text,
             duration=duration_text, link=query_text,
@@ -56,11 +63,24 @@ class Renderer:
         template: str,
         status: int = 200,
         headers: dict[str, str] | None = None,
+        *,
+        visit: Visit | None = None,
         **given: object,
     ) -> HTMLResponse:
-        """Renders a page."""
-        text = self._environment.get_template(template).render(**given)
-        return HTMLResponse(text, status, {**HEADERS, **(headers or {})})
+        """Renders a page.
+
+        Args:
+            template: the name of the template.
+            status: the HTTP status.
+            headers: beside those of each page.
+            visit: for pages with forms, and to show what a form has done.
+            given: to the template.
+        """
+        text = self._environment.get_template(template).render(visit=visit, **given)
+        answer = HTMLResponse(text, status, {**HEADERS, **(headers or {})})
+        if visit is not None:
+            visit.end(answer)
+        return answer
 
 
 def time_text(time_ms: int | None) -> str:

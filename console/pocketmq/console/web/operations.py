@@ -19,12 +19,14 @@ class Call:
         path: the named parts of the path.
         query, body: values of the operation's types; None where it has none.
         caller: with whose rights it is to be carried out; None if the request names nobody.
+        reason: why something is changed, for the audit; None if the request gives none.
     """
 
     path: Mapping[str, str]
     query: Any = None
     body: Any = None
     caller: Credentials | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
