@@ -1,0 +1,1 @@
+"""Bodies of messages as values: JSON, MessagePack, text, bytes, and what other packages decode."""
