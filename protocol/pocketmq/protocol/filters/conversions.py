@@ -121,6 +121,20 @@ def double_or_more(text: str) -> float:
     return math.inf if value != value else value
 
 
+def number(text: str) -> int | float:
+    """Reads a number of a body, which RocketMQ has no rule for: by its value, whole or not.
+
+    Raises:
+        Incomparable: it is no number.
+    """
+    if _SHORT_INTEGER.fullmatch(text):
+        return int(text)
+    try:
+        return long(text)
+    except Incomparable:
+        return double_or_more(text)
+
+
 def total_order(text: str) -> tuple[bool, float, float]:
     """Makes a key that sorts as `Double.compareTo`: -0.0 below 0.0, NaN above all others."""
     value = double(text)

@@ -62,6 +62,8 @@ class Kind(Enum):
     DOUBLE = 4
     BOOLEAN = 5
     NULL = 6
+    CONTENT = 7
+    """No kind of RocketMQ's: a member of a body, as text; any number in it has its exact value."""
 
 
 _NUMBERS: dict[Kind, Callable[[str], float]] = {
@@ -70,6 +72,8 @@ _NUMBERS: dict[Kind, Callable[[str], float]] = {
     Kind.DOUBLE: conversions.double_or_more,
 }
 """How a string is read that is compared with a number of this kind."""
+
+_TEXTS = frozenset({Kind.STRING, Kind.CONTENT})
 
 
 class Operand(NamedTuple):
@@ -150,7 +154,8 @@ def _or(node: Or) -> Evaluation:
 def _operand(node: Node) -> Operand:
     if isinstance(node, Property):
         name = node.name
-        return Operand(Kind.STRING, lambda properties: properties.get(name))
+        kind = Kind.CONTENT if node.is_member else Kind.STRING
+        return Operand(kind, lambda properties: properties.get(name))
     if isinstance(node, Text):
         text = node.value
         return Operand(Kind.STRING, lambda properties: text)
@@ -204,7 +209,8 @@ def _property_with_number(sign: str, left: Node, right: Node) -> Evaluation | No
     kind, number = _number(right)
     if not isinstance(left, Property) or kind is Kind.NULL:
         return None
-    name, convert, compare = left.name, _NUMBERS[kind], _COMPARISONS[sign]
+    name, compare = left.name, _COMPARISONS[sign]
+    convert = conversions.number if left.is_member else _NUMBERS[kind]
 
     def evaluate(properties: Properties) -> bool | None:
         text = properties.get(name)
@@ -230,20 +236,25 @@ def _any_order(sign: str, left: Operand, right: Operand) -> Evaluation:
 
 
 def _order_conversions(left: Kind, right: Kind) -> tuple[Conversion, Conversion]:
-    if left is right is Kind.STRING:
+    if left in _TEXTS and right in _TEXTS:
         return conversions.total_order, conversions.total_order
     return _number_conversions(left, right)
 
 
 def _number_conversions(left: Kind, right: Kind) -> tuple[Conversion, Conversion]:
     """For a number and a number, or a number and a string; nothing for what is always null."""
-    if left is Kind.STRING and right in _NUMBERS:
-        return _NUMBERS[right], _same
-    if right is Kind.STRING and left in _NUMBERS:
-        return _same, _NUMBERS[left]
+    if left in _TEXTS and right in _NUMBERS:
+        return _reading(left, right), _same
+    if right in _TEXTS and left in _NUMBERS:
+        return _same, _reading(right, left)
     if Kind.DOUBLE in (left, right):
         return float, float
     return _same, _same
+
+
+def _reading(text: Kind, number: Kind) -> Conversion:
+    """How a text is read that is compared with a number."""
+    return conversions.number if text is Kind.CONTENT else _NUMBERS[number]
 
 
 def _same(value: Any) -> Any:
@@ -310,9 +321,9 @@ def _equality(left: Kind, right: Kind) -> Comparison:
     if Kind.BOOLEAN not in (left, right):
         convert_left, convert_right = _number_conversions(left, right)
         return lambda first, second: bool(convert_left(first) == convert_right(second))
-    if left is Kind.STRING:
+    if left in _TEXTS:
         return lambda first, second: conversions.truth(first) is second
-    return _fail if right is Kind.STRING else _differ
+    return _fail if right in _TEXTS else _differ
 
 
 def _fail(first: Any, second: Any) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pocketmq.protocol.filters.conversions import Incomparable
 from pocketmq.protocol.filters.evaluation import Properties, evaluation_of
-from pocketmq.protocol.filters.nodes import Condition, TextMatch, nodes_of
+from pocketmq.protocol.filters.nodes import Condition, Property, TextMatch, nodes_of
 from pocketmq.protocol.filters.parser import parse_node
 
 
@@ -49,6 +49,13 @@ class Expression:
         """
         return self._evaluate(properties)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all properties, and of members of the body, that it looks at."""
+        return frozenset(
+            node.name for node in nodes_of(self.condition) if isinstance(node, Property)
+        )
+
     def __str__(self) -> str:
         return str(self.condition)
 
@@ -64,15 +71,18 @@ class Expression:
         return hash(self.condition)
 
 
-def parse(text: str, *, strict: bool = False) -> Expression:
+def parse(text: str, *, strict: bool = False, members: bool = False) -> Expression:
     """Parses a SQL92 filter expression by RocketMQ's grammar.
 
     Args:
         text: the expression.
         strict: refuse what RocketMQ ignores: all that follows one complete condition. It takes
             ``a like 'x'`` for the condition ``a``, which no message fulfils.
+        members: let names have dots, and parts between ``"``: ``body.items.0."unit price" > 10``,
+            for callers whose mapping knows such names. Whole and other numbers compare by value.
+            Brokers take no such expression.
 
     Raises:
         FilterSyntaxError: the text is no condition, or passes one of this package's limits.
     """
-    return Expression(parse_node(text, strict=strict))
+    return Expression(parse_node(text, strict=strict, members=members))

@@ -22,14 +22,17 @@ KEYWORDS = frozenset(
 # oddities follow from its rules: a line comment needs the end of its line (without one, -- is two
 # minus signs), 0L is 0 followed by the property L, and 07 is 0 followed by 7.
 _SKIPPED = re.compile(r"(?:[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)*")
-_TOKEN = re.compile(
-    r"(?P<name>[A-Za-z_$][A-Za-z0-9_$]*)"
+_NAME = r"[A-Za-z_$][A-Za-z0-9_$]*"
+_OTHERS = (
     r"|(?P<string>'(?:''|[^'])*')"
     r"|(?P<double>[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?"
     r"|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)"
     r"|(?P<integer>0|[1-9][0-9]*[lL]?)"
     r"|(?P<operator><>|>=|<=|[=><(),+-])"
 )
+_TOKEN = re.compile(f"(?P<name>{_NAME}){_OTHERS}")
+_MEMBER = r"\.(?:[A-Za-z0-9_$]+|\"[^\"]+\")"
+_TOKEN_WITH_MEMBERS = re.compile(f"(?P<name>{_NAME}(?:{_MEMBER})*){_OTHERS}")
 _LITERALS = {"string": STRING, "double": DOUBLE, "integer": INTEGER}
 
 _REMEDIES = {
@@ -58,12 +61,13 @@ class Lexer:
 
     Args:
         text: the expression.
+        members: whether names may have dots, see `pocketmq.protocol.filters.parse`.
 
     Raises:
         FilterSyntaxError: it is longer than `TEXT_LENGTH_MAX`.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, members: bool = False) -> None:
         if len(text) > TEXT_LENGTH_MAX:
             raise FilterSyntaxError(
                 text,
@@ -72,7 +76,7 @@ class Lexer:
                 "shorten it, or set a property that says what the condition says",
             )
         self.text = text
-        self._position = 0
+        self._position, self._tokens = 0, _TOKEN_WITH_MEMBERS if members else _TOKEN
 
     def next(self) -> Token:
         """Returns the next token; after the last one, the end, however often.
@@ -85,7 +89,7 @@ class Lexer:
         position = skipped.end()
         if position == len(self.text):
             return Token(END, "", position)
-        match = _TOKEN.match(self.text, position)
+        match = self._tokens.match(self.text, position)
         if match is None:
             remedy = _REMEDIES.get(self.text[position], _REMEDY)
             raise FilterSyntaxError(self.text, position, "an operator, a name or a value", remedy)

@@ -17,12 +17,20 @@ _OR, _AND, _EQUALITY, _COMPARISON, _UNARY, _PRIMARY = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The value of a message property: a string, or null where the message has none."""
+    """The value of a message property: a string, or null where the message has none.
+
+    A name with dots, which only `parse(..., members=True)` gives, is of a member of the body.
+    """
 
     name: str
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is a member of the body, not a property."""
+        return "." in self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,22 +59,23 @@ class Part(NamedTuple):
     depth: int
 
 
-def parse_node(text: str, *, strict: bool) -> Condition:
+def parse_node(text: str, *, strict: bool, members: bool = False) -> Condition:
     """Parses one condition.
 
     Args:
         text: the expression.
         strict: refuse anything after the condition; RocketMQ does not look at it.
+        members: whether names may have dots.
 
     Raises:
         FilterSyntaxError: the text is no condition, or passes a limit.
     """
-    return _Parser(text).condition(strict)
+    return _Parser(text, members=members).condition(strict)
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self._lexer = Lexer(text)
+    def __init__(self, text: str, *, members: bool) -> None:
+        self._lexer = Lexer(text, members=members)
         self._token = self._lexer.next()
         self._open = self._text_searches = 0
 
