@@ -193,14 +193,19 @@ class TopicAdmin(AdminCalls):
         answer = await self._ask(broker_addr, TopicConfigRequest(topic=topic))
         return TopicConfig.decode(answer.body)
 
-    async def topic_stats(self, topic: str) -> list[QueueStats]:
+    async def topic_stats(self, topic: str, *, broker_addr: str | None = None) -> list[QueueStats]:
         """Returns the offsets of each queue of a topic, sorted by broker and queue.
+
+        Args:
+            topic: its name.
+            broker_addr: only of this broker; by default of all.
 
         Raises:
             UnknownTopicError: no broker has it.
+            TopicMissingError: the broker of that address does not have it.
         """
         rows: list[QueueStats] = []
-        for address in await self._topic_masters(topic):
+        for address in [broker_addr] if broker_addr else await self._topic_masters(topic):
             rows += await self._stats_on(topic, address)
         return sorted(rows, key=lambda row: row.queue)
 

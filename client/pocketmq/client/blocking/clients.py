@@ -129,9 +129,9 @@ class Admin(Blocking[admin.Admin]):
         """Returns a topic's settings on one broker."""
         return self._run(self._twin.topic_config(topic, broker_addr))
 
-    def topic_stats(self, topic: str) -> list[QueueStats]:
+    def topic_stats(self, topic: str, *, broker_addr: str | None = None) -> list[QueueStats]:
         """Returns the offsets of each queue of a topic, sorted by broker and queue."""
-        return self._run(self._twin.topic_stats(topic))
+        return self._run(self._twin.topic_stats(topic, broker_addr=broker_addr))
 
     def topic_queues(self, topic: str) -> list[QueueState]:
         """Returns every queue of a topic that exists or still holds messages, sorted."""

@@ -13,6 +13,7 @@ from pocketmq.client import Admin, Producer, PullConsumer
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.console.web.operations import Call
 from pocketmq.console.web.problems import ProblemError
+from pocketmq.console.web.streams import Stream
 from pocketmq.protocol.signing import Credentials
 from pocketmq.transport.tls.settings import ClientTls
 
@@ -103,6 +104,28 @@ class Callers:
                 return await function(clients, call)
             finally:
                 clients.users -= 1
+
+        return carry_out
+
+    def stream(
+        self, function: Callable[[Clients, Call], Awaitable[Stream]]
+    ) -> Callable[[Call], Awaitable[Stream]]:
+        """Makes what begins an answer that goes on; the caller's clients stay until its end."""
+
+        async def carry_out(call: Call) -> Stream:
+            clients = await self._clients_of(call.caller)
+            clients.users += 1
+            try:
+                stream = await function(clients, call)
+            except BaseException:
+                clients.users -= 1
+                raise
+
+            def leave() -> None:
+                clients.users -= 1
+
+            stream.closed.append(leave)
+            return stream
 
         return carry_out
 

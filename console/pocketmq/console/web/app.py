@@ -18,6 +18,7 @@ from pocketmq.console.web.gate import Gate, body_of
 from pocketmq.console.web.openapi import document, may_be_left_out
 from pocketmq.console.web.operations import Api, Call, Operation
 from pocketmq.console.web.problems import MEDIA_TYPE, Problem, problem_of
+from pocketmq.console.web.streams import Stream, StreamResponse
 from pocketmq.protocol.errors import NoPermissionError, PocketMQError, UsageError
 
 JSON = "application/json"
@@ -73,6 +74,8 @@ def _endpoint(operation: Operation, gate: Gate, api: Api) -> Endpoint:
             caller=caller_of(request) if api.has_users else None,
         )
         answer = await operation.carry_out(call)
+        if isinstance(answer, Stream):
+            return StreamResponse(answer, operation.status, operation.media)
         return Response(msgspec.json.encode(answer), operation.status, media_type=JSON)
 
     return endpoint

@@ -60,7 +60,7 @@ def _described(
         parameters += [
             {"name": name, "in": "query", "schema": schema} for name, schema in fields.items()
         ]
-    answer = {"application/json": {"schema": schema_of[_key(operation.gives)]}}
+    answer = {operation.media: {"schema": schema_of[_key(operation.gives)]}}
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,

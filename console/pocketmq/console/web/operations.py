@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from pocketmq.console.web.streams import Stream
 from pocketmq.protocol.signing import Credentials
 
 
@@ -42,17 +43,20 @@ class Operation:
         body: the type of the body; a struct without required fields may be left out.
         query: the type of the parameters.
         status: the HTTP status of the answer.
+        media: of the answer; any other than JSON makes `carry_out` return a `Stream`, and `gives`
+            is the type of each event.
     """
 
     method: str
     path: str
     name: str
     summary: str
-    carry_out: Callable[[Call], Awaitable[Struct]]
+    carry_out: Callable[[Call], Awaitable[Struct | Stream]]
     gives: type[Struct]
     body: Any = None
     query: type[Struct] | None = None
     status: int = 200
+    media: str = "application/json"
 
 
 @dataclass(frozen=True)

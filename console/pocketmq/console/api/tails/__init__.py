@@ -1,0 +1,1 @@
+"""Live tails: the new messages of a topic as they come, without a consumer group."""
