@@ -80,7 +80,7 @@ class ConsoleServer:
     """
 
     def __init__(self, namesrv: str, options: ConsoleOptions, clock: Clock | None = None) -> None:
-        clock = clock or SystemClock()
+        clock = self._clock = clock or SystemClock()
         self._callers = Callers(
             namesrv,
             options.tls,
@@ -115,7 +115,7 @@ class ConsoleServer:
         options = self._options
         app = api_app(self.operations, self._gate, CONSOLE_API, self._pages.routes())
         self._server = WebServer(
-            app, options.host, options.port, "the console", options.port_remedy
+            app, options.host, options.port, "the console", options.port_remedy, self._clock
         )
         await self._server.__aenter__()
         self.address = self._server.address

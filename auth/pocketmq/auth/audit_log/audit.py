@@ -1,7 +1,8 @@
 """The audit: one line of JSON for each refused request and each administrative change.
 
 A line says who, from where, what, and how it ended; for what the server keeps, also what it was
-before and after. Secrets are never in it.
+before and after; and for whom a program has asked, as the program says (`claimed`). Secrets are
+never in it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pocketmq.auth.guard import USER
 from pocketmq.auth.refused import NAME_LENGTH_MAX, RefusedRequest
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConfigError, ContentError, ResponseError
+from pocketmq.protocol.requests import claims
 from pocketmq.protocol.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
@@ -119,6 +121,9 @@ class Audit:
     def _changed(self, change: _Change, result: int, remark: str | None) -> None:
         command, connection, user, state, before = change
         details: dict[str, object] = {"fields": _fields(command), "result": int(result)}
+        claim = _claim(command)
+        if claim is not None:
+            details["claimed"] = claim
         if result:
             details["reason"] = remark
         elif state is not None:
@@ -169,8 +174,15 @@ def _fields(command: Command) -> Mapping[str, Any]:
     return {
         name[:NAME_LENGTH_MAX]: str(value)[:NAME_LENGTH_MAX]
         for name, value in list(fields.items())[:_FIELDS_MAX]
-        if name not in _CREDENTIALS
+        if name not in _CREDENTIALS and name not in claims.FIELDS
     }
+
+
+def _claim(command: Command) -> claims.Claim | None:
+    try:
+        return claims.claim_of(command.fields)
+    except ContentError:
+        return None
 
 
 _FIELDS_MAX = 32

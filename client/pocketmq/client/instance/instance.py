@@ -33,7 +33,7 @@ from pocketmq.protocol.requests.transactions import CheckTransactionStateRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.tasks import Tasks, repeat
-from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.connection import BeforeRequest, Connection, Handler
 from pocketmq.transport.pool import ConnectionPool
 
 log = logging.getLogger("pocketmq.client")
@@ -54,6 +54,7 @@ class ClientInstance(Startable):
         namesrv: the name servers; see `addresses.namesrv_addresses`.
         clock: the source of time.
         random: the source of randomness.
+        before_request: called with each request before it is signed; may add fields.
         settings: fields of `InstanceSettings`.
 
     Attributes:
@@ -71,8 +72,10 @@ class ClientInstance(Startable):
         *,
         clock: Clock | None = None,
         random: Random | None = None,
+        before_request: tuple[BeforeRequest, ...] = (),
         **settings: Any,
     ) -> None:
+        self._before_request = before_request
         self.settings, _ = take_settings(InstanceSettings, settings)
         self.credentials = chosen_credentials(self.settings.credentials)
         self.tls = chosen_tls(self.settings.tls)
@@ -110,6 +113,7 @@ class ClientInstance(Startable):
             # What is signed must be whole: names are wrapped before.
             before_request=(
                 *namespacing(self.namespace, settings.namespace_v2),
+                *self._before_request,
                 *signing(self.credentials),
             ),
             tls=self.tls,

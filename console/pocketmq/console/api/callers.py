@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import TypeVar
 
 from msgspec import Struct
@@ -14,7 +15,10 @@ from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.console.web.operations import Call
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.console.web.streams import Stream
+from pocketmq.console.web.visitors import current_visitor
+from pocketmq.protocol.requests.claims import Claim
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.wire.command import Command
 from pocketmq.transport.tls.settings import ClientTls
 
 T = TypeVar("T", bound=Struct)
@@ -27,6 +31,17 @@ GROUP = "pocketmq_console"
 
 READER_GROUP = "TOOLS_CONSUMER"
 """The group of its readers, which all brokers have; they never register, and never commit."""
+
+
+_claim: ContextVar[Claim | None] = ContextVar("claim", default=None)
+"""For whom the requests of this context are sent."""
+
+
+def _claiming(command: Command) -> None:
+    """Says in a request for whom it is sent; the brokers' audit tells that."""
+    claim = _claim.get()
+    if claim is not None:
+        command.extra = {**(command.extra or {}), **claim.fields}
 
 
 class Clients:
@@ -46,7 +61,9 @@ class Clients:
         self, namesrv: str, credentials: Credentials | None, tls: ClientTls | None
     ) -> None:
         # Whoever names no user gets no rights of the environment's.
-        self._instance = ClientInstance(namesrv, credentials=credentials or False, tls=tls)
+        self._instance = ClientInstance(
+            namesrv, credentials=credentials or False, tls=tls, before_request=(_claiming,)
+        )
         self.admin = Admin(instance=self._instance)
         self.reader = PullConsumer(READER_GROUP, instance=self._instance, register=False)
         self.producer = Producer(GROUP, instance=self._instance)
@@ -100,9 +117,12 @@ class Callers:
         async def carry_out(call: Call) -> T:
             clients = await self._clients_of(call.caller)
             clients.users += 1
+            visitor = current_visitor()
+            token = _claim.set(Claim(visitor.person, visitor.address, call.reason or ""))
             try:
                 return await function(clients, call)
             finally:
+                _claim.reset(token)
                 clients.users -= 1
 
         return carry_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from pocketmq.console.api.bodies.groups import GroupListQuery
 from pocketmq.console.api.bodies.messages import BrowseQuery, ExplainQuery
@@ -27,6 +29,9 @@ from pocketmq.console.web.callers import caller_of
 from pocketmq.console.web.gate import Gate
 from pocketmq.console.web.operations import Api, Call
 
+Family = Callable[["Pages"], Iterable[BaseRoute]]
+"""Makes the paths of pages that belong together."""
+
 
 class Pages:
     """Serves the pages; each shows what an operation of the API gives.
@@ -37,6 +42,10 @@ class Pages:
         gate: decides which callers are served.
         api: for problems.
         base: the path before all links.
+        families: further pages.
+
+    Attributes:
+        forms: makes the paths of forms.
     """
 
     def __init__(
@@ -49,47 +58,58 @@ class Pages:
         gate: Gate,
         api: Api,
         base: BasePath,
+        families: Iterable[Family] = (),
     ) -> None:
+        self._families = list(families)
         self._callers, self._gate = callers, gate
         self._cluster, self._topics = cluster, topics
         self._messages, self._groups = messages, groups
         self._renderer = Renderer(base, may_write=callers.may_write)
         self._answering = Answering(self._renderer, api)
-        self._forms = Forms(callers, self._renderer, gate, api)
+        self.forms = Forms(callers, self._renderer, gate, api)
 
     def routes(self) -> list[BaseRoute]:
         """Returns the paths of all pages, and of what they load."""
         of_topic = "/topics/{topic}"
         return [
-            self._page("/", "overview.html", self._cluster.cluster),
-            self._page("/topics", "topics.html", self._topics.listed, TopicListQuery),
-            self._page(of_topic, "topic.html", self._topics.one),
-            self._page(f"{of_topic}/messages", "messages.html", self._messages.browse, BrowseQuery),
-            self._page(f"{of_topic}/messages/{{id}}", "message.html", self._messages.one),
-            self._page(
+            self.page("/", "overview.html", self._cluster.cluster),
+            self.page("/topics", "topics.html", self._topics.listed, TopicListQuery),
+            self.page(of_topic, "topic.html", self._topics.one),
+            self.page(f"{of_topic}/messages", "messages.html", self._messages.browse, BrowseQuery),
+            self.page(f"{of_topic}/messages/{{id}}", "message.html", self._messages.one),
+            self.page(
                 f"{of_topic}/messages/{{id}}/explanation",
                 "explanation.html",
                 self._messages.explain,
                 ExplainQuery,
             ),
-            self._page("/groups", "groups.html", self._groups.listed, GroupListQuery),
-            self._page("/groups/{group}", "group.html", self._groups.one),
-            self._page(
+            self.page("/groups", "groups.html", self._groups.listed, GroupListQuery),
+            self.page("/groups/{group}", "group.html", self._groups.one),
+            self.page(
                 "/groups/{group}/dead-letters",
                 "messages.html",
                 self._messages.dead_letters,
                 BrowseQuery,
             ),
-            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+            *(route for family in self._families for route in family(self)),
+            Mount("/static", _Files(self._gate)),
         ]
 
-    def _page(
+    def page(
         self,
         path: str,
         template: str,
         operation: Carried[Any],
         query: type[Struct] | None = None,
     ) -> Route:
+        """Makes the path of a page that shows what an operation gives.
+
+        Args:
+            path: of the page.
+            template: gets `found`, `query`, `names`, `here` and `body_text`.
+            operation: finds what the page shows.
+            query: the type of the operation's parameters.
+        """
         carry_out = self._callers.serve(operation)
 
         async def page(request: Request) -> Response:
@@ -107,3 +127,16 @@ class Pages:
             )
 
         return Route(path, self._answering(page), methods=["GET"], name=f"page {path}")
+
+
+class _Files(StaticFiles):
+    """The files that pages load, for those whom the gate admits."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(directory=FOLDER / "static")
+        self._gate = gate
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Answers with a file."""
+        self._gate.check(Request(scope))
+        return await super().get_response(path, scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,12 @@ from pocketmq.protocol.errors import NoPermissionError, PocketMQError, UsageErro
 JSON = "application/json"
 
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="PocketMQ", charset="UTF-8"'}
+
+REASON_HEADER = "PocketMQ-Reason"
+"""The header with the reason for a change, which goes to the audit."""
+
+REASON_MAX = 200
+"""Characters of a reason."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -72,6 +79,7 @@ def _endpoint(operation: Operation, gate: Gate, api: Api) -> Endpoint:
             query=query_of(operation.query, request),
             body=_body(operation, await body_of(request)),
             caller=caller_of(request) if api.has_users else None,
+            reason=reason_of(request),
         )
         answer = await operation.carry_out(call)
         if isinstance(answer, Stream):
@@ -103,6 +111,21 @@ def query_of(kind: type[Struct] | None, request: Request, *, is_form: bool = Fal
     except msgspec.ValidationError as e:
         fields = ", ".join(kind.__struct_encode_fields__)
         raise UsageError(f"a parameter does not fit: {e}; there are: {fields}") from e
+
+
+def reason_of(request: Request) -> str | None:
+    """Reads why something is changed: the header ``PocketMQ-Reason``, percent-encoded if need be.
+
+    Raises:
+        UsageError: the reason is too long.
+    """
+    given = request.headers.get(REASON_HEADER)
+    if given is None:
+        return None
+    reason = unquote(given)
+    if len(reason) > REASON_MAX:
+        raise UsageError(f"the reason has {len(reason)} characters, allowed are {REASON_MAX}")
+    return reason
 
 
 def _body(operation: Operation, body: bytes) -> Any:

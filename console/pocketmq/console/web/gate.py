@@ -2,7 +2,7 @@
 
 A page of another site in a browser on this machine must not reach it: neither by the page's own
 script (`Origin`), nor by a host name that points here (DNS rebinding: `Host`), nor by a form (only
-JSON is taken).
+JSON is taken, or forms with a token). A link that a person follows is no such page.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Gate:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "none")
         own = {f"http://{named[0]}", self._origin or f"http://{named[0]}"}
-        if (origin is not None and origin not in own) or site not in _OWN_SITES:
+        is_own = site in _OWN_SITES or _is_link(request)
+        if (origin is not None and origin not in own) or not is_own:
             raise self._refused(
                 f"the request comes from a web page of {origin or 'another site'}",
                 "ask from a program; pages of other sites may not control a cluster",
@@ -91,6 +92,16 @@ class Gate:
 
 
 _OWN_SITES = frozenset({"none", "same-origin"})
+
+
+def _is_link(request: Request) -> bool:
+    """Whether a person follows a link: nothing changes by it, and the other site sees nothing."""
+    headers = request.headers
+    return (
+        request.method == "GET"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -6,14 +6,16 @@ import socket
 from typing import Self
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
+from pocketmq.console.web.connections import BoundedConnection
+from pocketmq.console.web.request_limit import RequestLimit
+from pocketmq.console.web.secure_headers import SecureHeaders
+from pocketmq.console.web.visitors import Visitors
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.messages.hosts import check_port, join_address
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.transport.errors import CannotListenError
-
-REQUESTS_MAX = 100
-"""Requests under way, and connections, at a time; further ones are answered with 503."""
 
 STOP_TIMEOUT_S = 2
 """Seconds that a stop waits for answers that are under way."""
@@ -28,14 +30,25 @@ class WebServer:
         port: 0 lets the system choose.
         name: of the server in errors, such as ``the control API``.
         remedy: how another port is chosen, when this one is in use.
+        clock: tells how long peers let the server wait.
 
     Attributes:
         address: ``host:port``, while it listens.
     """
 
-    def __init__(self, app: Starlette, host: str, port: int, name: str, remedy: str) -> None:
-        self._app, self._host, self._port = app, host, port
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        name: str,
+        remedy: str,
+        clock: Clock | None = None,
+    ) -> None:
+        self._app = SecureHeaders(RequestLimit(Visitors(app)))
+        self._host, self._port = host, port
         self._name, self._remedy = name, remedy
+        self._clock = clock or SystemClock()
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -46,16 +59,19 @@ class WebServer:
         """
         listening = self._listen()
         self.address = join_address(self._host, listening.getsockname()[1])
+
+        class Connection(BoundedConnection):
+            clock = self._clock
+
         config = uvicorn.Config(
             self._app,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="error",  # Java's client asks for HTTP/2 each time, which would be warned of
             access_log=False,
             server_header=False,
-            limit_concurrency=REQUESTS_MAX,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
         )
         config.load()
