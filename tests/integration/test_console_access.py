@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from support.brokers.broker_parts import Stage
+from support.brokers.broker_parts import LOCALHOST, Stage
 from support.brokers.console_parts import Asking, basic
 from support.brokers.secured import ADMIN, BARE, SETTINGS, Cluster
 
 from pocketmq.console.server import ConsoleOptions, ConsoleServer
+from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.testing.clock import VirtualClock
 
 AS_ADMIN = basic(ADMIN.access_key, ADMIN.secret_key)
@@ -175,3 +177,97 @@ async def test_a_broker_that_does_not_answer_hides_no_user(
     assert [silent["broker"] for silent in listed["silent"]] == ["broker-b"]
     made = await api.ok("POST", "/users/shop", {"password": SECRET})
     assert (made["brokers"], made["silent"][0]["broker"]) == (["broker-a"], "broker-b")
+
+
+# -- the audit ------------------------------------------------------------------------------------
+
+
+async def test_the_audit_tells_who_has_changed_what_by_the_console(
+    api: Asking, cluster: Cluster
+) -> None:
+    reason = {"PocketMQ-Reason": quote("für die Übung")}
+    made = await api.ask("/topics/Made", AS_ADMIN | reason, "POST", {})
+    assert made.status == 201
+    await api.ok("PUT", "/users/bare/policies", {"resources": ["Cluster:*"], "actions": ["All"]})
+    assert (await api.ask("/topics/Other", AS_BARE, "POST", {})).status == 403
+    await api.ok("PUT", "/users/bare", {"password": SECRET, "type": "Super"})
+    found = await api.ok("GET", "/audit")
+    assert (found["stopped"], found["next"], found["unreadable"]) == ("end", None, 0)
+    assert found["sources"] == [{"broker": "broker-a", "topic": "Audit", "problem": None}]
+    user, refused, *_, topic = found["records"]
+    assert (user["user"], user["request"], user["result"]) == ("admin", "AUTH_UPDATE_USER", 0)
+    assert user["after"] == {"type": "Super", "status": "enable"}
+    assert (refused["event"], refused["user"], refused["isProven"]) == ("refused", "bare", True)
+    assert (topic["user"], topic["fields"]["topic"]) == ("admin", "Made")
+    assert topic["claimed"]["reason"] == "für die Übung"
+    assert topic["claimed"]["address"].startswith("127.0.0.1:")
+    assert topic["claimed"]["address"] != topic["address"]  # of the console's own connection
+    assert "pqReason" not in topic["fields"]
+    times = [record["timeMs"] for record in found["records"]]
+    assert times == sorted(times, reverse=True)
+    assert SECRET not in str(found)
+
+
+async def test_the_audit_is_filtered(api: Asking) -> None:
+    for number in range(3):
+        await api.ok("POST", f"/topics/Made{number}", {})
+    await api.ok("PUT", "/users/bare/policies", {"resources": ["Cluster:*"], "actions": ["All"]})
+    await api.ask("/topics/Other", AS_BARE, "POST", {})
+
+    async def topics(query: str) -> list[str]:
+        records = (await api.ok("GET", f"/audit?{query}"))["records"]
+        return [record["fields"].get("topic", record["event"]) for record in records]
+
+    assert await topics("user=admin&action=create_topic") == ["Made2", "Made1", "Made0"]
+    assert await topics("action=17&resource=made1") == ["Made1"]
+    assert await topics("user=bare&outcome=refused") == ["refused"]
+    assert await topics("user=bare&outcome=done") == []
+    assert await topics("outcome=failed") == []
+    too_long = await api.ask("/topics/X", AS_ADMIN | {"PocketMQ-Reason": "x" * 201}, "POST", {})
+    assert too_long.status == 400
+
+
+@pytest.mark.parametrize(("bound", "stopped"), [("limit=3", "limit"), ("scan=3", "scan")])
+async def test_the_audit_goes_on_where_it_has_stopped(
+    api: Asking, monkeypatch: pytest.MonkeyPatch, bound: str, stopped: str
+) -> None:
+    monkeypatch.setattr("pocketmq.console.api.access.audit_reading.BLOCK", 2)
+    for number in range(7):
+        await api.ok("POST", f"/topics/Made{number}", {})
+    everything = (await api.ok("GET", "/audit"))["records"]
+    assert len(everything) == 7
+    seen, path = [], f"/audit?{bound}"
+    while path:
+        found = await api.ok("GET", path)
+        assert found["scanned"] <= 3
+        seen += found["records"]
+        assert found["stopped"] == (stopped if found["next"] else "end")
+        path = f"/audit?{bound}&cursor={quote(found['next'])}" if found["next"] else ""
+    assert seen == everything
+    assert (await api.problem("GET", "/audit?cursor=x"))["status"] == 400
+
+
+async def test_what_others_send_to_the_audit_is_counted(api: Asking) -> None:
+    await api.ok("POST", "/topics/Made", {})
+    await api.ok("POST", "/topics/Audit/messages", {"messages": [{"body": "<b>no record</b>"}]})
+    found = await api.ok("GET", "/audit")
+    assert (len(found["records"]), found["scanned"], found["unreadable"]) == (1, 2, 1)
+
+
+async def test_the_audit_is_for_those_who_may_read_its_topic(api: Asking) -> None:
+    await api.ok("POST", "/topics/Made", {})
+    entries = {"resources": ["Cluster:*"], "actions": ["Get"]}
+    await api.ok("PUT", "/users/bare/policies", entries)
+    assert (await api.ask("/audit", AS_BARE)).status == 403
+    await api.ok("PUT", "/users/bare/policies", {"resources": ["Topic:Audit", "Group:*"],
+                                                 "actions": ["Sub"]})  # fmt: skip
+    assert (await api.ask("/audit", AS_BARE)).status == 200
+
+
+async def test_brokers_without_an_audit_topic_say_so(stage: Stage, clock: VirtualClock) -> None:
+    async with NameServer(NamesrvConfig(listen_port=0, bind_address=LOCALHOST), clock) as namesrv:
+        await stage.broker(namesrv_addr=namesrv.address)
+        async with ConsoleServer(namesrv.address, ConsoleOptions(port=0)) as server:
+            found = await Asking(server).ok("GET", "/audit")
+    assert found["sources"] == [{"broker": "broker-a", "topic": None, "problem": None}]
+    assert (found["records"], found["stopped"]) == ([], "end")
