@@ -4,56 +4,23 @@ from __future__ import annotations
 
 import http.client
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import pytest
 from support.brokers.console_parts import API, Consoled, consoled
-from support.brokers.control_parts import Control
+from support.brokers.timed_console import Timed, timed
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.console.api.tails.bodies import SHOWN_MAX
 from pocketmq.console.api.tails.positions import Arrived, Positions, shares
 from pocketmq.console.api.tails.tail import BEAT_S, PAUSE_S, SHOWN_CHARACTERS, beginning
 from pocketmq.console.api.tails.tail_calls import TAILS_MAX
-from pocketmq.console.server import ConsoleOptions, ConsoleServer
 from pocketmq.console.web.streams import UNREAD_S
 from pocketmq.protocol.errors import UsageError
 from pocketmq.testing import Cluster
-from pocketmq.testing.clock import VirtualClock
-
-
-class Timed:
-    """A console whose time stands still until a test moves it."""
-
-    def __init__(self, cluster: Cluster, **options: Any) -> None:
-        self.cluster, self.clock = cluster, VirtualClock()
-        self.opened: list[Callable[[], None]] = []
-        self.server = ConsoleServer(
-            cluster.namesrv, ConsoleOptions(**{"port": 0, **options}), self.clock
-        )
-
-    def advance(self, seconds: float) -> None:
-        self.cluster.thread.run(self.clock.advance(seconds))
-
-    @property
-    def api(self) -> Control:
-        return Control(self.server.address)
-
-
-@contextmanager
-def timed(cluster: Cluster, **options: Any) -> Iterator[Timed]:
-    console = Timed(cluster, **options)
-    cluster.thread.run(console.server.__aenter__())
-    try:
-        yield console
-    finally:
-        cluster.thread.run(console.server.__aexit__())
-        for close in console.opened:
-            close()
 
 
 class Tail:
@@ -189,9 +156,10 @@ def test_a_tail_ends_after_its_time(console: Timed) -> None:
 
 
 def test_a_tail_ends_with_its_topic(shared: Consoled, console: Timed) -> None:
-    console.api.ok("POST", f"{API}/topics/Brief", {"queues": 1})
+    shared.cluster.create_topic("Brief", 1)
     tail = Tail(console, "Brief")
-    console.api.ok("DELETE", f"{API}/topics/Brief")
+    with shared.cluster.admin() as admin:
+        admin.delete_topic("Brief")
     console.advance(10)
     last = tail.read()
     assert last["ended"] == "topic"

@@ -14,6 +14,7 @@ from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.pages import Pages
+from pocketmq.console.pages.tail_pages import tail_pages
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.gate import Gate, check_origin, is_loopback
@@ -103,7 +104,10 @@ class ConsoleServer:
         ]
         base = BasePath(options.base, is_forwarded=options.forwarded_prefix)
         gate = self._gate = Gate(options.host, CONSOLE_API, check_origin(options.origin), base)
-        self._pages = Pages(callers, cluster, topics, messages, groups, gate, CONSOLE_API, base)
+        families = [tail_pages(self.tails)]
+        self._pages = Pages(
+            callers, cluster, topics, messages, groups, gate, CONSOLE_API, base, families
+        )
         self.address = ""
 
     async def __aenter__(self) -> Self:

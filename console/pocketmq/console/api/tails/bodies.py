@@ -57,6 +57,17 @@ class TailMessage(ResponseBody):
     is_cut: bool
 
 
+class Followed(ResponseBody):
+    """A topic that can be followed.
+
+    Attributes:
+        shows_bodies: whether the console shows bodies of messages.
+    """
+
+    topic: str
+    shows_bodies: bool
+
+
 Ended = Literal["time", "topic", "refused", "stop"]
 
 

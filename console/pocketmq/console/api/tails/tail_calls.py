@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.console.api.callers import Callers, Clients
 from pocketmq.console.api.paths import PREFIX
-from pocketmq.console.api.tails.bodies import TailBatch, TailQuery
+from pocketmq.console.api.tails.bodies import Followed, TailBatch, TailQuery
 from pocketmq.console.api.tails.tail import Tail, Wanted
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import ProblemError, not_found
@@ -67,6 +67,18 @@ class TailCalls:
             self._tails.discard(tail)
             raise
         return Stream(tail.events(), self._clock, [lambda: self._tails.discard(tail)])
+
+    async def announced(self, clients: Clients, call: Call) -> Followed:
+        """Tells what a page has to know before it begins a tail."""
+        topic, query = call.path["topic"], call.query
+        assert isinstance(query, TailQuery)
+        shows_bodies = self._callers.shows_bodies
+        Wanted.by(query, bodies=shows_bodies)
+        try:
+            await clients.admin.topic_route(topic)
+        except UnknownTopicError as e:
+            raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
+        return Followed(topic=topic, shows_bodies=shows_bodies)
 
     def stop(self) -> None:
         """Ends all tails; their last events say so."""
