@@ -98,6 +98,7 @@ BODIES: dict[int, bytes] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: TopicConfigList(
         topic_config_list=[TopicConfig(topic_name="T")]
     ).encode(),
+    RequestCode.TOPIC_FIGURES: b'{"topics":["T"]}',
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: GroupConfig(group_name="g").encode(),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: GroupConfigList(
         group_config_list=[GroupConfig(group_name="g")]
@@ -233,7 +234,10 @@ class TestSettings:
     ) -> None:
         caplog.set_level("DEBUG")
         admin = cluster.client(ADMIN)
-        shown = [(await admin.ask(BrokerConfigRequest())).body]
+        shown = [
+            (await admin.ask(BrokerConfigRequest(detailed=detailed))).body
+            for detailed in (None, True)
+        ]
         answer = await admin.pool.call(cluster.server.address, NamesrvConfigRequest(), TIMEOUT_MS)
         shown += [answer.body, repr(cluster.broker.config).encode()]
         for credentials in (BARE, None):

@@ -10,6 +10,7 @@ from support.brokers.broker_parts import TOPIC, Client, Refusal, Stage, advance_
 
 from pocketmq.broker.config.live_settings import FIXED_KEYS
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.protocol.bodies.brokers import SettingDetail, SettingDetails
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.requests.brokers import UpdateBrokerConfigRequest
@@ -46,6 +47,40 @@ async def test_the_broker_tells_its_settings(client: Client) -> None:
     assert settings["brokerName"] == "broker-a"
     assert settings["maxMessageSize"] == "4194304"
     assert settings["flushDiskType"] == "ASYNC_FLUSH"
+
+
+async def details(client: Client, text: str = "") -> dict[str, SettingDetail]:
+    answer = await client.ask(BrokerConfigRequest(detailed=True), text.encode())
+    assert answer.read(BrokerConfigResponse).detailed
+    return {each.key: each for each in SettingDetails.decode(answer.body).settings}
+
+
+async def test_a_setting_is_told_with_its_default_and_its_origin(stage: Stage) -> None:
+    client = await stage.start(file_reserved_time=24, broker_name="broker-x")
+    await change(client, fileReservedTime=48)
+    found = await details(client)
+    assert found.keys() >= (await shown(client)).keys()
+    reserved = found["fileReservedTime"]
+    assert (reserved.value, reserved.configured, reserved.default) == ("48", "24", "72")
+    assert (reserved.is_live, reserved.wanted) == (True, None)
+    name = found["brokerName"]
+    assert (name.value, name.configured, name.is_live) == ("broker-x", "broker-x", False)
+    assert found["maxMessageSize"].value == found["maxMessageSize"].default == "4194304"
+
+
+async def test_a_change_is_tried_without_being_made(client: Client) -> None:
+    before = await version(client)
+    found = await details(client, "fileReservedTime=48\nenablePropertyFilter=false")
+    assert (found["fileReservedTime"].value, found["fileReservedTime"].wanted) == ("72", "48")
+    assert found["enablePropertyFilter"].wanted == "false"
+    assert [key for key, each in found.items() if each.wanted is not None] == [
+        "enablePropertyFilter", "fileReservedTime",
+    ]  # fmt: skip
+    for text, code in (("nonsense=1", 1), ("fileReservedTime=0", 1), ("listenPort=1", 16)):
+        refusal = await client.refusal(BrokerConfigRequest(detailed=True), text.encode())
+        assert refusal.code == code
+    assert await version(client) == before
+    assert (await shown(client))["fileReservedTime"] == "72"
 
 
 async def test_a_change_is_shown_and_makes_a_new_version(

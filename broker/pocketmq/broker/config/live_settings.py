@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import msgspec
 
 from pocketmq.auth.settings import FIXED_KEYS as AUTH_KEYS
 from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.protocol.bodies.brokers import SettingDetail, SettingDetails
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.signing import MASK
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live import Live
 from pocketmq.runtime.settings import changed_settings
@@ -106,6 +108,36 @@ class LiveSettings(Live[BrokerConfig]):
             log.warning("%s is %s, as it was changed to at run time; the configuration says %s",
                         key, change.value, change.configured)  # fmt: skip
 
+    def details(
+        self, changes: Mapping[str, str], fixed: Collection[str], secret: Collection[str]
+    ) -> SettingDetails:
+        """Tells all settings with their defaults, and as they would be after changes.
+
+        Args:
+            changes: values as properties hold them, by key.
+            fixed: keys that cannot be changed while the broker runs.
+            secret: keys of which only is told that they are set.
+
+        Raises:
+            ConfigError: a key does not exist, or a value does not fit it.
+        """
+        wanted = _shown(changed_settings(self.now, changes), secret) if changes else {}
+        now, defaults = _shown(self.now, secret), _shown(type(self.now)(), secret)
+        configured = _shown(self._configured, secret)
+        return SettingDetails(
+            settings=[
+                SettingDetail(
+                    key=key,
+                    value=value,
+                    default=defaults[key],
+                    configured=configured[key],
+                    is_live=key not in fixed,
+                    wanted=wanted[key] if key in changes else None,
+                )
+                for key, value in sorted(now.items())
+            ]
+        )
+
     def reread(self) -> None:
         """Puts the settings in force that are kept now: somebody else has changed them."""
         self.now, self._changes = self._configured, {}
@@ -134,6 +166,15 @@ class LiveSettings(Live[BrokerConfig]):
         self._changes = known
         self.version = self.version.next(self._clock.now_ms())
         self.replace(config)
+
+
+def _shown(config: BrokerConfig, secret: Collection[str]) -> dict[str, str | None]:
+    """The texts of settings as others may see them; None of what is unset."""
+    unset = {key for key, value in msgspec.to_builtins(config).items() if value is None}
+    return {
+        key: None if key in unset else MASK if text and key in secret else text
+        for key, text in _texts(config).items()
+    }
 
 
 def _texts(config: BrokerConfig) -> dict[str, str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from pocketmq.client.admin.calls import AdminCalls
 from pocketmq.client.admin.results import BrokerRow
-from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, SettingDetail, SettingDetails
 from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.topics import KVTable
@@ -39,7 +39,11 @@ from pocketmq.protocol.requests.replication import (
     SwitchLeaderRequest,
     SwitchLeaderResponse,
 )
-from pocketmq.protocol.requests.topics import BrokerConfigRequest, RuntimeInfoRequest
+from pocketmq.protocol.requests.topics import (
+    BrokerConfigRequest,
+    BrokerConfigResponse,
+    RuntimeInfoRequest,
+)
 from pocketmq.runtime.settings import properties_from_text, properties_text
 
 
@@ -67,6 +71,28 @@ class BrokerAdmin(AdminCalls):
         answer = await self._ask(broker_addr, BrokerConfigRequest())
         return properties_from_text(answer.body.decode())
 
+    async def broker_settings(
+        self, broker_addr: str, changes: Mapping[str, object] | None = None
+    ) -> tuple[list[SettingDetail], str]:
+        """Returns a broker's settings with their defaults, and the version of the settings.
+
+        Apache's brokers tell the values only, and nothing of changes.
+
+        Args:
+            broker_addr: which broker.
+            changes: tells the values as they would be after these, which are not made.
+
+        Raises:
+            ResponseError: as for `update_broker_config`.
+        """
+        body = properties_text(_texts(changes or {})).encode()
+        answer = await self._ask(broker_addr, BrokerConfigRequest(detailed=True), body)
+        head = answer.read(BrokerConfigResponse)
+        if head.detailed:
+            return SettingDetails.decode(answer.body).settings, head.version
+        found = properties_from_text(answer.body.decode())
+        return [SettingDetail(key=key, value=found[key]) for key in sorted(found)], head.version
+
     async def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
         """Changes all given settings of a broker, or none; the changes hold at once.
 
@@ -78,11 +104,8 @@ class BrokerAdmin(AdminCalls):
             ResponseError: 1, a key does not exist or a value does not fit it (RocketMQ's brokers
                 pass over such); 16, it can only be changed in the broker's configuration.
         """
-        values = {
-            key: str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in changes.items()
-        }
-        await self._ask(broker_addr, UpdateBrokerConfigRequest(), properties_text(values).encode())
+        text = properties_text(_texts(changes))
+        await self._ask(broker_addr, UpdateBrokerConfigRequest(), text.encode())
 
     async def broker_stats(self, broker_addr: str, name: str, key: str) -> BrokerStats:
         """Returns a statistic of one broker in the last minute, hour and day.
@@ -211,3 +234,11 @@ class BrokerAdmin(AdminCalls):
         """Undoes `wipe_write_perm`; returns how many topics changed."""
         answers = await self._link.ask_all(AddWritePermRequest(broker_name=broker_name))
         return max(a.read(AddWritePermResponse).add_topic_count for a in answers)
+
+
+def _texts(changes: Mapping[str, object]) -> dict[str, str]:
+    """Values as properties hold them."""
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in changes.items()
+    }

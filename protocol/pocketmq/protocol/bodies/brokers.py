@@ -53,3 +53,29 @@ class HAStatus(Body, kw_only=True):
     in_sync_slave_nums: int = 0
     ha_connection_info: list[HAConnection] = field(default_factory=list)
     ha_client_runtime_info: HAClient = field(default_factory=HAClient)
+
+
+class SettingDetail(Body, kw_only=True):
+    """A setting of a broker, and where its value is from (PocketMQ's own).
+
+    Attributes:
+        key: its name.
+        value: in force, as properties hold it; None if it is unset.
+        default: what it is if nobody sets it; of Apache's brokers None.
+        configured: what the configuration says, or else the default; of Apache's brokers None.
+        is_live: whether it can be changed while the broker runs; of Apache's brokers None.
+        wanted: the value after the changes that were asked about; None without a change of it.
+    """
+
+    key: str
+    value: str | None = None
+    default: str | None = None
+    configured: str | None = None
+    is_live: bool | None = None
+    wanted: str | None = None
+
+
+class SettingDetails(Body, kw_only=True):
+    """All settings of a broker, by name."""
+
+    settings: list[SettingDetail] = field(default_factory=list)
