@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from pocketmq.cli.administration.broker_sets import for_people, standings
+from pocketmq.cli.administration.broker_sets import for_people
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import Format, FormatOption, date, note, print_json, print_rows
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
 from pocketmq.runtime.process import run
 
 if TYPE_CHECKING:
-    from pocketmq.cli.administration.set_views import SetView
     from pocketmq.client import Admin, BrokerRow
+    from pocketmq.console.api.brokers.set_views import SetView
 
 MEMBER_COLUMNS = ("member", "address", "role", "inSync", "lag", "told")
 BROKER_COLUMNS = ("cluster", "broker", "brokerId", "address", "version", "uptime", "diskRatio",
@@ -103,7 +103,8 @@ async def _looked_at(
         OperatingError: none of them answers.
     """
     from pocketmq.cli.administration.elections import look_at
-    from pocketmq.cli.administration.set_views import set_view
+    from pocketmq.console.api.brokers.set_views import set_view
+    from pocketmq.console.api.brokers.standings import standings
 
     of_set = await standings(admin, name, rows)
     if not of_set.is_set:

@@ -99,8 +99,8 @@ def elect(
     member leads now, or did already; 1 if it does not (nothing was changed, unless the text says
     so); 2 for a command that can never work.
     """
-    from pocketmq.cli.administration.member_reports import losses_of, member_row, state_of
     from pocketmq.client import Admin
+    from pocketmq.console.api.brokers.member_reports import losses_of, member_row, state_of
 
     async def look() -> Look:
         async with Admin(namesrv) as admin:
@@ -143,7 +143,7 @@ def elect(
 
 def warnings(chosen: MemberReport, looked: Look, logs: int, size: int) -> list[str]:
     """What somebody has to know before a member is elected."""
-    from pocketmq.cli.administration.member_reports import state_of
+    from pocketmq.console.api.brokers.member_reports import state_of
 
     state = state_of([chosen])
     lines = [f"{address} does not answer: {why}" for address, why in looked.silent.items()]
@@ -219,7 +219,7 @@ async def look_at(admin: Admin, broker: str | None, members: list[str]) -> Look:
 
 def _unheard(reports: Collection[MemberReport]) -> Iterator[str]:
     """Where members know others that were not heard, perhaps at an address that clients use."""
-    from pocketmq.cli.administration.member_reports import state_of
+    from pocketmq.console.api.brokers.member_reports import state_of
 
     heard = {report.directory_id for report in reports}
     for report in reports:

@@ -1,4 +1,4 @@
-"""What `pocketmq broker show` says of a broker set, from what its members tell. Pure."""
+"""What a broker set is, from what its members tell. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from pocketmq.broker.replication.set_state import SetState
-from pocketmq.cli.administration.broker_sets import Standings
-from pocketmq.cli.administration.member_reports import losses_of, state_of
+from pocketmq.console.api.brokers.member_reports import losses_of, state_of
+from pocketmq.console.api.brokers.standings import Standings
 from pocketmq.protocol.bodies.replication import MemberReport
 
 ABSENT = "absent"

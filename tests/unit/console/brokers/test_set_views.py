@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pocketmq.broker.replication.set_state import MemberEntry, SetState, encode_state
-from pocketmq.cli.administration.broker_sets import Standings
-from pocketmq.cli.administration.set_views import set_view
+from pocketmq.console.api.brokers.set_views import set_view
+from pocketmq.console.api.brokers.standings import Standings
 from pocketmq.protocol.bodies.controller import ReplicaIdentity, ReplicasInfo
 from pocketmq.protocol.bodies.replication import LogEnd, MemberReport
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.cli.administration.member_reports import Loss, losses_of
+from pocketmq.console.api.brokers.member_reports import Loss, losses_of
 from pocketmq.protocol.bodies.replication import LogEnd, MemberReport
 
 

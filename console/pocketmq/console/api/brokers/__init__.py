@@ -1,0 +1,1 @@
+"""Brokers and broker sets: roles, replication, settings, name servers."""
