@@ -1,4 +1,4 @@
-"""The broker's figures and statistics: 28, 315, 907."""
+"""The broker's figures and statistics: 28, 315, 907, 31050."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from support.brokers.pop_parts import ack, fill, pop
 
 from pocketmq.broker.statistics.day_totals import next_midnight_ms
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
-from pocketmq.protocol.bodies.topics import KVTable, TopicStatsTable
+from pocketmq.protocol.bodies.topics import (
+    KVTable,
+    TopicFigures,
+    TopicFiguresTable,
+    TopicNames,
+    TopicStatsTable,
+)
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.messages.batch import BatchEntry, encode_batch
 from pocketmq.protocol.requests.brokers import BrokerStatsRequest, HAStatusRequest
@@ -21,6 +27,7 @@ from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.topics import (
     DeleteTopicRequest,
     RuntimeInfoRequest,
+    TopicFiguresRequest,
     TopicStatsRequest,
 )
 from pocketmq.protocol.wire.command import Command
@@ -293,3 +300,37 @@ async def test_a_blocked_loop_is_told(
     assert table["loopBlockedTimes"] == "1"
     assert 450 < int(table["loopBlockedMaxMs"]) <= 500
     assert "begun last: request 34" in caplog.text
+
+
+async def figures_of(client: Client, *names: str) -> dict[str, TopicFigures]:
+    answer = await client.ask(TopicFiguresRequest(), TopicNames(topics=list(names)).encode())
+    return TopicFiguresTable.decode(answer.body).topics
+
+
+async def test_figures_of_many_topics_at_once(client: Client, clock: VirtualClock) -> None:
+    await client.create_topic()
+    await fill(client, [b"a"] * 6)
+    table = await figures_of(client, TOPIC, "Nobody")
+    assert list(table) == [TOPIC]
+    before = table[TOPIC]
+    assert (before.messages, before.stored, before.delivered, before.out_rate) == (6, 6, 0, 0.0)
+    assert before.size > 6
+    assert before.in_rate > 0
+    shown = TopicStatsTable.decode((await client.ask(TopicStatsRequest(topic=TOPIC))).body)
+    assert before.queues == len(shown.offset_table)
+    await pop(client, max_msg_nums=4)
+    await clock.advance(20)
+    after = (await figures_of(client, TOPIC))[TOPIC]
+    assert (after.delivered, after.messages) == (4, 6)
+    assert after.out_rate > 0
+    refused = await client.refusal(TopicFiguresRequest(), TopicNames(topics=["T"] * 1001).encode())
+    assert "ask in parts" in refused.remark
+
+
+async def test_figures_leave_out_what_tools_read(client: Client) -> None:
+    await client.create_topic()
+    await client.send()
+    await client.pull(consumer_group="TOOLS_CONSUMER")
+    assert (await figures_of(client, TOPIC))[TOPIC].delivered == 0
+    await client.pull()
+    assert (await figures_of(client, TOPIC))[TOPIC].delivered == 1

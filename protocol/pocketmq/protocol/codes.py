@@ -193,6 +193,7 @@ class RequestCode(IntEnum):
     BACKUP_LOGS = 31031
     DESCRIBE_MEMBER = 31020
     ELECT_MEMBER = 31021
+    TOPIC_FIGURES = 31050
 
 
 class ResponseCode(IntEnum):

@@ -10,8 +10,9 @@ from pocketmq.protocol.bodies.clients import CheckClientConfigBody, GroupConfig,
 from pocketmq.protocol.bodies.groups import GroupConfigList
 from pocketmq.protocol.bodies.locks import LockBatchBody
 from pocketmq.protocol.bodies.popping import Assignment, BatchAck, RequestMode
-from pocketmq.protocol.bodies.topics import TopicConfigList
+from pocketmq.protocol.bodies.topics import TopicConfigList, TopicNames
 
+GET: Actions = frozenset({Action.GET})
 SUB: Actions = frozenset({Action.SUB})
 CREATE: Actions = frozenset({Action.CREATE})
 UPDATE: Actions = frozenset({Action.UPDATE})
@@ -45,6 +46,12 @@ def topics(body: bytes) -> Iterator[Need]:
     """18: each topic."""
     for config in TopicConfigList.of_request(body).topic_config_list:
         yield topic_need(config.topic_name, CREATE)
+
+
+def topic_names(body: bytes) -> Iterator[Need]:
+    """31050: each topic."""
+    for name in TopicNames.of_request(body).topics:
+        yield topic_need(name, GET)
 
 
 def one_group(body: bytes) -> Iterator[Need]:

@@ -99,6 +99,7 @@ BROKER_NEEDS: NeedsTable = {
     Code.GET_TOPIC_NAME_LIST: _SHOW,
     Code.GET_TOPIC_CONFIG: (topic(GET),),
     Code.GET_TOPIC_STATS_INFO: (topic(GET),),
+    Code.TOPIC_FIGURES: (in_body("each Topic → Get", bodies.topic_names),),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _SHOW,
     Code.QUERY_TOPIC_CONSUME_BY_WHO: (topic(GET),),
     # groups

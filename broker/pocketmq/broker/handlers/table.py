@@ -20,6 +20,7 @@ from pocketmq.broker.handlers.administration.relay import RelayHandlers
 from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
 from pocketmq.broker.handlers.administration.statistics import StatisticsHandlers
+from pocketmq.broker.handlers.administration.topic_figures import TopicFigureHandlers
 from pocketmq.broker.handlers.administration.topic_views import TopicViewHandlers
 from pocketmq.broker.handlers.administration.topics import TopicHandlers
 from pocketmq.broker.handlers.administration.users import UserHandlers, UserTableHandler
@@ -289,6 +290,7 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
         TopicViewHandlers(
             name, system_names, topics, store, store.counters, store.damaged, parts.clock
         ),
+        TopicFigureHandlers(topics, store, store.counters, progress, parts.clock),
         GroupHandlers(topics, groups, offsets, progress, pops),
         GroupViewHandlers(groups, parts.clock),
         ConsumptionHandlers(

@@ -12,7 +12,14 @@ from pocketmq.client.admin.results import QueueState, QueueStats
 from pocketmq.client.errors import TopicExistsError, UnknownTopicError
 from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.routes import TopicRoute
-from pocketmq.protocol.bodies.topics import TopicConfig, TopicList, TopicStatsTable
+from pocketmq.protocol.bodies.topics import (
+    TopicConfig,
+    TopicFigures,
+    TopicFiguresTable,
+    TopicList,
+    TopicNames,
+    TopicStatsTable,
+)
 from pocketmq.protocol.errors import NotFoundError, TopicMissingError, UsageError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.names.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
@@ -27,6 +34,7 @@ from pocketmq.protocol.requests.topics import (
     CreateTopicRequest,
     DeleteTopicRequest,
     TopicConfigRequest,
+    TopicFiguresRequest,
     TopicStatsRequest,
 )
 from pocketmq.protocol.wire.header import RequestHeader
@@ -217,6 +225,24 @@ class TopicAdmin(AdminCalls):
             QueueStats(queue_of(k), o.min_offset, o.max_offset, o.last_update_timestamp)
             for k, o in TopicStatsTable.decode(answer.body).offset_table.items()
         ]
+
+    async def topic_figures(
+        self, topics: Sequence[str], broker_addr: str
+    ) -> dict[str, TopicFigures]:
+        """Returns what one broker of this project holds of topics, and their rates, by name.
+
+        Args:
+            topics: their names, 1,000 at the most; those that the broker does not have are left
+                out.
+            broker_addr: which broker.
+
+        Raises:
+            ResponseError: 3, the broker is RocketMQ's, which does not tell this; 16, the user may
+                not see one of the topics.
+        """
+        body = TopicNames(topics=list(topics)).encode()
+        answer = await self._ask(broker_addr, TopicFiguresRequest(), body)
+        return TopicFiguresTable.decode(answer.body).topics
 
     async def topic_queues(self, topic: str) -> list[QueueState]:
         """Returns every queue of a topic that exists or still holds messages, sorted.

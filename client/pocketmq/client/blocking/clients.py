@@ -44,7 +44,7 @@ from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
-from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig
+from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig, TopicFigures
 from pocketmq.protocol.bodies.users import AclInfo, PolicyEntryInfo, UserInfo
 from pocketmq.protocol.errors import NoPermissionError
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
@@ -132,6 +132,10 @@ class Admin(Blocking[admin.Admin]):
     def topic_stats(self, topic: str, *, broker_addr: str | None = None) -> list[QueueStats]:
         """Returns the offsets of each queue of a topic, sorted by broker and queue."""
         return self._run(self._twin.topic_stats(topic, broker_addr=broker_addr))
+
+    def topic_figures(self, topics: Sequence[str], broker_addr: str) -> dict[str, TopicFigures]:
+        """Returns what one broker of this project holds of topics, and their rates, by name."""
+        return self._run(self._twin.topic_figures(topics, broker_addr))
 
     def topic_queues(self, topic: str) -> list[QueueState]:
         """Returns every queue of a topic that exists or still holds messages, sorted."""

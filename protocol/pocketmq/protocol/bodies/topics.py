@@ -52,6 +52,39 @@ class TopicConfigList(Body, kw_only=True):
     topic_config_list: list[TopicConfig] = field(default_factory=list)
 
 
+class TopicNames(Body, kw_only=True):
+    """The topics that a request is about (31050)."""
+
+    topics: list[str] = field(default_factory=list)
+
+
+class TopicFigures(msgspec.Struct, rename="camel", kw_only=True):
+    """How much one broker holds of a topic, and how fast messages come and go.
+
+    Attributes:
+        queues: that exist, or still hold messages.
+        messages: that the queues hold.
+        size: bytes of their records.
+        stored: messages that ever came to these queues.
+        delivered: messages that groups have got since the broker's start, retries apart.
+        in_rate, out_rate: messages a second in the last minute.
+    """
+
+    queues: int = 0
+    messages: int = 0
+    size: int = 0
+    stored: int = 0
+    delivered: int = 0
+    in_rate: float = 0.0
+    out_rate: float = 0.0
+
+
+class TopicFiguresTable(Body, kw_only=True):
+    """The figures of those topics that a broker has, by name."""
+
+    topics: dict[str, TopicFigures] = field(default_factory=dict)
+
+
 class TopicQueueMapping(Body, kw_only=True):
     """The logical queues of a static topic that a broker holds (`TopicQueueMappingInfo`)."""
 
