@@ -37,6 +37,7 @@ def test_own_codes_fit_every_codec() -> None:
         RequestCode.BACKUP_LOGS,
         RequestCode.DESCRIBE_MEMBER,
         RequestCode.ELECT_MEMBER,
+        RequestCode.TOPIC_FIGURES,
     ]
     assert max(own) <= CODE_MAX
 
