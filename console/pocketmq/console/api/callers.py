@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from pocketmq.client import Admin, Producer, PullConsumer
+from pocketmq.client import Producer
 from pocketmq.client.instance.instance import ClientInstance
+from pocketmq.console.api.reach import Reach, ReachableAdmin, ReachableReader, note_writing
 from pocketmq.console.web.operations import Call
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.console.web.streams import Stream
@@ -19,6 +20,7 @@ from pocketmq.console.web.visitors import current_visitor
 from pocketmq.protocol.requests.claims import Claim
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.transport.tls.settings import ClientTls
 
 T = TypeVar("T", bound=Struct)
@@ -51,6 +53,7 @@ class Clients:
         namesrv: the name servers.
         credentials: sign each request; None for nobody.
         tls: how to speak TLS; None for plain connections.
+        clock: the source of time.
 
     Attributes:
         admin, reader, producer: the clients, started.
@@ -58,14 +61,22 @@ class Clients:
     """
 
     def __init__(
-        self, namesrv: str, credentials: Credentials | None, tls: ClientTls | None
+        self,
+        namesrv: str,
+        credentials: Credentials | None,
+        tls: ClientTls | None,
+        clock: Clock,
     ) -> None:
         # Whoever names no user gets no rights of the environment's.
         self._instance = ClientInstance(
-            namesrv, credentials=credentials or False, tls=tls, before_request=(_claiming,)
+            namesrv,
+            clock=clock,
+            credentials=credentials or False,
+            tls=tls,
+            before_request=(_claiming,),
         )
-        self.admin = Admin(instance=self._instance)
-        self.reader = PullConsumer(READER_GROUP, instance=self._instance, register=False)
+        self.admin = ReachableAdmin(instance=self._instance)
+        self.reader = ReachableReader(READER_GROUP, instance=self._instance, register=False)
         self.producer = Producer(GROUP, instance=self._instance)
         self.users = 0
 
@@ -96,6 +107,11 @@ class Callers:
         tls: how to speak TLS; None for plain connections.
         writes: whether requests may change something.
         bodies: whether bodies of messages may be shown.
+        clock: of the clients.
+
+    Attributes:
+        namesrv, clock: the same.
+        reach: the brokers that do not answer.
     """
 
     def __init__(
@@ -105,9 +121,12 @@ class Callers:
         *,
         writes: bool = True,
         bodies: bool = True,
+        clock: Clock | None = None,
     ) -> None:
         self.namesrv, self._tls = namesrv, tls
         self._writes, self._bodies = writes, bodies
+        self.clock = clock or SystemClock()
+        self.reach = Reach(self.clock)
         self._kept: OrderedDict[Credentials | None, Clients] = OrderedDict()
         self._turn = asyncio.Lock()
 
@@ -120,7 +139,9 @@ class Callers:
             visitor = current_visitor()
             token = _claim.set(Claim(visitor.person, visitor.address, call.reason or ""))
             try:
-                return await function(clients, call)
+                return await self.reach.look(
+                    function, lambda: function(clients, call), clients.admin.cluster_info
+                )
             finally:
                 _claim.reset(token)
                 clients.users -= 1
@@ -159,7 +180,7 @@ class Callers:
             found = self._kept.get(caller)
             if found is None:
                 await self._make_room()
-                found = Clients(self.namesrv, caller, self._tls)
+                found = Clients(self.namesrv, caller, self._tls, self.clock)
                 try:
                     await found.start()
                 except BaseException:
@@ -197,6 +218,7 @@ class Callers:
                 "it was started with --read-only, and changes nothing",
                 "use another console, or the command line",
             )
+        note_writing()
 
     def check_bodies(self) -> None:
         """Refuses to show contents where the console shows none.

@@ -44,7 +44,11 @@ class ClusterCalls:
         """Shows all brokers."""
         rows = await clients.admin.brokers()
         brokers = await asyncio.gather(*(_broker(clients, row) for row in rows))
-        return Cluster(name_servers=self._callers.namesrv.split(";"), brokers=brokers)
+        return Cluster(
+            name_servers=self._callers.namesrv.split(";"),
+            brokers=brokers,
+            silent=self._callers.reach.gone(row.broker_name for row in rows),
+        )
 
     async def settings(self, clients: Clients, call: Call) -> BrokerSettings:
         """Shows the settings of a broker."""

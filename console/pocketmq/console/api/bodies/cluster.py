@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
+from pocketmq.console.api.masters import SilentBroker
 from pocketmq.console.web.bodies import ResponseBody
 
 
@@ -32,10 +35,15 @@ class Broker(ResponseBody):
 
 
 class Cluster(ResponseBody):
-    """All brokers that the name servers know."""
+    """All brokers that the name servers know.
+
+    Attributes:
+        silent: brokers that were registered lately, and are no more.
+    """
 
     name_servers: list[str]
     brokers: list[Broker]
+    silent: list[SilentBroker] = field(default_factory=list)
 
 
 class BrokerSettings(ResponseBody):

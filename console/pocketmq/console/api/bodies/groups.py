@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from pocketmq.console.api.bodies.topics import ListQuery
+from pocketmq.console.api.reach import PartialBody
 from pocketmq.console.web.bodies import RequestBody, ResponseBody
 
 
@@ -20,7 +21,7 @@ class GroupListQuery(ListQuery):
     built_in: bool = False
 
 
-class Groups(ResponseBody):
+class Groups(PartialBody):
     """Consumer groups by name.
 
     Attributes:
@@ -91,7 +92,7 @@ class QueueLag(ResponseBody):
     behind_ms: int | None = None
 
 
-class Group(ResponseBody):
+class Group(PartialBody):
     """A consumer group.
 
     Attributes:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from pocketmq.console.api.reach import PartialBody
 from pocketmq.console.web.bodies import Count, RequestBody, ResponseBody
 from pocketmq.protocol.messages.message_json import MessageDocument
 
@@ -69,7 +70,7 @@ class ScannedQueue(ResponseBody):
     left: int
 
 
-class Messages(ResponseBody):
+class Messages(PartialBody):
     """Messages that were found.
 
     Attributes:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from pocketmq.console.api.reach import PartialBody
 from pocketmq.console.web.bodies import Count, RequestBody, ResponseBody
 
 LISTED_MAX = 5000
@@ -45,7 +46,7 @@ class TopicName(ResponseBody):
     kind: Kind
 
 
-class Topics(ResponseBody):
+class Topics(PartialBody):
     """Topics by name.
 
     Attributes:
@@ -74,7 +75,7 @@ class Queue(ResponseBody):
     last_stored_ms: int | None
 
 
-class Topic(ResponseBody):
+class Topic(PartialBody):
     """A topic.
 
     Attributes:
