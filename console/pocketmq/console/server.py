@@ -13,6 +13,7 @@ from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.pages.further import NOTHING, Further
 from pocketmq.console.pages.pages import Pages
 from pocketmq.console.pages.tail_pages import tail_pages
 from pocketmq.console.web.app import api_app
@@ -73,6 +74,7 @@ class ConsoleServer:
         namesrv: the name servers of the cluster, of this project or Apache's.
         options: how.
         clock: the source of time.
+        further: what a component above the console adds to it.
 
     Attributes:
         operations: all of the API.
@@ -80,13 +82,21 @@ class ConsoleServer:
         address: ``host:port``, while it serves.
     """
 
-    def __init__(self, namesrv: str, options: ConsoleOptions, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        options: ConsoleOptions,
+        clock: Clock | None = None,
+        further: Further = NOTHING,
+    ) -> None:
         clock = self._clock = clock or SystemClock()
         self._callers = Callers(
             namesrv,
             options.tls,
             writes=not options.read_only,
             bodies=not options.no_bodies,
+            clock=further.clock,
+            heard=further.heard,
         )
         self._options = options
         callers = self._callers
@@ -106,7 +116,8 @@ class ConsoleServer:
         gate = self._gate = Gate(options.host, CONSOLE_API, check_origin(options.origin), base)
         families = [tail_pages(self.tails)]
         self._pages = Pages(
-            callers, cluster, topics, messages, groups, gate, CONSOLE_API, base, families
+            callers, cluster, topics, messages, groups, gate, CONSOLE_API, base,
+            [*families, *further.families], further.links, further.templates,
         )
         self.address = ""
 

@@ -6,13 +6,19 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from pocketmq.client import Producer
 from pocketmq.client.instance.instance import ClientInstance
-from pocketmq.console.api.reach import Reach, ReachableAdmin, ReachableReader, note_writing
+from pocketmq.console.api.reach import (
+    Reach,
+    ReachableAdmin,
+    ReachableReader,
+    is_writing,
+    note_writing,
+)
 from pocketmq.console.web.operations import Call
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.console.web.streams import Stream
@@ -108,6 +114,8 @@ class Callers:
         writes: whether requests may change something.
         bodies: whether bodies of messages may be shown.
         clock: of the clients.
+        heard: is told of each change that was carried out: by which function, its call and what
+            it gave; None for nobody.
 
     Attributes:
         namesrv, clock: the same.
@@ -122,7 +130,9 @@ class Callers:
         writes: bool = True,
         bodies: bool = True,
         clock: Clock | None = None,
+        heard: Callable[[str, Call, Any], None] | None = None,
     ) -> None:
+        self._heard = heard
         self.namesrv, self._tls = namesrv, tls
         self._writes, self._bodies = writes, bodies
         self.clock = clock or SystemClock()
@@ -140,13 +150,21 @@ class Callers:
             token = _claim.set(Claim(visitor.person, visitor.address, call.reason or ""))
             try:
                 return await self.reach.look(
-                    function, lambda: function(clients, call), clients.admin.cluster_info
+                    function,
+                    lambda: self._carried_out(function, clients, call),
+                    clients.admin.cluster_info,
                 )
             finally:
                 _claim.reset(token)
                 clients.users -= 1
 
         return carry_out
+
+    async def _carried_out(self, function: Carried[T], clients: Clients, call: Call) -> T:
+        found = await function(clients, call)
+        if self._heard is not None and is_writing():
+            self._heard(getattr(function, "__qualname__", ""), call, found)
+        return found
 
     def stream(
         self, function: Callable[[Clients, Call], Awaitable[Stream]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -43,6 +44,8 @@ class Pages:
         api: for problems.
         base: the path before all links.
         families: further pages.
+        links: paths and names of those in the navigation.
+        templates: the folder of further templates; None for none.
 
     Attributes:
         forms: makes the paths of forms.
@@ -59,12 +62,16 @@ class Pages:
         api: Api,
         base: BasePath,
         families: Iterable[Family] = (),
+        links: Sequence[tuple[str, str]] = (),
+        templates: Path | None = None,
     ) -> None:
         self._families = list(families)
         self._callers, self._gate = callers, gate
         self._cluster, self._topics = cluster, topics
         self._messages, self._groups = messages, groups
-        self._renderer = Renderer(base, may_write=callers.may_write)
+        self._renderer = Renderer(
+            base, may_write=callers.may_write, links=links, templates=templates
+        )
         self._answering = Answering(self._renderer, api)
         self.forms = Forms(callers, self._renderer, gate, api)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -37,22 +38,32 @@ class Renderer:
     Args:
         base: the path before all links of the answer that is being made.
         may_write: whether pages show forms that change something.
+        links: paths and names of further pages in the navigation.
+        templates: the folder of further templates; None for none.
 
     Attributes:
         base: the same.
         visits: the browsers that fill in forms.
     """
 
-    def __init__(self, base: BasePath, *, may_write: bool) -> None:
+    def __init__(
+        self,
+        base: BasePath,
+        *,
+        may_write: bool,
+        links: Sequence[tuple[str, str]] = (),
+        templates: Path | None = None,
+    ) -> None:
+        folders = [FOLDER / "templates", *([] if templates is None else [templates])]
         self.base, self.visits = base, Visits(base)
         self._environment = Environment(
-            loader=FileSystemLoader(FOLDER / "templates"),
+            loader=FileSystemLoader(folders),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals.update(base=base, may_write=may_write)
+        self._environment.globals.update(base=base, may_write=may_write, links=tuple(links))
         self._environment.filters.update(
             time=time_text, count=count_text, rate=rate_text, share=share_text, path=path_text,
             duration=duration_text, link=query_text,
