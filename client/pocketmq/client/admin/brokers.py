@@ -11,6 +11,7 @@ from pocketmq.client.admin.results import BrokerRow
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, SettingDetail, SettingDetails
 from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from pocketmq.protocol.bodies.replication import MemberReport
+from pocketmq.protocol.bodies.routes import ClusterInfo
 from pocketmq.protocol.bodies.topics import KVTable
 from pocketmq.protocol.requests.backups import (
     BackupLogsRequest,
@@ -29,6 +30,8 @@ from pocketmq.protocol.requests.brokers import (
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
+    ClusterInfoRequest,
+    NamesrvConfigRequest,
     WipeWritePermRequest,
     WipeWritePermResponse,
 )
@@ -61,6 +64,15 @@ class BrokerAdmin(AdminCalls):
             for broker_id, address in info.broker_addr_table[name].broker_addrs.items()
         ]
         return sorted(rows, key=lambda row: (row.cluster, row.broker_name, row.broker_id))
+
+    async def namesrv_cluster_info(self, namesrv_addr: str) -> ClusterInfo:
+        """Returns all clusters and their brokers as one name server knows them."""
+        return ClusterInfo.decode((await self._ask(namesrv_addr, ClusterInfoRequest())).body)
+
+    async def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
+        """Returns the settings of a name server."""
+        answer = await self._ask(namesrv_addr, NamesrvConfigRequest())
+        return properties_from_text(answer.body.decode())
 
     async def broker_runtime(self, broker_addr: str) -> dict[str, str]:
         """Returns a broker's runtime figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""

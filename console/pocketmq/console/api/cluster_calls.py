@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 from pocketmq.client.admin.results import BrokerRow
-from pocketmq.console.api.bodies.cluster import Broker, BrokerSettings, Cluster
+from pocketmq.console.api.bodies.cluster import Broker, Cluster
 from pocketmq.console.api.callers import Callers, Clients
 from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.web.operations import Call, Operation
-from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import NoPermissionError, PocketMQError
 
 
@@ -33,11 +32,6 @@ class ClusterCalls:
                 "All brokers with their rates; one that does not answer says why.",
                 serve(self.cluster), Cluster,
             ),
-            Operation(
-                "GET", f"{PREFIX}/brokers/{{broker}}/settings", "getBrokerSettings",
-                "The settings of a broker: of its master, or of the leader of a broker set.",
-                serve(self.settings), BrokerSettings,
-            ),
         ]  # fmt: skip
 
     async def cluster(self, clients: Clients, call: Call) -> Cluster:
@@ -49,15 +43,6 @@ class ClusterCalls:
             brokers=brokers,
             silent=self._callers.reach.gone(row.broker_name for row in rows),
         )
-
-    async def settings(self, clients: Clients, call: Call) -> BrokerSettings:
-        """Shows the settings of a broker."""
-        name = call.path["broker"]
-        for row in await clients.admin.brokers():
-            if row.broker_name == name and not row.broker_id:
-                settings = await clients.admin.broker_config(row.address)
-                return BrokerSettings(broker=name, address=row.address, settings=settings)
-        raise not_found("broker with a master", name, f"GET {PREFIX}/cluster")
 
 
 async def _broker(clients: Clients, row: BrokerRow) -> Broker:

@@ -44,11 +44,3 @@ class Cluster(ResponseBody):
     name_servers: list[str]
     brokers: list[Broker]
     silent: list[SilentBroker] = field(default_factory=list)
-
-
-class BrokerSettings(ResponseBody):
-    """The settings of a broker by RocketMQ's names."""
-
-    broker: str
-    address: str
-    settings: dict[str, str]
