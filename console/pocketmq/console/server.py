@@ -11,6 +11,7 @@ from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.paths import PREFIX
+from pocketmq.console.api.rates.rate_calls import RateCalls
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.further import NOTHING, Further
@@ -79,6 +80,7 @@ class ConsoleServer:
     Attributes:
         operations: all of the API.
         tails: that go on.
+        rates: over time.
         address: ``host:port``, while it serves.
     """
 
@@ -103,13 +105,14 @@ class ConsoleServer:
         cluster, topics = ClusterCalls(callers), TopicCalls(callers)
         messages, groups = MessageCalls(callers, clock), GroupCalls(callers, clock)
         users = UserCalls(callers)
-        self.tails = TailCalls(callers, clock)
+        self.tails, self.rates = TailCalls(callers, clock), RateCalls(callers, clock)
         self.operations: list[Operation] = [
             *cluster.operations(),
             *users.operations(),
             *topics.operations(),
             *messages.operations(),
             *self.tails.operations(),
+            *self.rates.operations(),
             *groups.operations(),
         ]
         base = BasePath(options.base, is_forwarded=options.forwarded_prefix)
@@ -144,5 +147,6 @@ class ConsoleServer:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.tails.stop()
+        await self.rates.close()
         await self._server.__aexit__(*exc_info)
         await self._callers.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from pocketmq.client import Admin
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.console.api.bodies.topics import (
@@ -17,6 +19,7 @@ from pocketmq.console.api.bodies.topics import (
 from pocketmq.console.api.callers import Callers, Clients
 from pocketmq.console.api.names import kind_of, part_of
 from pocketmq.console.api.paths import PREFIX
+from pocketmq.console.api.rates.topic_figures import FIGURES_MAX, figures_by_broker, listed
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import ProblemError, not_found
 from pocketmq.protocol.errors import TopicMissingError
@@ -63,8 +66,12 @@ class TopicCalls:
         system = await _own_names(admin)
         found = {name: kind_of(name, system) for name in await admin.topics()}
         fitting = [name for name, kind in found.items() if query.kind in (kind, "all")]
+        if query.figures:
+            query = structs.replace(query, limit=min(query.limit, FIGURES_MAX))
         total, part, behind = part_of(fitting, query)
         shown = [TopicName(name=name, kind=found[name]) for name in part]
+        if query.figures and part:
+            listed(shown, (await figures_by_broker(admin, part)).values())
         return Topics(total=total, topics=shown, next=behind)
 
     async def one(self, clients: Clients, call: Call) -> Topic:

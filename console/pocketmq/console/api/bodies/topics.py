@@ -34,16 +34,32 @@ class TopicListQuery(ListQuery):
 
     Attributes:
         kind: only of this kind; ``all`` for all.
+        figures: how much topics hold, too, and how fast messages come and go; then 200 topics are
+            listed at the most.
     """
 
     kind: Kind | Literal["all"] = "normal"
+    figures: bool = False
 
 
 class TopicName(ResponseBody):
-    """A topic in the list."""
+    """A topic in the list, with figures if these are asked for.
+
+    Attributes:
+        queues: on all brokers.
+        messages, size: that the queues hold, and their bytes.
+        in_rate, out_rate: messages a second in the last minute.
+
+    Figures are null where a broker does not tell them, or the user may not see them.
+    """
 
     name: str
     kind: Kind
+    queues: int | None = None
+    messages: int | None = None
+    size: int | None = None
+    in_rate: float | None = None
+    out_rate: float | None = None
 
 
 class Topics(PartialBody):

@@ -25,7 +25,7 @@ class TailCalls:
     """
 
     def __init__(self, callers: Callers, clock: Clock) -> None:
-        self._callers, self._clock = callers, clock
+        self._callers, self._clock = callers, clock.machine
         self._tails: set[Tail] = set()
 
     @property
