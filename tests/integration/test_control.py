@@ -317,6 +317,22 @@ def test_two_hours_pass_at_once(api: Control) -> None:
     assert sorted(bodies(api, "/topics/Orders/messages")) == ["later", "timer"]
 
 
+def test_the_clock_goes_from_one_due_message_to_the_next(api: Control) -> None:
+    api.ok("PUT", "/topics/Orders")
+    publish(api, "Orders", "first", delayMs=60_000)
+    publish(api, "Orders", "second", delayLevel=18)
+    jump = api.ok("POST", "/clock/next")
+    assert jump["came"] == [{"topic": "Orders", "messages": 1}]
+    assert 50_000 <= jump["jumpedMs"] <= 61_000
+    assert (jump["waited"], jump["clock"]["waiting"]) == (2, 1)
+    assert bodies(api, "/topics/Orders/messages") == ["first"]
+    jump = api.ok("POST", "/clock/next")
+    assert jump["clock"]["waiting"] == 0
+    assert bodies(api, "/topics/Orders/messages") == ["first", "second"]
+    nothing = api.problem("POST", "/clock/next")
+    assert (nothing["status"], nothing["title"]) == (409, "Nothing waits for its time")
+
+
 def test_transactions_are_checked_in_time(shared: Controlled, api: Control) -> None:
     class Unsure:
         def execute_local_transaction(self, message: Any, arg: Any) -> LocalTransactionState:

@@ -9,6 +9,7 @@ from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.testing.cluster_clock import Steps, in_seconds
+from pocketmq.testing.control.jumps import Jump, came_since, ends, to_next
 from pocketmq.testing.control.message_calls import did_not_come
 from pocketmq.testing.control.models import AdvanceRequest, ClockInfo, Until
 from pocketmq.testing.core import Core
@@ -40,6 +41,12 @@ class ClockCalls:
                 "and retention come at their own moments, in order, and are done on return.",
                 self.advance, ClockInfo, body=AdvanceRequest,
             ),
+            Operation(
+                "POST", "/clock/next", "advanceClockToNext",
+                "Set the clock forward to the next moment at which a waiting message is due, a "
+                "retry among them, or a transaction is checked; tells what came.",
+                self.to_next, Jump,
+            ),
         ]  # fmt: skip
 
     async def read(self, _: Call) -> ClockInfo:
@@ -58,10 +65,34 @@ class ClockCalls:
             waiting=core.waiting(),
         )
 
-    async def advance(self, call: Call) -> ClockInfo:
-        """Sets the clock forward."""
-        request = call.body
-        assert isinstance(request, AdvanceRequest)
+    async def to_next(self, _: Call) -> Jump:
+        """Sets the clock forward to what is due next."""
+        self._check_movable()
+        core, before_ms, before = self._core, self._core.clock.now_ms(), ends(self._core)
+        async with self._turn:
+            waited = core.waiting()
+            if await to_next(core) is None:
+                raise ProblemError(
+                    409,
+                    "Nothing waits for its time",
+                    "no message waits for its time, and no transaction is open",
+                    "send one with a delay, or set the clock forward by a time of your choice",
+                )
+        return self._jump(before_ms, before, waited)
+
+    async def jump(self, call: Call) -> Jump:
+        """Sets the clock forward as `advance` does, and tells what came."""
+        core, before_ms, before = self._core, self._core.clock.now_ms(), ends(self._core)
+        waited = core.waiting()
+        await self.advance(call)
+        return self._jump(before_ms, before, waited)
+
+    def _jump(self, before_ms: int, before: dict[str, int], waited: int) -> Jump:
+        now = self.now()
+        came = came_since(self._core, before)
+        return Jump(clock=now, jumped_ms=now.now_ms - before_ms, waited=waited, came=came)
+
+    def _check_movable(self) -> None:
         if self._core.travel is None:
             raise ProblemError(
                 409,
@@ -69,6 +100,12 @@ class ClockCalls:
                 "it was started with the machine's clock",
                 "start it with `pocketmq up --control PORT --clock offset`, which is the default",
             )
+
+    async def advance(self, call: Call) -> ClockInfo:
+        """Sets the clock forward."""
+        request = call.body
+        assert isinstance(request, AdvanceRequest)
+        self._check_movable()
         jump_s = in_seconds(
             request.seconds, request.days, request.hours, request.minutes, request.milliseconds
         )

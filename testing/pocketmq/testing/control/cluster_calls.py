@@ -41,6 +41,9 @@ class Ends(NamedTuple):
     begin_again: Callable[[], Awaitable[object]] = _no_more
 
 
+NO_ENDS = Ends()
+
+
 class ClusterCalls:
     """Carries out operations on the whole cluster.
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Self
 
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.gate import Gate, is_loopback
-from pocketmq.console.web.operations import Api, Operation
+from pocketmq.console.web.operations import Api
 from pocketmq.console.web.server import WebServer
-from pocketmq.protocol.names.namespaces import Namespace
-from pocketmq.testing.control.clients import ControlClients
-from pocketmq.testing.control.clock_calls import ClockCalls
-from pocketmq.testing.control.cluster_calls import ClusterCalls, Ends
-from pocketmq.testing.control.fault_calls import FaultCalls
-from pocketmq.testing.control.group_calls import GroupCalls
-from pocketmq.testing.control.message_calls import MessageCalls
-from pocketmq.testing.control.topic_calls import TopicCalls
+from pocketmq.testing.control.calls import ControlCalls
+from pocketmq.testing.control.cluster_calls import NO_ENDS, Ends
 from pocketmq.testing.core import Core
-from pocketmq.testing.inspection.inspection import Inspection
 
 log = logging.getLogger("pocketmq.testing")
 
@@ -33,8 +25,6 @@ CONTROL_API = Api(
     when_mistaken="report it with what `pocketmq up` has logged",
 )
 
-NO_ENDS = Ends()
-
 
 class ControlServer:
     """Serves the control API within ``async with ControlServer(core, host, port, ends)``.
@@ -44,23 +34,16 @@ class ControlServer:
         host: the address to listen on.
         port: 0 lets the system choose.
         ends: the calls to the process that runs the cluster.
+
+    Attributes:
+        calls: carry the operations out.
+        operations: all of them.
     """
 
     def __init__(self, core: Core, host: str, port: int, ends: Ends = NO_ENDS) -> None:
         self._host, self._port = host, port
-        inspection = Inspection(core, Namespace(""))
-        turn = asyncio.Lock()
-        self._clients = ControlClients(core)
-        self._faults = FaultCalls(core)
-        clock = ClockCalls(core, inspection, turn)
-        self.operations: list[Operation] = [
-            *ClusterCalls(core, clock, self._faults, self._clients, turn, ends).operations(),
-            *TopicCalls(core, inspection, self._clients).operations(),
-            *MessageCalls(inspection, self._clients).operations(),
-            *GroupCalls(core, inspection, self._clients).operations(),
-            *clock.operations(),
-            *self._faults.operations(),
-        ]
+        self.calls = ControlCalls(core, ends)
+        self.operations = self.calls.operations()
 
     async def __aenter__(self) -> Self:
         """Starts to listen.
@@ -82,8 +65,8 @@ class ControlServer:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        for text in self._faults.unused():
+        for text in self.calls.faults.unused():
             log.warning("%s", text)
-        self._faults.forget()
+        self.calls.faults.forget()
         await self._server.__aexit__(*exc_info)
-        await self._clients.close()
+        await self.calls.clients.close()
