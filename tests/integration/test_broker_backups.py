@@ -25,7 +25,7 @@ from pocketmq.broker.backup.wire import FROM_BEGINNING, WANTS_MAX, Want, encode_
 from pocketmq.broker.store.disk.errors import FormatError
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
 from pocketmq.protocol.messages import properties as props
-from pocketmq.protocol.requests.backups import (
+from pocketmq.protocol.requests.extensions.backups import (
     BackupLogsRequest,
     BackupTablesRequest,
     BackupTablesResponse,

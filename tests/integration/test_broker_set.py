@@ -19,8 +19,7 @@ from pocketmq.client import Message, Producer
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.requests.offsets import MaxOffsetRequest
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     DescribeMemberRequest,
     ElectMemberRequest,
     FollowRequest,
@@ -28,6 +27,7 @@ from pocketmq.protocol.requests.replication import (
     SwitchLeaderRequest,
     SwitchLeaderResponse,
 )
+from pocketmq.protocol.requests.offsets import MaxOffsetRequest
 from pocketmq.testing.clock import VirtualClock, settle
 from pocketmq.transport.pool import ConnectionPool
 

@@ -33,6 +33,12 @@ from pocketmq.protocol.bodies.topics import (
 from pocketmq.protocol.codes import ResponseCode, Version
 from pocketmq.protocol.errors import ConfigError, ResponseError, TopicMissingError, response_error
 from pocketmq.protocol.messages.hosts import split_address
+from pocketmq.protocol.requests.extensions.replication import (
+    ArbiterReadRequest,
+    ArbiterReadResponse,
+    ArbiterWriteRequest,
+    ArbiterWriteResponse,
+)
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -62,12 +68,6 @@ from pocketmq.protocol.requests.nameserver import (
     UpdateNamesrvConfigRequest,
     WipeWritePermRequest,
     WipeWritePermResponse,
-)
-from pocketmq.protocol.requests.replication import (
-    ArbiterReadRequest,
-    ArbiterReadResponse,
-    ArbiterWriteRequest,
-    ArbiterWriteResponse,
 )
 from pocketmq.protocol.wire import loose_json
 from pocketmq.protocol.wire.command import Command

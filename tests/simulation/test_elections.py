@@ -13,7 +13,10 @@ from support.simulation.member import Member
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ResponseError
-from pocketmq.protocol.requests.replication import DescribeMemberRequest, ElectMemberRequest
+from pocketmq.protocol.requests.extensions.replication import (
+    DescribeMemberRequest,
+    ElectMemberRequest,
+)
 from pocketmq.protocol.wire.command import Command
 from pocketmq.protocol.wire.header import RequestHeader
 from pocketmq.transport.connection import Connection

@@ -223,6 +223,7 @@ EXEMPT = {
     "grpc/__init__.py",
     "grpc/limits.py",
     "grpc/service.py",
+    "requests/extensions/__init__.py",
     "grpc/call.py",
     "grpc/connection.py",
     *(f"requests/{name}.py" for name in (

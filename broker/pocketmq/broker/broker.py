@@ -23,6 +23,7 @@ from pocketmq.broker.handlers.leaving import leave
 from pocketmq.broker.handlers.table import handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, claim_directory, load_data
+from pocketmq.broker.redrive.building import redrives_of
 from pocketmq.broker.registration.advertised_host import advertised_host
 from pocketmq.broker.registration.registration import Registration
 from pocketmq.broker.registration.routes import TopicRoutes
@@ -223,6 +224,9 @@ class Broker:
         restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
         parts.popping.revival.start()
+        redrives = redrives_of(parts, store_host)
+        redrives.start()
+        stack.push_async_callback(redrives.close)
         audit = broker_audit(parts, store_host, stack)
         if guard is not None and audit is not None:
             guard.refused.add(audit.refused)
@@ -231,7 +235,8 @@ class Broker:
         )
         stack.push_async_callback(routes.close)
         tables = handler_table(
-            parts, self.address, store_host, routes, guard, audit, self._user_telling, leading,
+            parts, self.address, store_host, routes, redrives, guard, audit, self._user_telling,
+            leading,
             None if self.broker_set is None else self.broker_set.handlers(),
         )  # fmt: skip
         stack.callback(leave, self.handlers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketmq.broker.backup.copying import BackupOptions, BackupReport, back_up
-from pocketmq.protocol.requests.backups import (
+from pocketmq.protocol.requests.extensions.backups import (
     BackupLogsRequest,
     BackupLogsResponse,
     BackupTablesRequest,

@@ -12,7 +12,7 @@ from pocketmq.broker.replication.leading import Leading
 from pocketmq.broker.replication.set_state import SetState
 from pocketmq.namesrv import NameServer, NamesrvConfig
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.requests.replication import SwitchLeaderRequest
+from pocketmq.protocol.requests.extensions.replication import SwitchLeaderRequest
 from pocketmq.protocol.signing import Credentials, sign
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.pool import ConnectionPool

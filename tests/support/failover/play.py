@@ -34,7 +34,7 @@ from pocketmq.broker.store.mending.dump import StoredRecord, dump_directory
 from pocketmq.client import Admin
 from pocketmq.protocol.errors import PocketMQError
 from pocketmq.protocol.messages.records import decode_records
-from pocketmq.protocol.requests.replication import ArbiterReadRequest
+from pocketmq.protocol.requests.extensions.replication import ArbiterReadRequest
 from pocketmq.runtime.clock import SystemClock, within
 from pocketmq.transport.pool import ConnectionPool
 

@@ -22,7 +22,7 @@ from pocketmq.broker.store.metadata.log_epochs import LogEpochs
 from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError
-from pocketmq.protocol.requests.replication import ReplicateRequest
+from pocketmq.protocol.requests.extensions.replication import ReplicateRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
 

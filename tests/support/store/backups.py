@@ -12,7 +12,7 @@ from pocketmq.broker.backup.restoring import restore
 from pocketmq.broker.backup.source import BackupSource
 from pocketmq.broker.backup.wire import decode_wants, encode_parts
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.protocol.requests.backups import BackupTablesResponse
+from pocketmq.protocol.requests.extensions.backups import BackupTablesResponse
 from pocketmq.runtime.clock import Clock
 
 NAMES: dict[str, Any] = {"cluster_name": "c", "broker_name": "b", "segment_size": 1000}

@@ -159,6 +159,13 @@ BROKER_NEEDS: NeedsTable = {
     Code.SWITCH_LEADER: _CHANGE,
     Code.BACKUP_TABLES: ONLY_SUPER,
     Code.BACKUP_LOGS: ONLY_SUPER,
+    # dead letters
+    Code.PLAN_REDRIVE: (group(UPDATE, field="group"), topic_if_named(PUB)),
+    Code.START_REDRIVE: (group(UPDATE, field="group"), topic_if_named(PUB)),
+    Code.CHANGE_REDRIVE: (group(UPDATE, field="group"),),
+    Code.LIST_REDRIVES: _GROUP_SHOW,
+    Code.REDRIVE_RESULTS: _GROUP_SHOW,
+    Code.DEAD_LETTER_STATES: (group_if_named(GET, field="group", otherwise=cluster(GET)),),
     Code.DESCRIBE_MEMBER: _SHOW,
     Code.ELECT_MEMBER: _CHANGE,
     # what this broker refuses with a reason

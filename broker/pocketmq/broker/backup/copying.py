@@ -29,7 +29,7 @@ from pocketmq.broker.backup.wire import (
 from pocketmq.broker.store.log.segment import ENTRY_SIZE
 from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.messages.records import check_record
-from pocketmq.protocol.requests.backups import BackupTablesResponse
+from pocketmq.protocol.requests.extensions.backups import BackupTablesResponse
 from pocketmq.runtime.clock import Clock
 
 OnProgress = Callable[[int, int], object]

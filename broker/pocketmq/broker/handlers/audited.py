@@ -13,6 +13,7 @@ from pocketmq.auth.settings import SECRET_KEYS
 from pocketmq.broker.parts import BrokerState
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.groups import GroupConfigList
+from pocketmq.protocol.bodies.redrives import RedriveStart
 from pocketmq.protocol.bodies.topics import TopicConfigList
 from pocketmq.protocol.codes import RequestCode as Code
 from pocketmq.protocol.signing import MASK
@@ -27,7 +28,7 @@ _UNDESCRIBED = (
     Code.UPDATE_AND_CREATE_STATIC_TOPIC, Code.INVOKE_BROKER_TO_RESET_OFFSET,
     Code.CLONE_GROUP_OFFSET, Code.UPDATE_AND_GET_GROUP_FORBIDDEN, Code.RESUME_CHECK_HALF_MESSAGE,
     Code.TRIGGER_DELETE_FILES, Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.CLEAN_UNUSED_TOPIC,
-    Code.DELETE_EXPIRED_COMMITLOG, Code.RESET_MASTER_FLUSH_OFFSET,
+    Code.DELETE_EXPIRED_COMMITLOG, Code.RESET_MASTER_FLUSH_OFFSET, Code.CHANGE_REDRIVE,
 )  # fmt: skip
 """Their fields say it all."""
 
@@ -68,6 +69,7 @@ def _states(data: BrokerState) -> dict[int, State]:
         ],
         Code.DELETE_SUBSCRIPTIONGROUP: lambda c: group(c.fields.get("groupName")),
         Code.UPDATE_BROKER_CONFIG: partial(_settings, data),
+        Code.START_REDRIVE: _order,
         Code.AUTH_CREATE_USER: user,
         Code.AUTH_UPDATE_USER: user,
         Code.AUTH_DELETE_USER: user,
@@ -90,6 +92,20 @@ def _settings(data: BrokerState, command: Command) -> object:
     asked = properties_from_text(bytes(command.body).decode())
     now: dict[str, object] = msgspec.to_builtins(data.settings.now)
     return {key: MASK if key in SECRET_KEYS else now.get(key) for key in asked if key in now}
+
+
+def _order(command: Command) -> object:
+    """What a redrive is asked to do, without bodies of messages."""
+    order = RedriveStart.of_request(bytes(command.body)).order
+    edit = order.edit
+    return {
+        "action": order.action,
+        "to": order.to,
+        "selection": order.selection,
+        "rate": order.rate,
+        "reason": order.reason,
+        "edits": [name for name in edit.__struct_fields__ if getattr(edit, name)],
+    }
 
 
 def _user(data: BrokerState, command: Command) -> object:

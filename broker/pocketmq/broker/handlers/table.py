@@ -16,6 +16,7 @@ from pocketmq.broker.handlers.administration.cleaning import CleaningHandlers
 from pocketmq.broker.handlers.administration.consumption import ConsumptionHandlers
 from pocketmq.broker.handlers.administration.group_views import GroupViewHandlers
 from pocketmq.broker.handlers.administration.groups import GroupHandlers
+from pocketmq.broker.handlers.administration.redrives import RedriveHandlers
 from pocketmq.broker.handlers.administration.relay import RelayHandlers
 from pocketmq.broker.handlers.administration.resets import ResetHandlers
 from pocketmq.broker.handlers.administration.settings import SettingHandlers
@@ -60,6 +61,7 @@ from pocketmq.broker.popping.taking import Taking, TakingSettings
 from pocketmq.broker.reading.filters import SelectionShare
 from pocketmq.broker.reading.read_advice import LeaderAdvice, ReadAdviceSettings
 from pocketmq.broker.reading.reader import Reader
+from pocketmq.broker.redrive.redrives import Redrives
 from pocketmq.broker.registration.routes import TopicRoutes
 from pocketmq.broker.registration.telling import UserTelling
 from pocketmq.broker.replication.leading import Leading
@@ -106,6 +108,7 @@ def handler_table(
     address: str,
     store_host: bytes,
     routes: TopicRoutes,
+    redrives: Redrives,
     access: AccessGuard | None = None,
     audit: Audit | None = None,
     telling: UserTelling | None = None,
@@ -119,6 +122,7 @@ def handler_table(
         address: the address that clients use, ``host:port``.
         store_host: the encoded address.
         routes: know the queues of all brokers.
+        redrives: send dead letters again.
         access: stands before all handlers; None if everybody may ask for everything.
         audit: notes administrative changes; None without one.
         telling: has the users that other servers of the cluster are told; None if they need none.
@@ -132,6 +136,7 @@ def handler_table(
         *_of_pops(parts, selections, routes),
         *_of_clients(parts, selections),
         *_of_administration(parts, address),
+        RedriveHandlers(redrives),
     )
     table = unsupported_handlers(UNSUPPORTED)
     for family in families:

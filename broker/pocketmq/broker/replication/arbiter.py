@@ -12,7 +12,7 @@ from pocketmq.protocol.errors import (
     ResponseError,
     UnsupportedRequestError,
 )
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     ArbiterReadRequest,
     ArbiterReadResponse,
     ArbiterWriteRequest,

@@ -15,7 +15,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.bodies.replication import LogEnd, MemberReport
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     DescribeMemberRequest,
     ElectMemberRequest,
     ElectMemberResponse,

@@ -22,7 +22,7 @@ from pocketmq.broker.store.metadata.metadata import SET_ID
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, response_error
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     FollowRequest,
     JoinBrokerSetRequest,
     JoinBrokerSetResponse,

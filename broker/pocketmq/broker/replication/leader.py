@@ -26,7 +26,7 @@ from pocketmq.broker.store.metadata.log_epochs import LogEpochs
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.names import names
-from pocketmq.protocol.requests.replication import ReplicateRequest
+from pocketmq.protocol.requests.extensions.replication import ReplicateRequest
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.listeners import Listeners
 

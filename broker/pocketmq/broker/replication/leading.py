@@ -26,7 +26,7 @@ from pocketmq.broker.store.metadata.log_epochs import LogEpochs
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ContentError, OperatingError, ResponseError, response_error
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     FollowRequest,
     JoinBrokerSetRequest,
     JoinBrokerSetResponse,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pocketmq.broker.backup.copying import BackupReport
     from pocketmq.broker.backup.directory import Backup
     from pocketmq.client import Admin
-    from pocketmq.protocol.requests.backups import BackupTablesResponse
+    from pocketmq.protocol.requests.extensions.backups import BackupTablesResponse
 
 BackupsArgument = Annotated[Path, typer.Argument(help="A directory of backups.")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.client.admin.brokers import BrokerAdmin
+from pocketmq.client.admin.dead_letters import DeadLetterAdmin
 from pocketmq.client.admin.groups import GroupAdmin
 from pocketmq.client.admin.kv_config import KVConfigAdmin
 from pocketmq.client.admin.messages import MessageAdmin
@@ -14,7 +15,14 @@ __all__ = ["QUEUES_DEFAULT", "Admin"]
 
 
 class Admin(
-    TopicAdmin, GroupAdmin, OffsetAdmin, BrokerAdmin, MessageAdmin, KVConfigAdmin, UserAdmin
+    TopicAdmin,
+    GroupAdmin,
+    OffsetAdmin,
+    BrokerAdmin,
+    MessageAdmin,
+    DeadLetterAdmin,
+    KVConfigAdmin,
+    UserAdmin,
 ):
     """Administers a cluster (`tools/admin/DefaultMQAdminExtImpl`)::
 

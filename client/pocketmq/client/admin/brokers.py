@@ -13,12 +13,6 @@ from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo
 from pocketmq.protocol.bodies.topics import KVTable
-from pocketmq.protocol.requests.backups import (
-    BackupLogsRequest,
-    BackupLogsResponse,
-    BackupTablesRequest,
-    BackupTablesResponse,
-)
 from pocketmq.protocol.requests.brokers import (
     BrokerStatsRequest,
     CleanUnusedTopicsRequest,
@@ -27,6 +21,19 @@ from pocketmq.protocol.requests.brokers import (
     SyncStateRequest,
     UpdateBrokerConfigRequest,
 )
+from pocketmq.protocol.requests.extensions.backups import (
+    BackupLogsRequest,
+    BackupLogsResponse,
+    BackupTablesRequest,
+    BackupTablesResponse,
+)
+from pocketmq.protocol.requests.extensions.replication import (
+    DescribeMemberRequest,
+    ElectMemberRequest,
+    ElectMemberResponse,
+    SwitchLeaderRequest,
+    SwitchLeaderResponse,
+)
 from pocketmq.protocol.requests.nameserver import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -34,13 +41,6 @@ from pocketmq.protocol.requests.nameserver import (
     NamesrvConfigRequest,
     WipeWritePermRequest,
     WipeWritePermResponse,
-)
-from pocketmq.protocol.requests.replication import (
-    DescribeMemberRequest,
-    ElectMemberRequest,
-    ElectMemberResponse,
-    SwitchLeaderRequest,
-    SwitchLeaderResponse,
 )
 from pocketmq.protocol.requests.topics import (
     BrokerConfigRequest,

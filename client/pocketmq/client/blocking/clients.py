@@ -32,7 +32,7 @@ from pocketmq.client.queues.pulling import PULL_MESSAGES_DEFAULT
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
 from pocketmq.client.rebalance.queue_listeners import MessageQueueListener, TopicQueuesListener
 from pocketmq.client.results import PullResult, SendResult
-from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
+from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus, SettingDetail
 from pocketmq.protocol.bodies.clients import (
     SUBSCRIBE_ALL,
     ConsumerConnection,
@@ -42,6 +42,15 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
 from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
+from pocketmq.protocol.bodies.redrives import (
+    LetterCounts,
+    LetterState,
+    Redrive,
+    RedriveChange,
+    RedriveOrder,
+    RedrivePlan,
+    ResultPage,
+)
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.bodies.routes import ClusterInfo, TopicRoute
 from pocketmq.protocol.bodies.topics import QueueKey, TopicConfig, TopicFigures
@@ -51,7 +60,7 @@ from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMessage
 from pocketmq.protocol.messages.trace import TraceRecord
 from pocketmq.protocol.names.names import TRACE_TOPIC
-from pocketmq.protocol.requests.backups import BackupTablesResponse
+from pocketmq.protocol.requests.extensions.backups import BackupTablesResponse
 from pocketmq.protocol.requests.popping import POPPED_MAX
 
 
@@ -274,6 +283,7 @@ class Admin(Blocking[admin.Admin]):
         to: End | None = None,
         offset: int | None = None,
         timestamp_ms: int | None = None,
+        offsets: Mapping[MessageQueue, int] | None = None,
         queues: Collection[MessageQueue] | None = None,
         dry_run: bool = False,
     ) -> list[QueueReset]:
@@ -285,6 +295,7 @@ class Admin(Blocking[admin.Admin]):
                 to=to,
                 offset=offset,
                 timestamp_ms=timestamp_ms,
+                offsets=offsets,
                 queues=queues,
                 dry_run=dry_run,
             )
@@ -300,6 +311,14 @@ class Admin(Blocking[admin.Admin]):
         """Returns all brokers, sorted by cluster, name and id."""
         return self._run(self._twin.brokers())
 
+    def namesrv_cluster_info(self, namesrv_addr: str) -> ClusterInfo:
+        """Returns all clusters and their brokers as one name server knows them."""
+        return self._run(self._twin.namesrv_cluster_info(namesrv_addr))
+
+    def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
+        """Returns the settings of a name server."""
+        return self._run(self._twin.namesrv_config(namesrv_addr))
+
     def broker_runtime(self, broker_addr: str) -> dict[str, str]:
         """Returns a broker's runtime figures, such as ``putTps`` or ``msgPutTotalTodayNow``."""
         return self._run(self._twin.broker_runtime(broker_addr))
@@ -307,6 +326,12 @@ class Admin(Blocking[admin.Admin]):
     def broker_config(self, broker_addr: str) -> dict[str, str]:
         """Returns a broker's settings."""
         return self._run(self._twin.broker_config(broker_addr))
+
+    def broker_settings(
+        self, broker_addr: str, changes: Mapping[str, object] | None = None
+    ) -> tuple[list[SettingDetail], str]:
+        """Returns a broker's settings with their defaults, and the version of the settings."""
+        return self._run(self._twin.broker_settings(broker_addr, changes))
 
     def update_broker_config(self, broker_addr: str, changes: Mapping[str, object]) -> None:
         """Changes all given settings of a broker, or none; the changes hold at once."""
@@ -419,6 +444,42 @@ class Admin(Blocking[admin.Admin]):
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Returns the first offset of a queue stored at that time or later."""
         return self._run(self._twin.search_offset(queue, timestamp_ms))
+
+    def dead_letter_counts(self, *, cluster: str | None = None) -> list[LetterCounts]:
+        """Counts the dead letters of all groups of a cluster, sorted by group."""
+        return self._run(self._twin.dead_letter_counts(cluster=cluster))
+
+    def dead_letter_states(
+        self, group: str, broker_name: str, queue_id: int, offset: int, count: int
+    ) -> list[LetterState]:
+        """Returns what became of the dead letters of one queue from an offset on, in order."""
+        return self._run(self._twin.dead_letter_states(group, broker_name, queue_id, offset, count))
+
+    def plan_redrive(self, order: RedriveOrder) -> list[RedrivePlan]:
+        """Asks what an order would do, on each broker that has dead letters of its group."""
+        return self._run(self._twin.plan_redrive(order))
+
+    def start_redrive(
+        self, plans: Sequence[RedrivePlan], redrive_id: str | None = None
+    ) -> list[Redrive]:
+        """Starts what was planned, on each broker with selected dead letters."""
+        return self._run(self._twin.start_redrive(plans, redrive_id))
+
+    def redrives(self, group: str) -> list[Redrive]:
+        """Returns the redrives of a group, the newest first; one for each broker that has it."""
+        return self._run(self._twin.redrives(group))
+
+    def change_redrive(
+        self, group: str, redrive_id: str, change: RedriveChange, *, reason: str = ""
+    ) -> list[Redrive]:
+        """Pauses, resumes or cancels a redrive on all brokers where it is under way."""
+        return self._run(self._twin.change_redrive(group, redrive_id, change, reason=reason))
+
+    def redrive_results(
+        self, group: str, redrive_id: str, broker_name: str, begin: int = -1
+    ) -> ResultPage:
+        """Returns a page of results of a redrive; the last result of a dead letter counts."""
+        return self._run(self._twin.redrive_results(group, redrive_id, broker_name, begin))
 
     def kv_put(self, namespace: str, key: str, value: str) -> None:
         """Sets a key of a namespace on all name servers."""

@@ -16,7 +16,7 @@ from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
 from pocketmq.protocol.bodies.replication import MemberReport
 from pocketmq.protocol.errors import OperatingError, PeerError, ResponseError
 from pocketmq.protocol.requests.brokers import SyncStateRequest
-from pocketmq.protocol.requests.replication import DescribeMemberRequest
+from pocketmq.protocol.requests.extensions.replication import DescribeMemberRequest
 
 SETS = "broker sets"
 

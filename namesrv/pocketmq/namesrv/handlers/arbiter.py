@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.namesrv.arbiter import VALUE_SIZE_MAX, ArbiterFile
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError
-from pocketmq.protocol.requests.replication import (
+from pocketmq.protocol.requests.extensions.replication import (
     ArbiterReadRequest,
     ArbiterReadResponse,
     ArbiterWriteRequest,

@@ -56,6 +56,16 @@ PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 MESSAGE_TYPE = "MSG_TYPE"
 REPLY = "reply"
 """The message type of replies."""
+LAST_ERROR = "PQ_LAST_ERROR"
+"""Why a consumer of PocketMQ's sent the message back the last time."""
+REDRIVE_ID = "PQ_REDRIVE_ID"
+"""The redrive that has sent a dead letter again the last time."""
+REDRIVE_COUNT = "PQ_REDRIVE_COUNT"
+"""How often a dead letter was sent again."""
+REDRIVE_FROM = "PQ_REDRIVE_FROM"
+"""Where the dead letter is that was sent again: ``brokerName:queueId:offset``."""
+REDRIVE_EDITED = "PQ_REDRIVE_EDITED"
+"""``true`` if the dead letter was changed when it was sent again."""
 
 
 def encode(properties: Mapping[str, str]) -> str:

@@ -56,15 +56,6 @@ class TopicFiguresRequest(RequestHeader, kw_only=True):
     code: ClassVar[RequestCode] = RequestCode.TOPIC_FIGURES
 
 
-class TopicFiguresRequest(RequestHeader, kw_only=True):
-    """Asks how much topics hold, and how fast messages come and go (PocketMQ's own, 31050).
-
-    The body is a `TopicNames`; the answer's is a `TopicFiguresTable`.
-    """
-
-    code: ClassVar[RequestCode] = RequestCode.TOPIC_FIGURES
-
-
 class TopicConfigRequest(RequestHeader, kw_only=True):
     """Asks for one topic's settings on one broker."""
 

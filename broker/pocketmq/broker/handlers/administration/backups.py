@@ -9,7 +9,7 @@ from pocketmq.broker.replication.member import EPOCH
 from pocketmq.broker.store.metadata.metadata import SET_ID, Metadata
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import ContentError
-from pocketmq.protocol.requests.backups import (
+from pocketmq.protocol.requests.extensions.backups import (
     BackupLogsRequest,
     BackupLogsResponse,
     BackupTablesRequest,

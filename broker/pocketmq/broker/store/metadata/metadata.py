@@ -222,6 +222,28 @@ class Metadata:
         self.transaction([(statement, [(key, value)])], durably=durably)
 
     @_told
+    def change_states(
+        self, written: Iterable[tuple[str, str]], removed: Iterable[str], *, durably: bool = False
+    ) -> None:
+        """Writes and removes values of the broker's own, all or none.
+
+        Args:
+            written: keys with their values.
+            removed: keys.
+            durably: on the disk on return.
+
+        Raises:
+            WriteFailedError: nothing was changed.
+        """
+        self.transaction(
+            [
+                ("INSERT OR REPLACE INTO state VALUES (?, ?)", list(written)),
+                ("DELETE FROM state WHERE key = ?", [(key,) for key in removed]),
+            ],
+            durably=durably,
+        )
+
+    @_told
     def remove_state(self, key: str) -> None:
         """Removes one value of the broker's own."""
         self._write("DELETE FROM state WHERE key = ?", (key,))

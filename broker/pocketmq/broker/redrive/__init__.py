@@ -1,0 +1,1 @@
+"""Dead letters: what became of them, and tasks that send them again."""

@@ -1,0 +1,1 @@
+"""Requests that only PocketMQ has: between its servers, of backups, and about dead letters."""
