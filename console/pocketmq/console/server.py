@@ -16,6 +16,7 @@ from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.pages.further import NOTHING, Further
 from pocketmq.console.pages.pages import Pages
+from pocketmq.console.pages.rate_pages import rate_pages
 from pocketmq.console.pages.tail_pages import tail_pages
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.base_path import BasePath
@@ -117,7 +118,7 @@ class ConsoleServer:
         ]
         base = BasePath(options.base, is_forwarded=options.forwarded_prefix)
         gate = self._gate = Gate(options.host, CONSOLE_API, check_origin(options.origin), base)
-        families = [tail_pages(self.tails)]
+        families = [tail_pages(self.tails), rate_pages(self.rates, topics)]
         self._pages = Pages(
             callers, cluster, topics, messages, groups, gate, CONSOLE_API, base,
             [*families, *further.families], further.links, further.templates,

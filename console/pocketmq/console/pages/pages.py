@@ -15,7 +15,6 @@ from starlette.types import Scope
 
 from pocketmq.console.api.bodies.groups import GroupListQuery
 from pocketmq.console.api.bodies.messages import BrowseQuery, ExplainQuery
-from pocketmq.console.api.bodies.topics import TopicListQuery
 from pocketmq.console.api.callers import Callers, Carried
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
@@ -80,7 +79,6 @@ class Pages:
         of_topic = "/topics/{topic}"
         return [
             self.page("/", "overview.html", self._cluster.cluster),
-            self.page("/topics", "topics.html", self._topics.listed, TopicListQuery),
             self.page(of_topic, "topic.html", self._topics.one),
             self.page(f"{of_topic}/messages", "messages.html", self._messages.browse, BrowseQuery),
             self.page(f"{of_topic}/messages/{{id}}", "message.html", self._messages.one),

@@ -66,7 +66,7 @@ class Renderer:
         self._environment.globals.update(base=base, may_write=may_write, links=tuple(links))
         self._environment.filters.update(
             time=time_text, count=count_text, rate=rate_text, share=share_text, path=path_text,
-            duration=duration_text, link=query_text,
+            size=size_text, duration=duration_text, link=query_text,
         )  # fmt: skip
 
     def page(
@@ -115,6 +115,20 @@ def rate_text(rate: float | None) -> str:
 def share_text(share: float | None) -> str:
     """A share from 0 to 1, in percent; a dash for an unknown one."""
     return "–" if share is None else f"{share:.0%}"
+
+
+def size_text(size: int | None) -> str:
+    """Bytes, in the largest unit of which there is one; a dash for an unknown number."""
+    if size is None:
+        return "–"
+    if size < 1000:
+        return f"{size} B"
+    amount, unit = size / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.1f} {unit}"
 
 
 def duration_text(duration_ms: int | None) -> str:

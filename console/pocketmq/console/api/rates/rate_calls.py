@@ -75,6 +75,10 @@ class RateCalls:
         history.asked_s = self._clock.monotonic()
         return Rates(step_s=STEP_S, points=list(history.points))
 
+    async def shown(self, clients: Clients, call: Call) -> Rates:
+        """Tells rates for a page."""
+        return await self.rates(call)
+
     async def _sample(self, key: _Key) -> Sample:
         caller, subject = key
         return await self._sampled(Call(path={}, query=subject, caller=caller))
