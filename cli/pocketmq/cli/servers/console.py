@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AsyncExitStack
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +13,11 @@ from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, VerboseOption
 from pocketmq.cli.output import set_up_logging
 from pocketmq.cli.servers.own_console import ConsoleWanted, load_console
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
+from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.process import run_server
+
+if TYPE_CHECKING:
+    from pocketmq.console.login.settings import LoginOptions
 
 
 def console(
@@ -40,6 +46,23 @@ def console(
         str,
         typer.Option(help="Where browsers see it through a proxy, as https://mq.example.org"),
     ] = "",
+    oidc_issuer: Annotated[
+        str,
+        typer.Option(help="Have people log in by this OpenID Connect provider, by its address."),
+    ] = "",
+    oidc_client_id: Annotated[
+        str, typer.Option(help="The name of the console at the provider.")
+    ] = "",
+    oidc_client_secret_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the secret; or set POCKETMQ_OIDC_CLIENT_SECRET."),
+    ] = None,
+    oidc_users: Annotated[
+        Path | None, typer.Option(help="File that says which persons are which users.")
+    ] = None,
+    oidc_scope: Annotated[
+        str, typer.Option(help="What the provider is asked for.")
+    ] = "openid profile email",
     verbose: VerboseOption = 0,
 ) -> None:
     """Show a cluster, this project's or Apache's, in a browser, and as a JSON API."""
@@ -56,12 +79,48 @@ def console(
         "choose another --port PORT, or 0, and the system chooses a free one",
     )
     load_console(wanted.needed_by)
-    run_server(_console(namesrv, wanted))
+    login = None
+    if oidc_issuer:
+        login = _login(oidc_issuer, oidc_client_id, oidc_client_secret_file, oidc_users, oidc_scope)
+    run_server(_console(namesrv, wanted, login))
 
 
-async def _console(namesrv: str, wanted: ConsoleWanted) -> None:
+def _login(
+    issuer: str, client_id: str, secret_file: Path | None, users: Path | None, scope: str
+) -> LoginOptions:
+    """Reads how people log in.
+
+    Raises:
+        ConfigError: something is missing, or cannot be read.
+    """
+    try:
+        import pocketmq.console.login.login  # noqa: F401  (what it needs is an extra)
+    except ModuleNotFoundError as e:
+        raise ConfigError(
+            f"logins need {e.name}, which is not installed: pip install 'pocketmq[console,oidc]'"
+        ) from e
+    from pocketmq.console.login.settings import (
+        SECRET_VARIABLE,
+        LoginOptions,
+        check_issuer,
+        read_secret,
+        read_users,
+    )
+
+    secret = (
+        os.environ.get(SECRET_VARIABLE, "") if secret_file is None else read_secret(secret_file)
+    )
+    if not client_id or not secret or users is None:
+        raise ConfigError(
+            f"--oidc-issuer needs --oidc-client-id, --oidc-users, and --oidc-client-secret-file or "
+            f"{SECRET_VARIABLE}"
+        )
+    return LoginOptions(check_issuer(issuer), client_id, secret, read_users(users), scope)
+
+
+async def _console(namesrv: str, wanted: ConsoleWanted, login: LoginOptions | None) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(stack, wanted.server(namesrv), stop)
+        server = await enter_unless_stopped(stack, wanted.server(namesrv, login=login), stop)
         typer.echo(f"up console=http://{server.address}")
         await stop.wait()

@@ -11,6 +11,7 @@ from pocketmq.auth.exposure import check_exposure
 from pocketmq.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pocketmq.console.login.settings import LoginOptions
     from pocketmq.console.server import ConsoleOptions, ConsoleServer
     from pocketmq.transport.tls.settings import ClientTls
 
@@ -79,17 +80,20 @@ class ConsoleWanted(NamedTuple):
             port_remedy=self.port_remedy,
         )
 
-    def server(self, namesrv: str, tls: ClientTls | None = None) -> ConsoleServer:
+    def server(
+        self, namesrv: str, tls: ClientTls | None = None, login: LoginOptions | None = None
+    ) -> ConsoleServer:
         """Makes the server, which has not been started.
 
         Args:
             namesrv: the name servers.
             tls: how to speak TLS to the cluster; None: as the environment says.
+            login: how people log in; None for users of the cluster.
 
         Raises:
             ConfigError: the extra `console` is not installed, or an option does not fit.
         """
-        options = self.options(tls)
+        options = self.options(tls)._replace(login=login)
         from pocketmq.console.server import ConsoleServer
 
         return ConsoleServer(namesrv, options)

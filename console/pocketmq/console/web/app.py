@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pocketmq.console.web.callers import caller_of
+from pocketmq.console.web.callers import CALLER, caller_of
 from pocketmq.console.web.gate import Gate, body_of
 from pocketmq.console.web.openapi import document, may_be_left_out
 from pocketmq.console.web.operations import Api, Call, Operation
@@ -182,7 +182,7 @@ def problem_for(request: Request, error: PocketMQError, api: Api) -> Problem:
     """Makes the problem for an error: where there are users, 401 or 403 for what is not allowed."""
     if not (api.has_users and isinstance(error, NoPermissionError)):
         return problem_of(error, api)
-    if "authorization" in request.headers:
+    if "authorization" in request.headers or CALLER in request.scope:
         return Problem(
             title="The user may not do this",
             status=403,

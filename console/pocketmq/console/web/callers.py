@@ -1,4 +1,4 @@
-"""Who asks: the user that a request names by HTTP's Basic scheme (RFC 7617)."""
+"""Who asks: the user that a request names by HTTP's Basic scheme (RFC 7617), or of a login."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
 
 
+CALLER = "pocketmq.caller"
+"""The key of a scope under which stands as which user somebody has logged in."""
+
+
 def caller_of(request: Request) -> Credentials | None:
     """Reads the user and password of a request; None if it names nobody.
 
     Raises:
         ProblemError: 400, the header is not of the Basic scheme.
     """
+    of_login: Credentials | None = request.scope.get(CALLER)
     given = request.headers.get("authorization")
-    if given is None:
-        return None
+    if of_login is not None or given is None:
+        return of_login
     scheme, _, encoded = given.partition(" ")
     try:
         name, separator, password = (
