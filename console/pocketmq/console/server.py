@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from starlette.types import ASGIApp
+
+from pocketmq.console.api.access.audit_calls import AuditCalls
 from pocketmq.console.api.access.user_calls import UserCalls
+from pocketmq.console.api.brokers.broker_calls import BrokerCalls
 from pocketmq.console.api.callers import Callers
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
@@ -14,8 +18,10 @@ from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.rates.rate_calls import RateCalls
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.login.settings import LoginOptions
+from pocketmq.console.pages.broker_pages import BrokerPages
 from pocketmq.console.pages.further import NOTHING, Further
-from pocketmq.console.pages.pages import Pages
+from pocketmq.console.pages.pages import Family, Pages
 from pocketmq.console.pages.rate_pages import rate_pages
 from pocketmq.console.pages.tail_pages import tail_pages
 from pocketmq.console.web.app import api_app
@@ -23,8 +29,12 @@ from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.gate import Gate, check_origin, is_loopback
 from pocketmq.console.web.operations import Api, Operation
 from pocketmq.console.web.server import WebServer
+from pocketmq.console.web.visitors import Visitors
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.transport.tls.settings import ClientTls
+
+if TYPE_CHECKING:
+    from pocketmq.console.login.login import Logins
 
 log = logging.getLogger("pocketmq.console")
 
@@ -56,6 +66,8 @@ class ConsoleOptions(NamedTuple):
             empty for nowhere.
         port_remedy: how another port is chosen when this one is in use.
         tls: how to speak TLS to the cluster; None for plain connections.
+        login: how people log in by an OpenID Connect provider; None for users and passwords of the
+            cluster, by HTTP's Basic scheme.
     """
 
     host: str = "127.0.0.1"
@@ -67,6 +79,7 @@ class ConsoleOptions(NamedTuple):
     origin: str = ""
     port_remedy: str = "choose another port, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
+    login: LoginOptions | None = None
 
 
 class ConsoleServer:
@@ -105,11 +118,14 @@ class ConsoleServer:
         callers = self._callers
         cluster, topics = ClusterCalls(callers), TopicCalls(callers)
         messages, groups = MessageCalls(callers, clock), GroupCalls(callers, clock)
-        users = UserCalls(callers)
+        brokers = BrokerCalls(callers)
+        users, audit = UserCalls(callers), AuditCalls(callers, clock)
         self.tails, self.rates = TailCalls(callers, clock), RateCalls(callers, clock)
         self.operations: list[Operation] = [
             *cluster.operations(),
+            *brokers.operations(),
             *users.operations(),
+            *audit.operations(),
             *topics.operations(),
             *messages.operations(),
             *self.tails.operations(),
@@ -118,11 +134,29 @@ class ConsoleServer:
         ]
         base = BasePath(options.base, is_forwarded=options.forwarded_prefix)
         gate = self._gate = Gate(options.host, CONSOLE_API, check_origin(options.origin), base)
-        families = [tail_pages(self.tails), rate_pages(self.rates, topics)]
+        families: list[Family] = [
+            tail_pages(self.tails),
+            rate_pages(self.rates, topics),
+            BrokerPages(brokers),
+        ]
         self._pages = Pages(
-            callers, cluster, topics, messages, groups, gate, CONSOLE_API, base,
-            [*families, *further.families], further.links, further.templates,
+            callers,
+            cluster,
+            topics,
+            messages,
+            groups,
+            gate,
+            CONSOLE_API,
+            base,
+            [*families, *further.families],
+            [*further.links, *([("/logout", "Log out")] if options.login else [])],
+            further.templates,
         )
+        self._logins: Logins | None = None
+        if options.login is not None:
+            from pocketmq.console.login.login import Logins  # what it needs is an extra
+
+            self._logins = Logins(options.login, gate, base, options.origin, clock)
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -132,7 +166,12 @@ class ConsoleServer:
             ConfigError: the address is in use.
         """
         options = self._options
-        app = api_app(self.operations, self._gate, CONSOLE_API, self._pages.routes())
+        logins, routes = self._logins, self._pages.routes()
+        if logins is not None:
+            routes = [*logins.routes(), *routes]
+        app: ASGIApp = api_app(self.operations, self._gate, CONSOLE_API, routes)
+        if logins is not None:
+            app = logins.guard(Visitors(app))
         self._server = WebServer(
             app, options.host, options.port, "the console", options.port_remedy, self._clock
         )
