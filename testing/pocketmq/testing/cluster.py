@@ -127,6 +127,22 @@ class _View:
         __tracebackhide__ = True
         return self.thread.call(partial(self._inspection.stored, missing_ok=missing_ok), topic)
 
+    def console(self, port: int = 0) -> str:
+        """Serves a console of the whole cluster until the cluster ends, to look at a test.
+
+        Args:
+            port: 0 lets the system choose.
+
+        Returns:
+            The URL, for a browser: the pages set the clock forward and order faults, too.
+
+        Raises:
+            ConfigError: the port is in use.
+        """
+        from pocketmq.testing.console.serving import serve_console
+
+        return self.thread.run(serve_console(self.core, port))
+
     def close_clients(self) -> None:
         """Closes the clients that the cluster made. Idempotent."""
         self.thread.call(self._clients.close)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from pocketmq.broker import Broker
@@ -180,6 +180,10 @@ class Core:
 
     async def _stop_brokers(self) -> None:
         await asyncio.gather(*(slot.close() for slot in self.slots.values()))
+
+    async def with_it(self, server: AbstractAsyncContextManager[object]) -> None:
+        """Starts a server that ends when the cluster does, before all others."""
+        await self._stack.enter_async_context(server)
 
     async def stop(self) -> None:
         """Stops all servers and removes a temporary directory. Idempotent."""

@@ -18,7 +18,7 @@ from pocketmq.cli.servers.cluster import (
     in_options,
     rules_of_gateway,
 )
-from pocketmq.cli.servers.own_console import ConsoleWanted
+from pocketmq.cli.servers.own_console import ConsoleWanted, load_console
 from pocketmq.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -112,7 +112,11 @@ async def controlled_cluster(
         )
         shown = None
         if console is not None:
-            shown = await stack.enter_async_context(console.server(core.namesrv))
+            load_console(console.needed_by)
+            from pocketmq.testing.console.serving import cluster_console
+
+            served = cluster_console(core, server.calls, console.options(None))
+            shown = await stack.enter_async_context(served)
         brokers = {slot.name: slot.address for slot in core.slots.values()}
         ports = [broker.grpc_port for broker in core.brokers() if broker.grpc_port is not None]
         grpc_port = options.grpc_port if options.grpc_port > 0 else next(iter(ports), None)

@@ -20,7 +20,7 @@ from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.topic_calls import TopicCalls
-from pocketmq.console.pages.answering import Answering
+from pocketmq.console.pages.answering import Answering, Shown
 from pocketmq.console.pages.forms import Forms
 from pocketmq.console.pages.rendering import FOLDER, Renderer, body_text
 from pocketmq.console.web.app import query_of
@@ -132,6 +132,16 @@ class Pages:
             )
 
         return Route(path, self._answering(page), methods=["GET"], name=f"page {path}")
+
+
+    def checked(self, answer: Shown) -> Shown:
+        """Lets an endpoint serve those whom the gate admits, and tells in a page what it raises."""
+
+        async def admitted(request: Request) -> Response:
+            self._gate.check(request)
+            return await answer(request)
+
+        return self._answering(admitted)
 
 
 class _Files(StaticFiles):

@@ -66,6 +66,10 @@ class FaultCalls:
     def __len__(self) -> int:
         return len(self._faults)
 
+    def in_force(self) -> set[OrderedFault]:
+        """Returns the faults in force that were ordered here."""
+        return {fault for _, fault in self._faults.values()}
+
     def paused(self) -> set[str | None]:
         """Returns the names of the paused brokers."""
         return {
