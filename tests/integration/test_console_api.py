@@ -161,7 +161,7 @@ def test_a_look_that_takes_too_long_says_so(api: Control) -> None:
 
 
 def test_large_bodies_end_a_look(api: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pocketmq.console.api.browsing.FOUND_SIZE_MAX", 20)
+    monkeypatch.setattr("pocketmq.console.api.finding.browsing.FOUND_SIZE_MAX", 20)
     found = browse(api, start="earliest")
     assert (found["stopped"], found["scanned"]) == ("size", 4)
     seen = len(found["messages"])

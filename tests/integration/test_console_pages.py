@@ -97,7 +97,7 @@ def test_the_way_from_the_overview_to_a_message(page: Page) -> None:
     assert "1 found, 7 looked at" in page.get_by_role("status").inner_text()
     row = page.get_by_role("row").filter(has_text="k3")
     row.get_by_role("link").click()
-    assert page.inner_text("pre") == '{\n  "order": 3\n}'
+    assert page.inner_text(".tree li") == "order: 3"
     assert page.title().startswith("Message ")
     page.get_by_label("Group").fill("billing")
     page.get_by_role("button", name="Why is it not consumed?").click()
@@ -130,7 +130,7 @@ def test_hostile_messages_do_nothing(page: Page) -> None:
     assert page.evaluate("window.hit") is None
     page.goto("/topics/Orders/messages?start=earliest&key=binary")
     page.get_by_role("row").filter(has_text="binary").get_by_role("link").last.click()
-    assert "It is no text" in page.inner_text("main")
+    assert "ff fe 00" in page.inner_text("pre")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

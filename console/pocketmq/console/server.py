@@ -12,6 +12,7 @@ from pocketmq.console.api.access.user_calls import UserCalls
 from pocketmq.console.api.brokers.broker_calls import BrokerCalls
 from pocketmq.console.api.callers import Callers
 from pocketmq.console.api.cluster_calls import ClusterCalls
+from pocketmq.console.api.finding.finding_calls import FindingCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.paths import PREFIX
@@ -20,6 +21,8 @@ from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.login.settings import LoginOptions
 from pocketmq.console.pages.broker_pages import BrokerPages
+from pocketmq.console.decoding.decoders import installed_decoders
+from pocketmq.console.pages.finding_pages import finding_pages
 from pocketmq.console.pages.further import NOTHING, Further
 from pocketmq.console.pages.pages import Family, Pages
 from pocketmq.console.pages.rate_pages import rate_pages
@@ -117,7 +120,9 @@ class ConsoleServer:
         self._options = options
         callers = self._callers
         cluster, topics = ClusterCalls(callers), TopicCalls(callers)
-        messages, groups = MessageCalls(callers, clock), GroupCalls(callers, clock)
+        decoders = installed_decoders(clock)
+        messages, groups = MessageCalls(callers, clock, decoders), GroupCalls(callers, clock)
+        finding = FindingCalls(callers, clock, decoders)
         brokers = BrokerCalls(callers)
         users, audit = UserCalls(callers), AuditCalls(callers, clock)
         self.tails, self.rates = TailCalls(callers, clock), RateCalls(callers, clock)
@@ -128,6 +133,7 @@ class ConsoleServer:
             *audit.operations(),
             *topics.operations(),
             *messages.operations(),
+            *finding.operations(),
             *self.tails.operations(),
             *self.rates.operations(),
             *groups.operations(),

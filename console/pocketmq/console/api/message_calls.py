@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.client.explanation.explaining import explain
 from pocketmq.client.explanation.explanation import Explanation
@@ -16,15 +14,17 @@ from pocketmq.console.api.bodies.messages import (
     Sent,
     SentMessages,
 )
-from pocketmq.console.api.browsing import browse
 from pocketmq.console.api.callers import Callers, Clients
+from pocketmq.console.api.finding.browsing import browse
+from pocketmq.console.api.finding.conditions import Condition
+from pocketmq.console.api.finding.messages import message_named, shown
 from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.sending import send_all
+from pocketmq.console.decoding.decoders import Decoders
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
-from pocketmq.protocol.errors import GroupMissingError, UsageError
-from pocketmq.protocol.messages.message import ReceivedMessage
-from pocketmq.protocol.messages.message_json import MessageDocument, message_document
+from pocketmq.protocol.errors import GroupMissingError
+from pocketmq.protocol.messages.message_json import MessageDocument
 from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.runtime.clock import Clock
 
@@ -35,10 +35,11 @@ class MessageCalls:
     Args:
         callers: their clients.
         clock: bounds the time of a search.
+        decoders: of bodies, for conditions.
     """
 
-    def __init__(self, callers: Callers, clock: Clock) -> None:
-        self._callers, self._clock = callers, clock
+    def __init__(self, callers: Callers, clock: Clock, decoders: Decoders) -> None:
+        self._callers, self._clock, self._decoders = callers, clock, decoders
 
     def operations(self) -> list[Operation]:
         """Returns the operations of this family."""
@@ -53,8 +54,8 @@ class MessageCalls:
             ),
             Operation(
                 "GET", f"{of_topic}/{{id}}", "getMessage",
-                "A message by the id of its sender's client, or by its address (offset message "
-                "id).",
+                "A message by the id of its sender's client, by its address (offset message id), "
+                "or by its place, as broker-a:3:42.",
                 serve(self.one), MessageDocument,
             ),
             Operation(
@@ -92,33 +93,24 @@ class MessageCalls:
     async def _browse(self, clients: Clients, call: Call, topic: str) -> Messages:
         query = call.query
         assert isinstance(query, BrowseQuery)
-        if query.contains is not None:
+        condition = Condition(query, self._decoders)
+        if condition.reads_bodies:
             self._callers.check_bodies()  # else bodies could be guessed
-        found = await browse(clients.reader, topic, query, self._clock)
+        found = await browse(clients.reader, topic, query, condition, self._clock)
         return Messages(
-            messages=[self._shown(message) for message in found.messages],
+            messages=[shown(self._callers, message) for message in found.messages],
             scanned=found.scanned,
             stopped=found.stopped,
             queues=found.queues,
             next=found.cursor,
+            older=found.older,
+            undecoded=condition.undecoded,
         )
 
     async def one(self, clients: Clients, call: Call) -> MessageDocument:
         """Shows a message."""
-        topic, msg_id = call.path["topic"], call.path["id"]
-        admin = clients.admin
-        try:
-            found = await admin.message_by_unique_key(topic, msg_id)
-        except UnknownTopicError as e:
-            raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
-        if found is None:
-            try:
-                found = await admin.view_message(msg_id)
-            except UsageError:
-                found = None
-        if found is None or found.topic != topic:
-            raise not_found("message", msg_id, f"GET {PREFIX}/topics/{topic}/messages")
-        return self._shown(found)
+        found = await message_named(clients, call.path["topic"], call.path["id"])
+        return shown(self._callers, found)
 
     async def explain(self, clients: Clients, call: Call) -> Explanation:
         """Says why a message is not consumed."""
@@ -134,13 +126,6 @@ class MessageCalls:
         if found.state is State.NOT_FOUND:
             raise not_found("message", message, f"GET {PREFIX}/topics/{topic}/messages")
         return found
-
-    def _shown(self, message: ReceivedMessage) -> MessageDocument:
-        document = msgspec.convert(message_document(message), MessageDocument)
-        document.reconsume_times = message.reconsume_times
-        if not self._callers.shows_bodies:
-            document.body, document.body_base64 = None, None
-        return document
 
     async def send(self, clients: Clients, call: Call) -> SentMessages:
         """Sends messages; checks all of them before the first is sent."""

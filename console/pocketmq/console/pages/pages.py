@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from pocketmq.console.api.bodies.groups import GroupListQuery
-from pocketmq.console.api.bodies.messages import BrowseQuery, ExplainQuery
+from pocketmq.console.api.bodies.messages import ExplainQuery
 from pocketmq.console.api.callers import Callers, Carried
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.group_calls import GroupCalls
@@ -80,8 +80,6 @@ class Pages:
         return [
             self.page("/", "overview.html", self._cluster.cluster),
             self.page(of_topic, "topic.html", self._topics.one),
-            self.page(f"{of_topic}/messages", "messages.html", self._messages.browse, BrowseQuery),
-            self.page(f"{of_topic}/messages/{{id}}", "message.html", self._messages.one),
             self.page(
                 f"{of_topic}/messages/{{id}}/explanation",
                 "explanation.html",
@@ -90,12 +88,6 @@ class Pages:
             ),
             self.page("/groups", "groups.html", self._groups.listed, GroupListQuery),
             self.page("/groups/{group}", "group.html", self._groups.one),
-            self.page(
-                "/groups/{group}/dead-letters",
-                "messages.html",
-                self._messages.dead_letters,
-                BrowseQuery,
-            ),
             *(route for family in self._families for route in family(self)),
             Mount("/static", _Files(self._gate)),
         ]

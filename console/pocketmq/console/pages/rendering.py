@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from msgspec import Struct, structs
 from starlette.responses import HTMLResponse
 
+from pocketmq.console.pages.links import download_text, query_text
 from pocketmq.console.pages.visits import Visit, Visits
 from pocketmq.console.web.base_path import BasePath
 
@@ -66,7 +66,7 @@ class Renderer:
         self._environment.globals.update(base=base, may_write=may_write, links=tuple(links))
         self._environment.filters.update(
             time=time_text, count=count_text, rate=rate_text, share=share_text, path=path_text,
-            size=size_text, duration=duration_text, link=query_text,
+            size=size_text, duration=duration_text, link=query_text, download=download_text,
         )  # fmt: skip
 
     def page(
@@ -149,18 +149,6 @@ def duration_text(duration_ms: int | None) -> str:
 def path_text(name: str) -> str:
     """A name as a part of a path."""
     return quote(name, safe="")
-
-
-def query_text(query: Struct, **changed: object) -> str:
-    """A query with some fields changed, for a link; what is as by default is left out."""
-    fields = {field.name: field for field in structs.fields(query)}
-    values = {**structs.asdict(query), **changed}
-    kept = {
-        fields[name].encode_name: value
-        for name, value in values.items()
-        if value is not None and value != fields[name].default
-    }
-    return "?" + urlencode(kept) if kept else "?"
 
 
 def body_text(body: str) -> str:

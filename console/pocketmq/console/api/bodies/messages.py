@@ -28,12 +28,15 @@ class BrowseQuery(RequestBody):
     Attributes:
         queue: only of this queue, as ``broker-a:3``; of all by default.
         start: ``earliest``, ``latest`` (the newest messages that fit, of the last `limit` of each
-            queue; the newest first), an offset of the one queue, or ``@`` and a time in
-            milliseconds since the epoch.
+            queue; the newest first), an offset of the one queue, ``@`` and a time in milliseconds
+            since the epoch, or a time such as ``2026-11-25T10:00``, of UTC unless it says another.
         cursor: goes on where the answer that gave it as `next` has stopped.
+        before: of ``latest``, those before the messages of the answer that gave it as `older`.
         key: only messages with this key.
         tag: only messages with this tag.
-        where: a condition of SQL92 over the properties.
+        where: a condition of SQL92 over the properties, the ``body`` as text, and members of the
+            decoded body, as in ``body.items.0.price > 10``.
+        decoder: of the bodies for `where`; by default one that fits each body.
         contains: only messages whose body, read as UTF-8, has this text in it.
         limit: messages at most.
         scan: messages to look at, at most.
@@ -43,9 +46,11 @@ class BrowseQuery(RequestBody):
     queue: str | None = None
     start: str = "latest"
     cursor: str | None = None
+    before: str | None = None
     key: str | None = None
     tag: str | None = None
     where: str | None = None
+    decoder: str | None = None
     contains: str | None = None
     limit: Annotated[int, Meta(ge=1, le=SHOWN_MAX)] = 50
     scan: Annotated[int, Meta(ge=1, le=SCANNED_MAX)] = 10_000
@@ -80,6 +85,8 @@ class Messages(PartialBody):
             the ``size`` of their bodies, of those to look at (``scan``), or of the ``time``.
         queues: what was looked at.
         next: give it as `cursor` to go on; null at the end.
+        older: of ``latest``, give it as `before` for older messages; null if there are none.
+        undecoded: messages whose bodies could not be decoded for `where`, and so did not fit.
     """
 
     messages: list[MessageDocument]
@@ -87,6 +94,8 @@ class Messages(PartialBody):
     stopped: Stop
     queues: list[ScannedQueue]
     next: str | None = None
+    older: str | None = None
+    undecoded: int = 0
 
 
 class ExplainQuery(RequestBody):

@@ -1,0 +1,1 @@
+"""Finding and reading messages: conditions over bodies, decoded bodies, downloads, differences."""
