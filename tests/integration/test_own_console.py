@@ -211,7 +211,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         "raise ModuleNotFoundError(\"No module named 'jinja2'\", name='jinja2')\n"
     )
     script = (
-        "from pocketmq.cli.servers.own_console import load_console\n"
+        "from pocketmq.cli.servers.consoles.own_console import load_console\n"
         "from pocketmq.protocol.errors import ConfigError\n"
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "try:\n    load_console('--console')\nexcept ConfigError as e:\n    print(e)\n"

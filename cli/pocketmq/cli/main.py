@@ -29,7 +29,7 @@ COMMANDS = {
         "Start one proxy in the foreground: RocketMQ 5's gRPC in front of a cluster.",
     ),
     "console": Entry(
-        "servers.console:console",
+        "servers.consoles.console:console",
         "Show a cluster, this project's or Apache's, in a browser, and as a JSON API.",
     ),
     "health": Entry(

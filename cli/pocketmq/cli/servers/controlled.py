@@ -18,7 +18,7 @@ from pocketmq.cli.servers.cluster import (
     in_options,
     rules_of_gateway,
 )
-from pocketmq.cli.servers.own_console import ConsoleWanted, load_console
+from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, load_console
 from pocketmq.protocol.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import note, set_up_logging
-from pocketmq.cli.servers.own_console import ConsoleWanted, wanted_by
+from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, wanted_by
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError, NoPermissionError, UsageError
 from pocketmq.protocol.requests.nameserver import TopicListRequest

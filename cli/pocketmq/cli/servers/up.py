@@ -23,9 +23,9 @@ from pocketmq.cli.servers.cluster import (
     broker_count,
     cluster,
 )
+from pocketmq.cli.servers.consoles.own_console import ConsoleWanted
 from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
-from pocketmq.cli.servers.own_console import ConsoleWanted
 from pocketmq.cli.servers.secure import keep_profile, reached_as, words_for_clients
 from pocketmq.cli.servers.secure import secure as make_secure
 from pocketmq.cli.servers.snapshots import read_seed_file, sown

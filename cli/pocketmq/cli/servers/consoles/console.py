@@ -11,7 +11,7 @@ import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, VerboseOption
 from pocketmq.cli.output import set_up_logging
-from pocketmq.cli.servers.own_console import ConsoleWanted, load_console
+from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, load_console
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.process import run_server

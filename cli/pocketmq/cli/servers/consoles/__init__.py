@@ -1,0 +1,1 @@
+"""Consoles: of a cluster elsewhere, and in the processes of other servers."""
