@@ -1,0 +1,173 @@
+"""The console on Apache's own name server and broker: every look, every page, and some changes."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import http.client
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+from support.brokers.console_parts import API
+from support.brokers.control_parts import Answer, Control
+from support.interop.clusters import Cluster
+
+from pocketmq.client import Admin, Message, Producer, PullConsumer
+from pocketmq.console.server import ConsoleOptions, ConsoleServer
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+NewName = Callable[[str], str]
+
+FILLED = re.compile(r"\{(\w+)\}")
+
+CANNOT = {501, 502, 503}
+"""What a broker cannot answer, or refuses: the problem says so."""
+
+
+class Seen:
+    """A console of Apache's cluster with a topic, a message and a group.
+
+    Attributes:
+        server: the console.
+        names: for the parts of paths.
+    """
+
+    def __init__(self, server: ConsoleServer, names: dict[str, str]) -> None:
+        self.server, self.names = server, names
+        self._api = Control(server.address)
+
+    def filled(self, path: str) -> str:
+        return FILLED.sub(lambda part: quote(self.names[part.group(1)], safe=""), path)
+
+    async def api(self, method: str, path: str, body: object = None) -> Answer:
+        return await asyncio.to_thread(self._api.ask, method, self.filled(path), body)
+
+    async def page(self, path: str) -> tuple[int, str]:
+        def ask() -> tuple[int, str]:
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            try:
+                connection.request("GET", self.filled(path))
+                answer = connection.getresponse()
+                return answer.status, html.unescape(answer.read().decode())
+            finally:
+                connection.close()
+
+        return await asyncio.to_thread(ask)
+
+
+@pytest_asyncio.fixture
+async def seen(
+    apache: Cluster, new_name: NewName, request: pytest.FixtureRequest
+) -> AsyncIterator[Seen]:
+    test = request.node.name.removeprefix("test_")
+    topic, group = new_name(f"shown-{test}"), new_name(f"reader-{test}")
+    async with Admin(apache.namesrv) as admin:
+        await admin.create_topic(topic, 1)
+        await admin.create_group(group)
+    async with Producer(new_name("producers"), apache.namesrv) as producer:
+        sent = [
+            await producer.send(Message(topic, f'{{"number": {number}}}', keys=[f"k{number}"]))
+            for number in range(3)
+        ]
+    async with PullConsumer(group, apache.namesrv) as consumer:
+        for queue in await consumer.queues(topic):
+            await consumer.commit(queue, 1)
+    async with ConsoleServer(apache.namesrv, ConsoleOptions(port=0)) as server:
+        broker = sent[0].queue.broker_name
+        names = {"topic": topic, "group": group, "id": sent[0].msg_id, "broker": broker}
+        yield Seen(server, {**names, "user": "nobody", "result": "none"})
+
+
+QUERIES = {
+    "/topics/{topic}/messages": "?start=earliest",
+    "/topics/{topic}/download": "?start=earliest",
+    "/topics/{topic}/lookup": "?key=k1",
+    "/topics/{topic}/messages/{id}/explanation": "?group={group}",
+    "/topics/{topic}/messages/{id}/difference": "?other={id}",
+    "/users/{user}/explanation": "?action=Pub&resource=Topic:x",
+    "/groups/{group}/dead-letters": "?start=earliest",
+}
+OF_USERS = ("/users", "/audit", "/new-user")
+"""Apache's broker here authenticates nobody: some of these looks it refuses."""
+
+
+async def test_every_look_of_the_api_is_answered(seen: Seen) -> None:
+    looked = 0
+    for one in seen.server.operations:
+        path = one.path.removeprefix(API)
+        if one.method != "GET" or path.endswith("/tail"):
+            continue
+        looked += 1
+        if path.endswith("/download"):  # lines, not one document
+            status, text = await seen.page(one.path + QUERIES[path])
+            assert (status, text.count('"msgId"')) == (200, 3)
+            continue
+        answer = await seen.api("GET", one.path + QUERIES.get(path, ""))
+        if path.startswith(OF_USERS):
+            assert answer.status in {200, 404, *CANNOT}, (path, answer)
+        else:
+            assert answer.status == 200, (path, answer)
+        if answer.status != 200:
+            assert answer.content["detail"], path
+            assert answer.content["remedy"], path
+    assert looked > 15
+
+
+async def test_every_page_is_shown(seen: Seen) -> None:
+    looked = 0
+    for route in seen.server._pages.routes():
+        path = getattr(route, "path", "")
+        if "GET" not in (getattr(route, "methods", None) or ()) or "{result}" in path:
+            continue
+        status, text = await seen.page(path + QUERIES.get(path, ""))
+        looked += 1
+        assert "<h1>" in text, path
+        if path.startswith(OF_USERS):
+            assert status in {200, 404, *CANNOT}, (path, text)
+        else:
+            assert status == 200, (path, text)
+    assert looked > 20
+
+
+async def test_messages_are_sent_and_found(seen: Seen) -> None:
+    path = f"{API}/topics/{{topic}}/messages"
+    message: dict[str, Any] = {"body": "sent here", "keys": ["own"], "properties": {"a": "b"}}
+    answer = await seen.api("POST", path, {"messages": [message]})
+    assert (answer.status, answer.content["messages"][0]["status"]) == (201, "SEND_OK")
+    found = await seen.api("GET", f"{path}?start=earliest&key=own")
+    assert [(m["body"], m["properties"]["a"]) for m in found.content["messages"]] == [
+        ("sent here", "b")
+    ]
+    shown = (await seen.api("GET", f"{API}/topics/{{topic}}")).content
+    assert shown["messages"] == 4
+    assert shown["silent"] == []
+
+
+async def test_offsets_are_looked_at_and_reset(seen: Seen) -> None:
+    path = f"{API}/groups/{{group}}/offsets"
+    wanted = {"topic": seen.names["topic"], "to": "earliest"}
+    preview = await seen.api("POST", path, {**wanted, "preview": True})
+    assert [(q["before"], q["after"]) for q in preview.content["queues"]] == [(1, 0)]
+    done = await seen.api("POST", path, wanted)
+    assert (done.status, done.content["isDone"]) == (200, True)
+    lag = (await seen.api("GET", f"{API}/groups/{{group}}")).content
+    of_topic = [q for q in lag["queues"] if q["topic"] == seen.names["topic"]]
+    assert [(q["committed"], q["left"]) for q in of_topic] == [(0, 3)]
+
+
+async def test_topics_and_groups_are_made_and_deleted(seen: Seen, new_name: NewName) -> None:
+    seen.names |= {"topic": new_name("made"), "group": new_name("made")}
+    topic, group = f"{API}/topics/{{topic}}", f"{API}/groups/{{group}}"
+    assert (await seen.api("POST", topic, {"queues": 2})).status == 201
+    changed = await seen.api("PUT", topic, {"writeQueues": 1})
+    assert [s["writeQueues"] for s in changed.content["settings"].values()] == [1]
+    assert (await seen.api("POST", group, {"retryMaxTimes": 3})).status == 201
+    assert (await seen.api("DELETE", group)).status == 200
+    assert (await seen.api("GET", group)).status == 404
+    assert (await seen.api("DELETE", topic)).status == 200
+    assert (await seen.api("GET", topic)).status == 404
