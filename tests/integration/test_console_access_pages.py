@@ -154,6 +154,7 @@ def test_hostile_names_do_nothing(page: Page, site: SecuredConsole) -> None:
     page.get_by_role("button", name="Delete the policy").click()
     expect(page.locator("main")).to_contain_text("has lost a policy")
     page.goto("/audit?resource=onerror")
+    expect(page.get_by_role("status").first).to_contain_text("1 found")
     page.locator("summary").first.click()
     expect(page.locator("details table").first).to_contain_text("onerror")
     page.goto("/users?contains=" + HOSTILE)
