@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.brokers.console_parts import Consoled, consoled
 
-from pocketmq.cli.servers.console import _login
+from pocketmq.cli.servers.consoles.console import _login
 from pocketmq.console.web.gate import BODY_MAX
 from pocketmq.protocol.errors import ConfigError
 

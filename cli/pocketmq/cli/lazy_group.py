@@ -83,7 +83,7 @@ class _Command(TyperCommand):
 
 def with_values(args: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Gives options without a value theirs: those at the end, and before another option."""
-    following = [*args[1:], "-"]
+    following = [*args, "-"][1:]
     return [
         f"{arg}={values[arg]}" if arg in values and after.startswith("-") else arg
         for arg, after in zip(args, following, strict=True)
