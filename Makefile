@@ -95,6 +95,7 @@ bench: $(STAMP) ## speed of clusters and clients
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/brokers.py
 	$(BIN)/python bench/clients.py
+	$(BIN)/python bench/console.py
 
 # Beside the base commit, which BASE names: `make bench-guard BASE=main~3`. Needs valgrind.
 bench-guard: $(STAMP) ## fails if sends, pulls or bulk requests take more instructions

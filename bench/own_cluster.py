@@ -16,12 +16,13 @@ from typing import NamedTuple
 class Cluster(NamedTuple):
     """A cluster in another process, where several brokers have processes of their own below.
 
-    `broker` is the address of the first one.
+    `broker` is the address of the first one, `console` where the console is, if there is one.
     """
 
     pid: int
     namesrv: str
     broker: str
+    console: str = ""
 
 
 @contextmanager
@@ -45,7 +46,8 @@ def cluster_in(directory: str, *options: str) -> Iterator[Cluster]:
     try:
         assert process.stdout is not None
         addresses = dict(re.findall(r"([\w-]+)=(\S+)", process.stdout.readline()))
-        yield Cluster(process.pid, addresses["namesrv"], addresses["broker-a"])
+        yield Cluster(process.pid, addresses["namesrv"], addresses["broker-a"],
+                      addresses.get("console", ""))  # fmt: skip
     finally:
         process.terminate()
         process.wait()
