@@ -11,6 +11,7 @@ from pocketmq.console.api.access.audit_calls import AuditCalls
 from pocketmq.console.api.access.user_calls import UserCalls
 from pocketmq.console.api.brokers.broker_calls import BrokerCalls
 from pocketmq.console.api.callers import Callers
+from pocketmq.console.api.changes.changes import Changes
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.finding.finding_calls import FindingCalls
 from pocketmq.console.api.group_calls import GroupCalls
@@ -19,14 +20,16 @@ from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.rates.rate_calls import RateCalls
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
-from pocketmq.console.login.settings import LoginOptions
-from pocketmq.console.pages.broker_pages import BrokerPages
 from pocketmq.console.decoding.decoders import installed_decoders
+from pocketmq.console.login.settings import LoginOptions
+from pocketmq.console.pages.access_pages import AccessPages
+from pocketmq.console.pages.broker_pages import BrokerPages
 from pocketmq.console.pages.finding_pages import finding_pages
 from pocketmq.console.pages.further import NOTHING, Further
 from pocketmq.console.pages.pages import Family, Pages
 from pocketmq.console.pages.rate_pages import rate_pages
 from pocketmq.console.pages.tail_pages import tail_pages
+from pocketmq.console.pages.writing.family import WritingPages
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.base_path import BasePath
 from pocketmq.console.web.gate import Gate, check_origin, is_loopback
@@ -125,6 +128,7 @@ class ConsoleServer:
         finding = FindingCalls(callers, clock, decoders)
         brokers = BrokerCalls(callers)
         users, audit = UserCalls(callers), AuditCalls(callers, clock)
+        changes = Changes(callers, clock)
         self.tails, self.rates = TailCalls(callers, clock), RateCalls(callers, clock)
         self.operations: list[Operation] = [
             *cluster.operations(),
@@ -132,6 +136,7 @@ class ConsoleServer:
             *users.operations(),
             *audit.operations(),
             *topics.operations(),
+            *changes.operations(),
             *messages.operations(),
             *finding.operations(),
             *self.tails.operations(),
@@ -143,7 +148,10 @@ class ConsoleServer:
         families: list[Family] = [
             tail_pages(self.tails),
             rate_pages(self.rates, topics),
+            finding_pages(messages, finding),
+            WritingPages(topics, messages, groups, changes),
             BrokerPages(brokers),
+            AccessPages(users, audit),
         ]
         self._pages = Pages(
             callers,

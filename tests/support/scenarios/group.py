@@ -34,6 +34,10 @@ async def a_reset_is_followed(namesrv: str) -> None:
         assert [m.body for m in inbox.messages[10:]] == [b"%d" % i for i in range(10)]
         with pytest.raises(UsageError, match="offset 11 is outside"):
             await admin.reset_offsets(group, topic, offset=11)
+        with pytest.raises(UsageError, match="offset 11 is outside"):
+            await admin.reset_offsets(group, topic, offsets={queue: 11})
+        planned = await admin.reset_offsets(group, topic, offsets={queue: 7}, dry_run=True)
+        assert [(row.queue, row.after) for row in planned] == [(queue, 7)]
         await admin.reset_offsets(group, topic, offset=7, queues=[queue])
         await inbox.holds(23)
         assert [m.queue_offset for m in inbox.messages[20:]] == [7, 8, 9]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from pocketmq.client.admin.calls import AdminCalls, queue_of
@@ -73,13 +73,14 @@ class OffsetAdmin(AdminCalls):
         to: End | None = None,
         offset: int | None = None,
         timestamp_ms: int | None = None,
+        offsets: Mapping[MessageQueue, int] | None = None,
         queues: Collection[MessageQueue] | None = None,
         dry_run: bool = False,
     ) -> list[QueueReset]:
         """Resets a group's offsets in a topic; its running consumers go on there at once.
 
-        One of `to`, `offset` and `timestamp_ms` says where. All queues are checked before any of
-        them is changed.
+        One of `to`, `offset`, `timestamp_ms` and `offsets` says where. All queues are checked
+        before any of them is changed.
 
         Args:
             group: the consumer group.
@@ -87,6 +88,7 @@ class OffsetAdmin(AdminCalls):
             to: one of the ends.
             offset: this offset, in each of the queues.
             timestamp_ms: the first message stored at that time or later.
+            offsets: of each of some queues; the other queues stay.
             queues: only these of the topic.
             dry_run: return what would be done, without doing it.
 
@@ -94,23 +96,30 @@ class OffsetAdmin(AdminCalls):
             Each queue with where the group stood and where it goes on, sorted.
 
         Raises:
-            UsageError: not exactly one of the three is given, a queue is not the topic's, or the
+            UsageError: not exactly one of the four is given, a queue is not the topic's, or an
                 offset is outside of a queue.
             UnknownTopicError: no broker has the topic.
             GroupMissingError: a broker of the topic does not have the group.
         """
-        if sum(given is not None for given in (to, offset, timestamp_ms)) != 1:
-            raise UsageError("give one of to, offset and timestamp_ms")
+        if sum(given is not None for given in (to, offset, timestamp_ms, offsets)) != 1:
+            raise UsageError("give one of to, offset, timestamp_ms and offsets")
         if to not in (None, "earliest", "latest"):
             raise UsageError(f"to is {to!r}: it must be 'earliest' or 'latest'")
         if timestamp_ms is not None and timestamp_ms < 0:
             raise UsageError(f"timestamp_ms is {timestamp_ms}: it is in milliseconds since 1970")
+        if offsets is not None:
+            if queues is not None:
+                raise UsageError("offsets name the queues: leave out queues")
+            queues = offsets.keys()
         chosen = await self._chosen_queues(topic, queues)
         before = {
             row.queue: row.consumer_offset for row in await self._stats_of_topic(group, topic)
         }
         targets = await asyncio.gather(
-            *(self._reset_target(queue, to, offset, timestamp_ms) for queue in chosen)
+            *(
+                self._reset_target(queue, to, (offsets or {}).get(queue, offset), timestamp_ms)
+                for queue in chosen
+            )
         )
         rows = [
             QueueReset(queue, before.get(queue, 0), after)

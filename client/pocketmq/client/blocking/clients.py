@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pocketmq.client import admin
+from pocketmq.client.admin.dead_letters import SAMPLES_DEFAULT
 from pocketmq.client.admin.messages import FOREVER_MS, QUERY_COUNT_MAX, IndexName
 from pocketmq.client.admin.offsets import End
 from pocketmq.client.admin.results import BrokerRow, QueueLag, QueueReset, QueueState, QueueStats
@@ -455,9 +456,11 @@ class Admin(Blocking[admin.Admin]):
         """Returns what became of the dead letters of one queue from an offset on, in order."""
         return self._run(self._twin.dead_letter_states(group, broker_name, queue_id, offset, count))
 
-    def plan_redrive(self, order: RedriveOrder) -> list[RedrivePlan]:
+    def plan_redrive(
+        self, order: RedriveOrder, *, samples: int = SAMPLES_DEFAULT
+    ) -> list[RedrivePlan]:
         """Asks what an order would do, on each broker that has dead letters of its group."""
-        return self._run(self._twin.plan_redrive(order))
+        return self._run(self._twin.plan_redrive(order, samples=samples))
 
     def start_redrive(
         self, plans: Sequence[RedrivePlan], redrive_id: str | None = None

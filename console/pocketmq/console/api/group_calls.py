@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pocketmq.client import Admin, MessageQueue
+from pocketmq.client import Admin
 from pocketmq.client.admin.results import QueueLag as Lag
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.console.api.bodies.groups import (
@@ -13,16 +13,12 @@ from pocketmq.console.api.bodies.groups import (
     GroupListQuery,
     Groups,
     Member,
-    OffsetReset,
-    OffsetResets,
     QueueLag,
-    QueueReset,
     Subscription,
 )
 from pocketmq.console.api.callers import Callers, Clients
 from pocketmq.console.api.names import part_of
 from pocketmq.console.api.paths import PREFIX
-from pocketmq.console.api.queues import queue_named
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.bodies.clients import ConsumerConnection
@@ -32,7 +28,7 @@ from pocketmq.runtime.clock import Clock
 
 
 class GroupCalls:
-    """Lists and shows consumer groups, and resets their offsets.
+    """Lists and shows consumer groups.
 
     Args:
         callers: their clients.
@@ -55,11 +51,6 @@ class GroupCalls:
                 "GET", one, "getGroup",
                 "A group with its members, subscriptions, conflicts and lag.",
                 serve(self.one), Group,
-            ),
-            Operation(
-                "POST", f"{one}/offsets", "resetOffsets",
-                "Put a group elsewhere in a topic, or tell what that would do.",
-                serve(self.reset), OffsetResets, body=OffsetReset,
             ),
         ]  # fmt: skip
 
@@ -106,44 +97,6 @@ class GroupCalls:
             left=lag.lag,
             in_flight=lag.inflight,
             behind_ms=waited_ms if lag.lag > 0 and lag.last_timestamp_ms > 0 else None,
-        )
-
-    async def reset(self, clients: Clients, call: Call) -> OffsetResets:
-        """Resets a group's offsets."""
-        wanted = call.body
-        assert isinstance(wanted, OffsetReset)
-        if not wanted.preview:
-            self._callers.check_writes()
-        admin = clients.admin
-        queues: list[MessageQueue] | None = None
-        if wanted.queue is not None:
-            queues = [queue_named(wanted.topic, wanted.queue)]
-        try:
-            rows = await admin.reset_offsets(
-                call.path["group"],
-                wanted.topic,
-                to=wanted.to,
-                offset=wanted.offset,
-                timestamp_ms=wanted.timestamp_ms,
-                queues=queues,
-                dry_run=wanted.preview,
-            )
-        except UnknownTopicError as e:
-            raise not_found("topic", wanted.topic, f"GET {PREFIX}/topics") from e
-        except GroupMissingError as e:
-            raise not_found("group", call.path["group"], f"GET {PREFIX}/groups") from e
-        return OffsetResets(
-            is_done=not wanted.preview,
-            queues=[
-                QueueReset(
-                    broker=row.queue.broker_name,
-                    queue=row.queue.queue_id,
-                    before=row.before,
-                    after=row.after,
-                    messages=row.before - row.after,
-                )
-                for row in rows
-            ],
         )
 
 

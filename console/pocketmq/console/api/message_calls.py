@@ -11,7 +11,6 @@ from pocketmq.console.api.bodies.messages import (
     ExplainQuery,
     Messages,
     SendRequest,
-    Sent,
     SentMessages,
 )
 from pocketmq.console.api.callers import Callers, Clients
@@ -19,7 +18,7 @@ from pocketmq.console.api.finding.browsing import browse
 from pocketmq.console.api.finding.conditions import Condition
 from pocketmq.console.api.finding.messages import message_named, shown
 from pocketmq.console.api.paths import PREFIX
-from pocketmq.console.api.sending import send_all
+from pocketmq.console.api.sending import send_all, sent_of
 from pocketmq.console.decoding.decoders import Decoders
 from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
@@ -132,15 +131,5 @@ class MessageCalls:
         self._callers.check_writes()
         topic, request = call.path["topic"], call.body
         assert isinstance(request, SendRequest)
-        sent = [
-            Sent(
-                status=result.status.name,
-                msg_id=result.msg_id,
-                broker=result.queue.broker_name,
-                queue=result.queue.queue_id,
-                offset=result.queue_offset,
-                recall_handle=result.recall_handle,
-            )
-            for result in await send_all(clients.producer, topic, request.messages)
-        ]
-        return SentMessages(messages=sent)
+        results = await send_all(clients.producer, topic, request.messages)
+        return SentMessages(messages=[sent_of(result) for result in results])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pocketmq.client import Message, MessageQueue, Producer, SendResult
-from pocketmq.console.api.bodies.messages import NewMessage
+from pocketmq.console.api.bodies.messages import NewMessage, Sent
 from pocketmq.protocol.errors import UsageError
 
 
@@ -20,6 +20,18 @@ async def send_all(
     """
     checked = [_outgoing(topic, new) for new in messages]
     return [await producer.send(message, queue=queue) for message, queue in checked]
+
+
+def sent_of(result: SendResult) -> Sent:
+    """Tells of a message that was sent."""
+    return Sent(
+        status=result.status.name,
+        msg_id=result.msg_id,
+        broker=result.queue.broker_name,
+        queue=result.queue.queue_id,
+        offset=result.queue_offset,
+        recall_handle=result.recall_handle,
+    )
 
 
 def _outgoing(topic: str, new: NewMessage) -> tuple[Message, MessageQueue | None]:

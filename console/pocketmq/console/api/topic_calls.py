@@ -7,8 +7,6 @@ from msgspec import structs
 from pocketmq.client import Admin
 from pocketmq.client.errors import UnknownTopicError
 from pocketmq.console.api.bodies.topics import (
-    Deleted,
-    NewTopic,
     Queue,
     Topic,
     TopicListQuery,
@@ -21,13 +19,13 @@ from pocketmq.console.api.names import kind_of, part_of
 from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.rates.topic_figures import FIGURES_MAX, figures_by_broker, listed
 from pocketmq.console.web.operations import Call, Operation
-from pocketmq.console.web.problems import ProblemError, not_found
+from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import TopicMissingError
 from pocketmq.protocol.flags import is_readable, is_writable
 
 
 class TopicCalls:
-    """Lists, shows, creates and deletes topics.
+    """Lists and shows topics.
 
     Args:
         callers: their clients.
@@ -49,14 +47,6 @@ class TopicCalls:
                 "GET", one, "getTopic", "A topic with its queues, settings and groups.",
                 serve(self.one), Topic,
             ),
-            Operation(
-                "POST", one, "createTopic", "Create a topic; 409 if there is one.",
-                serve(self.create), Topic, body=NewTopic, status=201,
-            ),
-            Operation(
-                "DELETE", one, "deleteTopic", "Delete a topic with its messages.",
-                serve(self.delete), Deleted,
-            ),
         ]  # fmt: skip
 
     async def listed(self, clients: Clients, call: Call) -> Topics:
@@ -77,35 +67,7 @@ class TopicCalls:
     async def one(self, clients: Clients, call: Call) -> Topic:
         """Shows a topic."""
         admin = clients.admin
-        return await _topic(admin, call.path["topic"])
-
-    async def create(self, clients: Clients, call: Call) -> Topic:
-        """Creates a topic on all brokers."""
-        self._callers.check_writes()
-        name, new = call.path["topic"], call.body
-        admin = clients.admin
-        if name in await admin.topics():
-            raise ProblemError(
-                409, "The topic exists", f"there is a topic {name!r}", "choose another name"
-            )
-        attributes = ",".join(f"+{key}={value}" for key, value in new.attributes.items())
-        await admin.create_topic(name, new.queues, attributes=attributes or None)
-        return await _topic(admin, name)
-
-    async def delete(self, clients: Clients, call: Call) -> Deleted:
-        """Deletes a topic."""
-        self._callers.check_writes()
-        admin = clients.admin
-        topic = await _topic(admin, call.path["topic"])
-        if topic.kind == "system":
-            raise ProblemError(
-                403,
-                "The topic is the brokers' own",
-                f"topic {topic.name} cannot be deleted",
-                "delete topics of applications only",
-            )
-        await admin.delete_topic(topic.name)
-        return Deleted(deleted=topic.name, messages=topic.messages)
+        return await topic_of(admin, call.path["topic"])
 
 
 async def _own_names(admin: Admin) -> frozenset[str]:
@@ -114,7 +76,12 @@ async def _own_names(admin: Admin) -> frozenset[str]:
     return frozenset({*info.cluster_addr_table, *info.broker_addr_table})
 
 
-async def _topic(admin: Admin, name: str) -> Topic:
+async def topic_of(admin: Admin, name: str) -> Topic:
+    """Shows a topic.
+
+    Raises:
+        ProblemError: 404, there is none.
+    """
     try:
         route = await admin.topic_route(name)
     except UnknownTopicError as e:

@@ -65,6 +65,7 @@ class Form:
         show: finds what the page shows beside the form; its call has what was typed as its query.
         prefill: what is typed at first, of what was found and of the link's parameters.
         confirm: the part of the path that is to be typed again, for what destroys; empty for none.
+        named: the parts of the operation's path that are typed, such as the name of what is made.
     """
 
     path: str
@@ -75,6 +76,7 @@ class Form:
     show: Carried[Any] | None = None
     prefill: Callable[[Any, Typed], Typed] | None = None
     confirm: str = ""
+    named: Callable[[Typed], Names] | None = None
 
 
 class Forms:
@@ -136,7 +138,7 @@ class Forms:
             visit = self._renderer.visits.of(request)
             try:
                 call = _call(form, request, visit, typed)
-                done = form.done(await carry_out(call), request.path_params)
+                done = form.done(await carry_out(call), call.path)
             except PocketMQError as e:
                 problem = problem_for(request, e, self._api)
                 return page(request, visit, await found_by(request, typed), typed, problem)
@@ -165,7 +167,7 @@ def _call(form: Form, request: Request, visit: Visit, typed: Typed) -> Call:
             "the form is not of a page of this console, or older than the console's last start",
             "look at it again and send it again",
         )
-    names = request.path_params
+    names = request.path_params if form.named is None else form.named(typed)
     if form.confirm and typed[CONFIRM] != names[form.confirm]:
         raise UsageError(f"to confirm, type the name of the {form.confirm}: {names[form.confirm]}")
     reason = typed.text(REASON)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -13,7 +14,7 @@ from pocketmq.console.web.gate import BODY_MAX
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.errors import UsageError
 
-FIELDS_MAX = 200
+FIELDS_MAX = 1000
 """Fields of a form."""
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -37,9 +38,64 @@ class Typed:
     def __contains__(self, name: str) -> bool:
         return bool(self[name])
 
+    def names(self) -> list[str]:
+        """The names of the fields."""
+        return list(self._texts)
+
     def text(self, name: str) -> str | None:
         """A text without the blanks around it; None if nothing was typed."""
         return self[name].strip() or None
+
+    def lines(self, name: str) -> str:
+        """A text of several lines; browsers send their own ends of lines."""
+        return self[name].replace("\r\n", "\n")
+
+    def time_ms(self, name: str, what: str) -> int | None:
+        """A time in UTC, in milliseconds since the epoch; None if nothing was typed.
+
+        Args:
+            name: of the field.
+            what: its name in an error.
+
+        Raises:
+            UsageError: it is none.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(f"{what} is {text!r}: write a time as 2026-11-25T13:00:00") from None
+        return round(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000)
+
+    def choice(self, name: str, what: str, known: Iterable[str]) -> str:
+        """One of some words.
+
+        Args:
+            name: of the field.
+            what: its name in an error.
+            known: the words.
+
+        Raises:
+            UsageError: it is none of them.
+        """
+        if self[name] not in known:
+            raise UsageError(f"{what} is {self[name]!r}: choose one of {', '.join(known)}")
+        return self[name]
+
+    def answer(self, name: str, what: str) -> bool | None:
+        """``yes`` or ``no``; None if nothing was chosen.
+
+        Raises:
+            UsageError: it is something else.
+        """
+        given = self.choice(name, what, ("", "yes", "no"))
+        return None if not given else given == "yes"
+
+    def with_defaults(self, texts: Mapping[str, str]) -> Typed:
+        """The same with texts where nothing was typed."""
+        return Typed({**texts, **{name: text for name, text in self._texts.items() if text}})
 
     def number(self, name: str, what: str) -> int | None:
         """A whole number; None if nothing was typed.

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
-
 from pocketmq.console.api.bodies.topics import ListQuery
 from pocketmq.console.api.reach import PartialBody
-from pocketmq.console.web.bodies import RequestBody, ResponseBody
+from pocketmq.console.web.bodies import ResponseBody
 
 
 class GroupListQuery(ListQuery):
@@ -114,42 +110,3 @@ class Group(PartialBody):
     left: int
     dead_letters: int
     queues: list[QueueLag]
-
-
-class OffsetReset(RequestBody):
-    """Where a group goes on in a topic: one of `to`, `offset` and `timestampMs`.
-
-    Attributes:
-        queue: only this one, as ``broker-a:3``; all by default.
-        offset: the same in each of the queues.
-        timestamp_ms: at the first message that was stored then or later.
-        preview: only tell what would be done.
-    """
-
-    topic: str
-    queue: str | None = None
-    to: Literal["earliest", "latest"] | None = None
-    offset: Annotated[int, Meta(ge=0)] | None = None
-    timestamp_ms: Annotated[int, Meta(ge=0)] | None = None
-    preview: bool = False
-
-
-class QueueReset(ResponseBody):
-    """A change of a group's offset.
-
-    Attributes:
-        messages: that come again, or if negative are passed over.
-    """
-
-    broker: str
-    queue: int
-    before: int
-    after: int
-    messages: int
-
-
-class OffsetResets(ResponseBody):
-    """What was done, or would be."""
-
-    is_done: bool
-    queues: list[QueueReset]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from pocketmq.console.api.reach import PartialBody
 from pocketmq.console.web.bodies import Count, RequestBody, ResponseBody
@@ -123,18 +123,6 @@ class TopicSettings(ResponseBody):
     is_writable: bool
     order: bool
     attributes: dict[str, str]
-
-
-class NewTopic(RequestBody):
-    """A topic to create.
-
-    Attributes:
-        queues: on each broker.
-        attributes: RocketMQ's, such as ``message.type``.
-    """
-
-    queues: Annotated[int, Meta(ge=1, le=65536)] = 8
-    attributes: dict[str, str] = field(default_factory=dict)
 
 
 class Deleted(ResponseBody):

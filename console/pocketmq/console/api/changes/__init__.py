@@ -1,0 +1,1 @@
+"""Operations that change topics, groups and offsets, and send many messages."""

@@ -1,0 +1,1 @@
+"""Pages with forms that send messages and change topics, groups and offsets."""
