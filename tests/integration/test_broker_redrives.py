@@ -31,9 +31,12 @@ from support.threads import PatientClock
 
 from pocketmq.broker.appending.stored_message import stored_in
 from pocketmq.protocol import flags
-from pocketmq.protocol.bodies.redrives import LetterEdit, LetterState, RedriveState
+from pocketmq.protocol.bodies.redrives import LetterEdit, LetterState, RedrivePlan, RedriveState
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
-from pocketmq.protocol.requests.extensions.redrives import ChangeRedriveRequest
+from pocketmq.protocol.requests.extensions.redrives import (
+    ChangeRedriveRequest,
+    PlanRedriveRequest,
+)
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.testing.clock import VirtualClock
 
@@ -477,3 +480,22 @@ async def test_old_redrives_of_a_group_are_forgotten(stage: Stage) -> None:
         await stage.clock.advance(1)
     known = [redrive.redrive_id for redrive in await redrives_of(client)]
     assert known == [f"r{number}" for number in range(11, 1, -1)]
+
+
+async def test_a_plan_groups_by_the_error_of_the_last_attempt(stage: Stage) -> None:
+    client = await stage.started_with_topic()
+    for number, error in enumerate(("ValueError: a", "ValueError: a", "KeyError: b\x01\x02", "")):
+        sent = await client.send(b"%d" % number)
+        (message,) = (await client.pull(sent.queue_offset)).messages
+        request = _given_up(message.physical_offset)
+        request.last_error = error or None
+        await client.ask(request)
+    plan = await planned(client, ordered())
+    assert plan.errors == {"ValueError: a": 2, "KeyError: b  ": 1}
+    assert [sample.error for sample in plan.samples] == [*["ValueError: a"] * 2, "KeyError: b  "]
+    assert {(s.attempts, s.origin, s.state) for s in plan.samples} == {(1, TOPIC, "open")}
+    assert (await planned(client, ordered(selection={"error": "ValueError"}))).count == 2
+    answer = await client.ask(
+        PlanRedriveRequest(group=GROUP, samples=1), ordered().encode(quote_keys=True)
+    )
+    assert len(RedrivePlan.decode(answer.body).samples) == 1

@@ -78,6 +78,7 @@ async def test_the_whole_ladder_to_the_dead_letters(stage: Stage) -> None:
     (message,) = await dead(stage)
     assert (message.body, message.tags, message.keys) == (b"poison", "A", ("k",))
     assert message.properties["RETRY_TOPIC"] == "T"
+    assert message.properties["PQ_LAST_ERROR"] == "ValueError: poison"
     async with Admin(stage.namesrv, clock=clock) as admin:
         rows = await stage.done(admin.topic_stats("%RETRY%cg"))
     assert sum(row.count for row in rows) == len(LADDER_S) == 16

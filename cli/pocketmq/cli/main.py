@@ -92,6 +92,9 @@ COMMANDS = {
         "administration.group_offsets:app",
         "Create, list, look at, change, reset and delete consumer groups.",
     ),
+    "dlq": Entry(
+        "dead_letters.tasks:app", "Look at dead letters, send them again, or discard them."
+    ),
     "message": Entry("messages.message_search:app", "Look at, find and trace stored messages."),
     "seed": Entry("servers.snapshots:app", "Check seed files, and apply them to a cluster."),
     "user": Entry("access.users:app", "Create, list, look at, change, delete and copy users."),

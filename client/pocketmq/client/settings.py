@@ -245,6 +245,8 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
             its queue goes on (consumeTimeout); 0 for never. Not with `orderly`.
         retry_delay_ms: pause before messages are tried again that could not be sent back.
         close_timeout_ms: how long a close waits for handlers that are at work.
+        last_error_size_max: bytes of the listener's error that a message keeps which it did not
+            handle (property PQ_LAST_ERROR), so that dead letters say why they failed; 0 for none.
     """
 
     mode: str = "pull"
@@ -260,6 +262,7 @@ class PushSettings(MemberSettings, frozen=True, kw_only=True):
     consume_timeout_ms: NotNegative = 15 * 60 * 1000
     retry_delay_ms: Positive = 1_000
     close_timeout_ms: NotNegative = 30_000
+    last_error_size_max: NotNegative = 200
 
     @property
     def is_ordered(self) -> bool:

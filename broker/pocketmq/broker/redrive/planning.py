@@ -23,14 +23,14 @@ from pocketmq.protocol.bodies.redrives import (
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages import properties as props
 
-SAMPLES_MAX = 3
+SAMPLES_DEFAULT, SAMPLES_MAX = 3, 100
 SAMPLE_SIZE_MAX = 4096
 """Bytes of a body that a sample shows."""
 
 REASONS_MAX = 20
-"""Reasons of refusals that a plan tells apart."""
+"""Reasons of refusals, and errors, that a plan tells apart."""
 
-OTHER_REASONS = "other reasons"
+OTHERS = "others"
 
 RATE_MAX = 1_000_000.0
 
@@ -84,8 +84,8 @@ class Planner:
             )
         self._copies(order)  # refuses what cannot be understood
 
-    async def plan(self, order: RedriveOrder) -> RedrivePlan:
-        """Makes the plan of an order.
+    async def plan(self, order: RedriveOrder, samples: int = SAMPLES_DEFAULT) -> RedrivePlan:
+        """Makes the plan of an order; it shows so many of the dead letters.
 
         Raises:
             UsageError: the order cannot be carried out.
@@ -103,7 +103,9 @@ class Planner:
             scanned=0,
             bytes=0,
         )
-        selected = await self.select(order, ends, _Summary(self, order, plan))
+        selected = await self.select(
+            order, ends, _Summary(self, order, plan, min(samples, SAMPLES_MAX))
+        )
         plan.plan_id, plan.count = selected
         sent = plan.count - sum(plan.refused.values())
         if order.action is RedriveAction.REDRIVE and order.rate:
@@ -153,8 +155,11 @@ class _Preview(NamedTuple):
 class _Summary:
     """Adds up what a plan says of its dead letters."""
 
-    def __init__(self, planner: Planner, order: RedriveOrder, plan: RedrivePlan) -> None:
+    def __init__(
+        self, planner: Planner, order: RedriveOrder, plan: RedrivePlan, samples: int
+    ) -> None:
         self._planner, self._order, self.plan = planner, order, plan
+        self._samples = samples
         self._copies = planner.copies(order)
         self._targets: Counter[str] = Counter()
 
@@ -172,15 +177,17 @@ class _Summary:
                 plan.targets = dict(self._targets)
             except LetterRefusedError as e:
                 refused = str(e)
-                self._refuse(refused)
-        if len(plan.samples) < SAMPLES_MAX:
+                _count(plan.refused, refused)
+        if error := letter.properties.get(props.LAST_ERROR):
+            _count(plan.errors, error)
+        if len(plan.samples) < self._samples:
             plan.samples.append(_sample(letter, preview, refused))
 
-    def _refuse(self, reason: str) -> None:
-        refused = self.plan.refused
-        if reason not in refused and len(refused) >= REASONS_MAX:
-            reason = OTHER_REASONS
-        refused[reason] = refused.get(reason, 0) + 1
+
+def _count(counts: dict[str, int], reason: str) -> None:
+    if reason not in counts and len(counts) >= REASONS_MAX:
+        reason = OTHERS
+    counts[reason] = counts.get(reason, 0) + 1
 
 
 def _sample(letter: DeadLetter, preview: _Preview | None, refused: str) -> LetterSample:
@@ -188,6 +195,11 @@ def _sample(letter: DeadLetter, preview: _Preview | None, refused: str) -> Lette
         queue_id=letter.queue_id,
         offset=letter.offset,
         message_id=letter.message_id,
+        stored_ms=letter.message.store_timestamp,
+        state=letter.state,
+        attempts=letter.message.reconsume_times,
+        origin=letter.origin or "",
+        error=letter.properties.get(props.LAST_ERROR, ""),
         before=text_of(letter, SAMPLE_SIZE_MAX),
         properties_before=letter.properties,
         refused=refused,

@@ -9,7 +9,7 @@ import msgspec
 
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.redrive.letters import Letters
-from pocketmq.broker.redrive.planning import CopiesFor, Planner
+from pocketmq.broker.redrive.planning import SAMPLES_DEFAULT, CopiesFor, Planner
 from pocketmq.broker.redrive.results import Results
 from pocketmq.broker.redrive.targets import Targets
 from pocketmq.broker.redrive.task import Progress, RedriveTask
@@ -110,9 +110,9 @@ class Redrives:
 
     # -- plans and starts ---------------------------------------------------------------------
 
-    async def plan(self, order: RedriveOrder) -> RedrivePlan:
+    async def plan(self, order: RedriveOrder, samples: int = SAMPLES_DEFAULT) -> RedrivePlan:
         """Says what an order would do; see `Planner.plan`."""
-        return await self._planner.plan(order)
+        return await self._planner.plan(order, samples)
 
     async def begin(self, asked: RedriveStart) -> Redrive:
         """Starts what was planned. The same start again gives the redrive that is there.

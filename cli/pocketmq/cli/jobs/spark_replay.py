@@ -84,6 +84,18 @@ def is_for_spark(source: str) -> bool:
     return Path(source).is_dir() or "://" in source or not {"/", "."} & set(source)
 
 
+def has_spark() -> bool:
+    """Tells whether PySpark is installed."""
+    from pocketmq.spark.errors import RequirementError
+    from pocketmq.spark.requirements import check_pyspark
+
+    try:
+        check_pyspark()
+    except RequirementError:
+        return False
+    return True
+
+
 def refuse(whose: str, given: Mapping[str, Any]) -> None:
     """Refuses options that belong to another kind of source.
 

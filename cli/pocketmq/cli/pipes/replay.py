@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from pocketmq.cli.jobs.spark_replay import (
     SetOption,
     ToNamesrvOption,
     WhereOption,
+    has_spark,
     is_for_spark,
     refuse,
     replay_by_spark,
@@ -35,6 +36,7 @@ from pocketmq.cli.pipes.sending_options import (
 )
 from pocketmq.cli.signals import stop_event
 from pocketmq.protocol.errors import ConfigError, UsageError
+from pocketmq.protocol.names.names import DLQ_PREFIX
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.runtime.text import counted
@@ -100,7 +102,8 @@ def replay(
     queue stays in order. When it is interrupted or fails, it says with which --from it goes on.
 
     A topic or a directory is replayed by a Spark job. The same command again goes on where it
-    stopped and sends nothing twice.
+    stopped and sends nothing twice. Without Spark, the brokers themselves send dead letters back to
+    their first topics, as pocketmq dlq redrive GROUP --to origin does.
     """
     job_options = {
         "--where": where,
@@ -117,6 +120,9 @@ def replay(
         "--cores": cores,
     }
     if is_for_spark(source):
+        if source.startswith(DLQ_PREFIX) and not has_spark():
+            _redrive(source, topic, namesrv, job_options, output)
+            return
         refuse(
             "of a recording only",
             {
@@ -152,6 +158,32 @@ def replay(
         shows_progress=progress and sys.stderr.isatty(),
     )
     _play_recording(playback, keep_going=keep_going, output=output)
+
+
+def _redrive(
+    source: str, topic: str | None, namesrv: str, options: dict[str, Any], output: Format
+) -> None:
+    """Has the brokers send dead letters back, where there is no Spark.
+
+    Raises:
+        UsageError: an option is given that only Spark understands.
+    """
+    from pocketmq.cli.dead_letters.redriving import redrive_all
+
+    group = source.removeprefix(DLQ_PREFIX)
+    refuse(
+        f"of Spark, which is not installed; pocketmq dlq redrive {group} selects and edits "
+        f"without it",
+        {name: value for name, value in options.items() if name not in ("--rate", "--dry-run")},
+    )
+    redrive_all(
+        namesrv,
+        group,
+        topic,
+        rate=options["--rate"],
+        dry_run=options["--dry-run"],
+        output=output,
+    )
 
 
 def _play_recording(playback: Playback, *, keep_going: bool, output: Format) -> None:

@@ -32,6 +32,9 @@ from pocketmq.protocol.requests.extensions.redrives import (
     StartRedriveRequest,
 )
 
+SAMPLES_DEFAULT = 3
+"""Dead letters that a plan shows."""
+
 PLAN_TIMEOUT_MS = 120_000
 """A broker looks at up to two million dead letters for a plan."""
 
@@ -73,11 +76,14 @@ class DeadLetterAdmin(AdminCalls):
         found = (await self._letter_table(address, request)).groups[0]
         return found.states if found.first == offset else []
 
-    async def plan_redrive(self, order: RedriveOrder) -> list[RedrivePlan]:
+    async def plan_redrive(
+        self, order: RedriveOrder, *, samples: int = SAMPLES_DEFAULT
+    ) -> list[RedrivePlan]:
         """Asks what an order would do, on each broker that has dead letters of its group.
 
         Args:
             order: what is to be done.
+            samples: so many of the dead letters each plan shows, a hundred at the most.
 
         Raises:
             UnknownTopicError: the group has no dead letters.
@@ -85,10 +91,12 @@ class DeadLetterAdmin(AdminCalls):
         """
         check_group(order.group)
         brokers = await self._letter_brokers(order.group)
-        return list(await asyncio.gather(*(self._plan(a, order) for a in brokers.values())))
+        return list(
+            await asyncio.gather(*(self._plan(a, order, samples) for a in brokers.values()))
+        )
 
-    async def _plan(self, address: str, order: RedriveOrder) -> RedrivePlan:
-        request = PlanRedriveRequest(group=order.group, topic=_topic_of(order))
+    async def _plan(self, address: str, order: RedriveOrder, samples: int) -> RedrivePlan:
+        request = PlanRedriveRequest(group=order.group, topic=_topic_of(order), samples=samples)
         answer = await self._pool.ask(address, request, PLAN_TIMEOUT_MS, _body(order))
         return RedrivePlan.decode(answer.body)
 

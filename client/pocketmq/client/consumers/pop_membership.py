@@ -81,19 +81,21 @@ class PopMembership(PushMembership):
             await self._held.close()
 
     async def _failed(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self, messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
     ) -> Sequence[ReceivedMessage]:
         pulled = [m for m in messages if not self._held.holds(m)]
         popped = [m for m in messages if self._held.holds(m)]
-        left = list(await super()._failed(pulled, delay_level)) if pulled else []
-        are_put_off = await asyncio.gather(*(self._put_off(m, delay_level) for m in popped))
+        left = list(await super()._failed(pulled, delay_level, error)) if pulled else []
+        are_put_off = await asyncio.gather(*(self._put_off(m, delay_level, error) for m in popped))
         left += [m for m, is_put_off in zip(popped, are_put_off, strict=True) if not is_put_off]
         return left
 
-    async def _put_off(self, message: ReceivedMessage, delay_level: int) -> bool:
+    async def _put_off(
+        self, message: ReceivedMessage, delay_level: int, error: BaseException | None
+    ) -> bool:
         """Lets a message come again later, or never; False if no broker takes that."""
         if delay_level < 0 or message.reconsume_times >= self._times_max:
-            if await self._send_back.failed([message], -1):
+            if await self._send_back.failed([message], -1, error):
                 return False
             self._held.handled(message)
             return True

@@ -41,7 +41,12 @@ class PushMembership:
         group, instance = parts.member.group, parts.instance
         self._parts, self._settings = parts, settings
         self._is_broadcasting = settings.message_model == BROADCASTING
-        self._send_back = SendBack(group, instance, settings.max_reconsume_times)
+        self._send_back = SendBack(
+            group,
+            instance,
+            settings.max_reconsume_times,
+            error_size_max=settings.last_error_size_max,
+        )
         self._dispatcher = self._new_dispatcher(listener, concurrency)
         hooks, timeout_ms = parts.hooks, 0 if settings.orderly else settings.consume_timeout_ms
         if hooks.before or hooks.after:
@@ -132,15 +137,15 @@ class PushMembership:
         self.queues.finished(messages)
 
     async def _failed(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self, messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
     ) -> Sequence[ReceivedMessage]:
-        left = await self._send_back.failed(messages, delay_level)
+        left = await self._send_back.failed(messages, delay_level, error)
         if len(left) < len(messages):
             self.queues.sent_back()
         return left
 
     async def _drop(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self, messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
     ) -> Sequence[ReceivedMessage]:
         group = self._parts.member.group
         for message in messages:

@@ -53,15 +53,17 @@ mistake and counts as an exception.
 
 AsyncListener = Callable[[list[ReceivedMessage]], Awaitable[Any]]
 
-FailureRule = Callable[[Sequence[ReceivedMessage], int], Awaitable[Sequence[ReceivedMessage]]]
-"""(messages not handled, delay level) → the messages that are handed out again here.
+FailureRule = Callable[
+    [Sequence[ReceivedMessage], int, BaseException | None], Awaitable[Sequence[ReceivedMessage]]
+]
+"""(messages not handled, delay level, what the listener raised) → those handed out again here.
 
 The others are somebody else's from then on: their offsets are passed.
 """
 
 
 async def keep_all(
-    messages: Sequence[ReceivedMessage], delay_level: int
+    messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
 ) -> Sequence[ReceivedMessage]:
     """Keeps all failed messages: the failure rule without a broker's help."""
     return messages
@@ -344,22 +346,27 @@ class Dispatcher:
             return
         if queue.dropped:
             return  # another member has it, or will
-        self._log_once(queue, failed, result.error if isinstance(result, ListenerRaised) else None)
+        error = error_of(result)
+        self._log_once(queue, failed, error)
         queue.finish_part(batch[:handled_count])
-        left = await self._give_away(queue, failed, answer.delay_level)
+        left = await self._give_away(queue, failed, answer.delay_level, error)
         if left:
             self._retry.failed(queue, left)
         else:
             queue.finish(())
 
     async def _give_away(
-        self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], delay_level: int
+        self,
+        queue: ProcessQueue,
+        messages: Sequence[ReceivedMessage],
+        delay_level: int,
+        error: BaseException | None,
     ) -> Sequence[ReceivedMessage]:
         """Applies the failure rule; returns the messages that it leaves here."""
         failed = [m for m in messages if queue.holds(m)]
         if not failed:
             return ()
-        left = await self._on_failure(failed, delay_level)
+        left = await self._on_failure(failed, delay_level, error)
         left_ids = {id(m) for m in left}
         queue.finish_part(m for m in failed if id(m) not in left_ids)
         return left
@@ -382,7 +389,8 @@ class Dispatcher:
                 self._consume_timeout_s,
                 extra=log_fields(message=first),
             )
-            await self._give_away(queue, batch, OVERDUE_DELAY_LEVEL)
+            late = TimeoutError(f"the listener took more than {self._consume_timeout_s:g} s")
+            await self._give_away(queue, batch, OVERDUE_DELAY_LEVEL, late)
             self._on_finished(queue)
 
     def _log_once(
@@ -417,6 +425,11 @@ def comes_again(result: object) -> bool:
         OrderlyResult.SUSPEND,
         OrderlyResult.ROLLBACK,
     )
+
+
+def error_of(result: object) -> BaseException | None:
+    """Returns what a listener raised; None if it returned something."""
+    return result.error if isinstance(result, ListenerRaised) else None
 
 
 def _retry_of(result: object) -> RetryLater | None:

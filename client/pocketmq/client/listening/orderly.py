@@ -8,8 +8,8 @@ from pocketmq.client.listening.dispatch import (
     Dispatcher,
     FailureRule,
     Listener,
-    ListenerRaised,
     comes_again,
+    error_of,
 )
 from pocketmq.client.queues.orderly_queue import OrderlyQueue
 from pocketmq.client.queues.process_queue import ProcessQueue
@@ -96,10 +96,9 @@ class OrderlyDispatcher(Dispatcher):
             if self._auto_commit:
                 queue.commit()
         if batch and not queue.dropped:
-            self._log_once(
-                queue, batch, result.error if isinstance(result, ListenerRaised) else None
-            )
-            batch = await self._without_exhausted(queue, batch, level)
+            error = error_of(result)
+            self._log_once(queue, batch, error)
+            batch = await self._without_exhausted(queue, batch, level, error)
         if not batch:
             queue.finish(())
             return
@@ -109,7 +108,11 @@ class OrderlyDispatcher(Dispatcher):
         self._suspend(queue, self._pause_ms(result))
 
     async def _without_exhausted(
-        self, queue: OrderlyQueue, batch: Sequence[ReceivedMessage], level: int
+        self,
+        queue: OrderlyQueue,
+        batch: Sequence[ReceivedMessage],
+        level: int,
+        error: BaseException | None,
     ) -> Sequence[ReceivedMessage]:
         """Returns what of a batch comes again; gives the rest up (`checkReconsumeTimes`)."""
         times_max = self._times_max
@@ -118,7 +121,7 @@ class OrderlyDispatcher(Dispatcher):
         ]  # fmt: skip
         if not exhausted:
             return batch
-        left = {id(m) for m in await self._give_up(exhausted, level)}
+        left = {id(m) for m in await self._give_up(exhausted, level, error)}
         gone = {id(m) for m in exhausted} - left
         queue.finish_part([m for m in batch if id(m) in gone])
         return [m for m in batch if id(m) not in gone]

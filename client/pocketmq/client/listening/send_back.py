@@ -42,17 +42,28 @@ class SendBack:
         max_reconsume_times: the repetitions after which a message goes to the dead-letter topic;
             -1 leaves that to the group's retryMaxTimes, which is 16 unless somebody changes it.
             (Java's clients say 16 then, and thereby overrule the group.)
+        error_size_max: bytes of the listener's error that a message keeps; 0 for none.
     """
 
-    def __init__(self, group: str, instance: ClientInstance, max_reconsume_times: int) -> None:
-        self._group = group
+    def __init__(
+        self,
+        group: str,
+        instance: ClientInstance,
+        max_reconsume_times: int,
+        *,
+        error_size_max: int = 0,
+    ) -> None:
+        self._group, self._error_size_max = group, error_size_max
         self._pool, self._routes = instance.pool, instance.routes
         self._times_max = None if max_reconsume_times == -1 else max_reconsume_times
         self._namespace = instance.namespace
         self._producer = InnerProducer(INNER_PRODUCER_GROUP, instance, ProducerSettings())
 
     async def failed(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self,
+        messages: Sequence[ReceivedMessage],
+        delay_level: int,
+        error: BaseException | None = None,
     ) -> list[ReceivedMessage]:
         """Sends messages back.
 
@@ -60,17 +71,21 @@ class SendBack:
             messages: of one batch.
             delay_level: when they come again: 1 to 18; 0 lets the broker choose, a negative one
                 means never.
+            error: what the listener raised; None if it did not.
 
         Returns:
             The messages that no broker took, to be handed out again here.
         """
         taken = await asyncio.gather(
-            *(self._is_taken(self.send(m, delay_level), m) for m in messages)
+            *(self._is_taken(self.send(m, delay_level, error), m) for m in messages)
         )
         return [m for m, is_taken in zip(messages, taken, strict=True) if not is_taken]
 
     async def give_up(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self,
+        messages: Sequence[ReceivedMessage],
+        delay_level: int,
+        error: BaseException | None = None,
     ) -> list[ReceivedMessage]:
         """Sends messages to the dead letters (`ConsumeMessageOrderlyService#sendMessageBack`).
 
@@ -80,11 +95,21 @@ class SendBack:
         Args:
             messages: of one batch, in order.
             delay_level: a negative one means that there were not too many repetitions yet.
+            error: what the listener raised; None if it did not.
 
         Returns:
             The messages that no broker took.
         """
-        return [m for m in messages if not await self._is_taken(self._send_anew(m, delay_level), m)]
+        text = self._text_of(error)
+        return [
+            m
+            for m in messages
+            if not await self._is_taken(self._send_anew(m, delay_level, text), m)
+        ]
+
+    def _text_of(self, error: BaseException | None) -> str | None:
+        """What a message keeps of an error; None for nothing."""
+        return None if error is None else error_text(error, self._error_size_max) or None
 
     async def _is_taken(self, sending: Awaitable[None], message: ReceivedMessage) -> bool:
         try:
@@ -102,14 +127,16 @@ class SendBack:
             return False
         return True
 
-    async def send(self, message: ReceivedMessage, delay_level: int) -> None:
+    async def send(
+        self, message: ReceivedMessage, delay_level: int, error: BaseException | None = None
+    ) -> None:
         """Sends one message back.
 
         Raises:
             UnsupportedRequestError: the broker has no retry topics.
             PocketMQError: no broker took it either way; the second attempt's error.
         """
-        broker_name = message.broker_name
+        broker_name, text = message.broker_name, self._text_of(error)
         request = ConsumerSendMsgBackRequest(
             offset=message.physical_offset,
             group=self._group,
@@ -118,6 +145,7 @@ class SendBack:
             origin_topic=message.topic,
             max_reconsume_times=self._times_max,
             broker_name=broker_name,
+            last_error=text,
         )
         try:
             address = self._routes.master_address(broker_name)
@@ -135,13 +163,17 @@ class SendBack:
                 e,
                 extra=log_fields(self._group, message=message),
             )
-            await self._send_anew(message, delay_level)
+            await self._send_anew(message, delay_level, text)
 
-    async def _send_anew(self, message: ReceivedMessage, delay_level: int) -> None:
+    async def _send_anew(
+        self, message: ReceivedMessage, delay_level: int, error: str | None
+    ) -> None:
         times = message.reconsume_times + 1
         # The broker gives up what exceeds the maximum: that is how "never again" is said here.
         times_max = self._times_max if delay_level >= 0 else 0
         anew = self._copy(message, times, times_max, delay_level)
+        if error is not None:
+            anew.properties[props.LAST_ERROR] = error
         outgoing = self._producer.pack(anew)
         outgoing.header.reconsume_times = times
         outgoing.header.max_reconsume_times = times_max
@@ -164,3 +196,15 @@ class SendBack:
         if times_max is not None:
             anew.properties[props.MAX_RECONSUME_TIMES] = str(times_max)
         return anew
+
+
+def error_text(error: BaseException, size_max: int) -> str:
+    """An error as a message keeps it: one line with the kind of the error, cut.
+
+    Args:
+        error: what the listener raised.
+        size_max: bytes of UTF-8.
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = "".join(character for character in text if character.isprintable())
+    return text.encode("utf-8", "replace")[:size_max].decode("utf-8", "ignore").rstrip()

@@ -165,6 +165,11 @@ class LetterSample(Body, kw_only=True):
     Attributes:
         queue_id, offset: where the dead letter is.
         message_id: its unique key, or its offset id.
+        stored_ms: when it became a dead letter.
+        state: what became of it before.
+        attempts: how often its group has tried.
+        origin: the topic that it was first sent to; empty if it does not say so.
+        error: of the last attempt; empty if nobody has told it.
         topic: where it would go; empty if nowhere.
         before, after: its body, as text, cut.
         properties_before, properties_after: its properties.
@@ -174,6 +179,11 @@ class LetterSample(Body, kw_only=True):
     queue_id: int
     offset: int
     message_id: str
+    stored_ms: int = 0
+    state: LetterState = LetterState.OPEN
+    attempts: int = 0
+    origin: str = ""
+    error: str = ""
     topic: str = ""
     before: str = ""
     after: str = ""
@@ -196,7 +206,8 @@ class RedrivePlan(Body, kw_only=True):
         oldest_ms, newest_ms: when the selected ones became dead letters; 0 without one.
         targets: how many go to which topic.
         refused: how many would be refused, by reason.
-        samples: a few of them.
+        errors: how many have failed with which error the last time.
+        samples: the first few of them.
         warnings: what the caller should know.
         estimate_s: seconds that it takes at the order's rate.
     """
@@ -212,6 +223,7 @@ class RedrivePlan(Body, kw_only=True):
     newest_ms: int = 0
     targets: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
     samples: list[LetterSample] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     estimate_s: float = 0.0

@@ -22,6 +22,7 @@ class ConsumerSendMsgBackRequest(RequestHeader, kw_only=True):
         origin_topic: the topic that it was first sent to.
         max_reconsume_times: after so many repetitions it goes to the dead-letter topic.
         broker_name: of the broker that is asked.
+        last_error: why the consumer could not handle the message (PocketMQ's own field).
     """
 
     code: ClassVar[RequestCode] = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -34,6 +35,7 @@ class ConsumerSendMsgBackRequest(RequestHeader, kw_only=True):
     unit_mode: bool | None = None
     max_reconsume_times: int | None = None
     broker_name: str | None = field(default=None, name="bname")
+    last_error: str | None = None
 
 
 class LockBatchRequest(RequestHeader, kw_only=True):

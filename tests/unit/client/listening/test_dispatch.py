@@ -238,7 +238,7 @@ class Taker:
         self.taken: list[tuple[int, int]] = []
 
     async def __call__(
-        self, messages: Sequence[ReceivedMessage], delay_level: int
+        self, messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
     ) -> list[ReceivedMessage]:
         self.taken += [
             (m.queue_offset, delay_level) for m in messages if m.queue_offset not in self.left
@@ -334,7 +334,9 @@ async def test_close_waits_until_failures_are_given_away(make: Make, clock: Virt
     queue = queue_of(1)
     answer: asyncio.Future[list[ReceivedMessage]] = asyncio.get_running_loop().create_future()
 
-    async def rule(messages: Sequence[ReceivedMessage], delay_level: int) -> Any:
+    async def rule(
+        messages: Sequence[ReceivedMessage], delay_level: int, error: BaseException | None
+    ) -> Any:
         return await answer
 
     async def listener(messages: list[ReceivedMessage]) -> ConsumeResult:

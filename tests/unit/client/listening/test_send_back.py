@@ -11,7 +11,7 @@ from support.peers.messages import record
 from support.peers.transport import until
 
 from pocketmq.client import ReceivedMessage
-from pocketmq.client.listening.send_back import SendBack
+from pocketmq.client.listening.send_back import SendBack, error_text
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.records import decode_records
@@ -154,3 +154,29 @@ async def test_an_older_pocketmq_is_not_sent_anything_anew(cluster: Cluster) -> 
     messages = [message()]
     assert await done(back.failed(messages, 0)) == messages
     assert (broker.count(BACK), broker.count(SEND)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "size_max", "text"),
+    [
+        (ValueError("no\tsuch\norder"), 200, "ValueError: no such order"),
+        (ValueError("a\x01b\x02c"), 200, "ValueError: abc"),
+        (KeyError("é" * 200), 12, "KeyError: '"),
+        (ValueError("x"), 0, ""),
+    ],
+)
+def test_an_error_is_kept_in_one_line_of_bounded_size(
+    error: Exception, size_max: int, text: str
+) -> None:
+    assert error_text(error, size_max) == text
+
+
+async def test_the_error_goes_along_both_ways(cluster: Cluster) -> None:
+    broker, back = await stage(cluster)
+    back._error_size_max = 200
+    broker.answers[BACK] = code(1)
+    await done(back.failed([message()], 0, ValueError("poison")))
+    request = broker.last(BACK).read(ConsumerSendMsgBackRequest)
+    assert request.last_error == "ValueError: poison"
+    properties = props.decode(sent(broker).properties or "")
+    assert properties[props.LAST_ERROR] == "ValueError: poison"

@@ -73,7 +73,7 @@ class RedriveHandlers:
         request = command.read(PlanRedriveRequest)
         order = RedriveOrder.of_request(bytes(command.body))
         _check_header(request, order)
-        plan = await self._redrives.plan(order)
+        plan = await self._redrives.plan(order, request.samples)
         return Command(ResponseCode.SUCCESS, body=plan.encode(quote_keys=True))
 
     @_told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 from pocketmq.broker.appending.appender import Appender
 from pocketmq.broker.appending.retry_rules import (
@@ -31,6 +32,11 @@ from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.live import Live
 from pocketmq.transport.connection import Connection, Handler
+
+LAST_ERROR_LENGTH_MAX = 1000
+"""Characters of a consumer's error that a message keeps."""
+
+_PROPERTY_ENDS = re.compile(f"[{props.NAME_END}{props.VALUE_END}]")
 
 UNIT_SUBSCRIPTION = 2
 """Topic flag of a retry topic whose consumers work in units."""
@@ -93,12 +99,14 @@ class RetryHandlers:
             group, command.version, request.max_reconsume_times, message.reconsume_times + 1
         ):
             dlq_topic = dead_letter_topic(self._topics, group.group_name)
-            self._append(command, connection, self._again(message, 0), dlq_topic, 0, 0)
+            self._append(
+                command, connection, self._again(message, 0, request.last_error), dlq_topic, 0, 0
+            )
         else:
             level = retry_delay_level(request.delay_level, message.reconsume_times + 1)
             queue_nums = min(group.retry_queue_nums, topic.write_queue_nums)
             queue_id = self._rng.randrange(max(queue_nums, 1))
-            again = self._again(message, level)
+            again = self._again(message, level, request.last_error)
             self._append(command, connection, again, retry_topic, queue_id, level)
         self._count(group.group_name, message)
         return None
@@ -109,16 +117,18 @@ class RetryHandlers:
         sent_back.requests += 1
         sent_back.messages += 1
 
-    def _again(self, message: StoredMessage, level: int) -> StoredMessage:
+    def _again(self, message: StoredMessage, level: int, last_error: str | None) -> StoredMessage:
         """The message as it is handed out once more."""
         text = message.text
-        changes = {
+        changes: dict[str, str | None] = {
             props.RETRY_TOPIC: props.value_of(text, props.RETRY_TOPIC) or message.topic,
             props.WAIT: "false",
             props.DELAY: str(level),
             props.ORIGIN_MESSAGE_ID: props.value_of(text, props.ORIGIN_MESSAGE_ID)
             or offset_msg_id(message.store_host, message.physical_offset),
         }
+        if last_error:
+            changes[props.LAST_ERROR] = _PROPERTY_ENDS.sub(" ", last_error[:LAST_ERROR_LENGTH_MAX])
         again = message.with_changes(changes)._replace(
             store_host=self._store_host, reconsume_times=message.reconsume_times + 1
         )

@@ -14,12 +14,14 @@ class PlanRedriveRequest(RequestHeader, kw_only=True):
     Attributes:
         group: the group whose dead letters are meant.
         topic: the topic that the order names as the target, if the order names one.
+        samples: so many of the selected dead letters the plan shows, a hundred at the most.
     """
 
     code: ClassVar[RequestCode] = RequestCode.PLAN_REDRIVE
 
     group: str
     topic: str | None = None
+    samples: int = 3
 
 
 class StartRedriveRequest(RequestHeader, kw_only=True):

@@ -15,7 +15,7 @@ from pocketmq.protocol.wire.command import Command
 
 def test_fields_are_told_by_name() -> None:
     for request, code, fields in (
-        (PlanRedriveRequest(group="g"), 31040, {"group": "g"}),
+        (PlanRedriveRequest(group="g"), 31040, {"group": "g", "samples": "3"}),
         (StartRedriveRequest(group="g", topic="t"), 31041, {"group": "g", "topic": "t"}),
         (
             ChangeRedriveRequest(group="g", redrive_id="r", change="pause", reason="why"),
