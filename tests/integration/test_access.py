@@ -15,6 +15,7 @@ from support.brokers.broker_parts import (
     pull_request,
     send_request,
 )
+from support.brokers.redrive_parts import die, ordered, planned, refused_plan
 from support.brokers.secured import (
     ADMIN,
     BARE,
@@ -324,3 +325,21 @@ class TestBrokerNames:
             cluster.server.address, request, TIMEOUT_MS, table.sealed(INNER)
         )
         assert answer.code == REFUSED
+
+
+async def test_who_sends_dead_letters_again_may_change_the_group_and_write_to_the_target(
+    cluster: Cluster,
+) -> None:
+    admin, bare = cluster.client(ADMIN), cluster.client(BARE)
+    await admin.create_topic()
+    await die(admin, b"dead")
+    allow(cluster.broker, BARE, **{f"Group_{GROUP}": "Sub"})
+    assert (await refused_plan(bare, ordered())).code == REFUSED
+    allow(cluster.broker, BARE, **{f"Group_{GROUP}": "Update"})
+    assert (await planned(bare, ordered())).count == 1
+    for target in (TOPIC, "*"):
+        assert (await refused_plan(bare, ordered(to=target))).code == REFUSED
+    allow(cluster.broker, BARE, **{f"Group_{GROUP}": "Update", f"Topic_{TOPIC}": "Pub"})
+    assert (await planned(bare, ordered(to=TOPIC))).count == 1
+    assert (await refused_plan(bare, ordered(to="*"))).code == REFUSED
+    assert (await planned(admin, ordered(to="*"))).count == 1

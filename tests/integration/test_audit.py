@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
-from support.brokers.broker_parts import Client, Stage, send_request
+from support.brokers.broker_parts import GROUP, Client, Stage, send_request
+from support.brokers.redrive_parts import die, ordered, redriven
 from support.brokers.secured import ADMIN, BARE, INNER, SECRETS, SETTINGS, Cluster, user_of
 from support.peers.transport import until
 
 from pocketmq.namesrv import NameServer, NamesrvConfig
+from pocketmq.protocol.bodies.redrives import LetterEdit
 from pocketmq.protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.requests.brokers import UpdateBrokerConfigRequest
+from pocketmq.protocol.requests.extensions.redrives import ChangeRedriveRequest
 from pocketmq.protocol.requests.nameserver import PutKVConfigRequest
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.protocol.requests.users import CreateAclRequest, CreateUserRequest, DeleteUserRequest
@@ -96,3 +99,20 @@ async def test_a_name_server_has_one_too(tmp_path: Path, clock: VirtualClock) ->
     done, refused = lines(path)
     assert (done["event"], done["user"], done["fields"]["key"]) == ("changed", "inner", "k")
     assert (refused["event"], refused["reason"]) == ("refused", "username cannot be null.")
+
+
+async def test_a_redrive_is_told_with_its_reason_and_without_bodies(
+    stage: Stage, tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.log"
+    client: Client = await stage.start(audit_log_path=str(path))
+    await client.create_topic()
+    await die(client, b"dead")
+    edit = LetterEdit(body="hidden body")
+    await redriven(client, ordered(reason="prices were text", edit=edit))
+    await client.refusal(ChangeRedriveRequest(group=GROUP, redrive_id="r1", change="pause"))
+    begun, change = (line for line in lines(path) if "REDRIVE" in line["request"])
+    assert begun["after"]["reason"] == "prices were text"
+    assert begun["after"]["edits"] == ["body"]
+    assert (change["fields"]["change"], change["result"]) == ("pause", 29)
+    assert "hidden body" not in path.read_text()
