@@ -207,7 +207,7 @@ def test_a_group_is_created_changed_and_deleted(shared: Consoled, api: Control) 
     assert (told["group"], told["members"], told["deadLetters"]) == ("made", [], 1)
     assert api.ok("DELETE", path) == {"deleted": "made", "deadLetters": 1}
     for method, part in (("GET", "/settings"), ("GET", "/deletion"), ("PUT", ""), ("DELETE", "")):
-        body = {} if method == "PUT" else None
+        body: dict[str, Any] | None = {} if method == "PUT" else None
         assert api.problem(method, path + part, body)["status"] == 404
     assert api.problem("DELETE", f"{API}/groups/TOOLS_CONSUMER")["status"] == 403
 
