@@ -130,9 +130,15 @@ def test_dead_letters_are_looked_at_and_sent_again(
 ) -> None:
     cluster.create_topic("Orders", 1)
     cluster.create_topic("%DLQ%billing", 1)
+    cluster.create_group("billing")
     with cluster.producer() as producer:
         producer.send(Message("%DLQ%billing", b"given up", keys="4711"))
-    look, again = commands_of("faq.md")
+    show, redrive, look, again = commands_of("faq.md")
+    assert run_command(show) == 0
+    assert "given up" in capsys.readouterr().out
+    assert run_command(f"{redrive} --yes") == 0
+    assert [m.body for m in cluster.published("%RETRY%billing")] == [b"given up"]
+    capsys.readouterr()
     assert run_command(look) == 0
     assert "given up" in capsys.readouterr().out
     first, _, second = again.partition(" | pocketmq ")
@@ -141,6 +147,19 @@ def test_dead_letters_are_looked_at_and_sent_again(
         f"{pocketmq} {first} | {pocketmq} {second}", shell=True, check=True, timeout=TIMEOUT_S
     )
     assert [(m.body, m.keys) for m in cluster.published("Orders")] == [(b"given up", ("4711",))]
+
+
+def test_the_commands_about_dead_letters(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("%DLQ%billing", 1)
+    cluster.create_group("billing")
+    with cluster.producer() as producer:
+        producer.send(Message("%DLQ%billing", b'{"price": "7"}'))
+    commands = commands_of("dead-letters.md")
+    assert len(commands) == 5
+    for text in commands:
+        assert run_command(f"{text} --yes" if "--reason" in text else text) == 0
 
 
 def test_the_commands_for_data_directories(
