@@ -69,8 +69,8 @@ class RateCalls:
                 history = self._histories[key] = History(first, self._clock.monotonic())
             if len(self._histories) > HISTORIES_MAX:
                 self._histories.popitem(last=False)
-            if not len(self._tasks):
-                self._tasks.spawn(self._look(), "rates")
+        if not len(self._tasks):
+            self._tasks.spawn(self._look(), "rates")
         self._histories.move_to_end(key)
         history.asked_s = self._clock.monotonic()
         return Rates(step_s=STEP_S, points=list(history.points))
