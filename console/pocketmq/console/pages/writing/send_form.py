@@ -171,11 +171,15 @@ def properties_of(text: str) -> dict[str, str]:
 
 def properties_text(properties: dict[str, str]) -> str:
     """Writes properties as `properties_of` reads them."""
-    lines = [f"{name}={value}" for name, value in properties.items()]
-    text = "\n".join(lines)
-    if any("\n" in line or "\r" in line for line in lines) or properties_of(text) != properties:
-        return msgspec.json.encode(properties).decode()
-    return text
+    if all(_is_plain(name, value) for name, value in properties.items()):
+        return "\n".join(f"{name}={value}" for name, value in properties.items())
+    return msgspec.json.encode(properties).decode()
+
+
+def _is_plain(name: str, value: str) -> bool:
+    """Whether a property can be a line of its own."""
+    is_name = bool(name) and name == name.strip() and "=" not in name and name[0] != "{"
+    return is_name and not any(end in text for text in (name, value) for end in "\r\n")
 
 
 def _done(answer: Any, names: Names) -> Done:
