@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.brokers.console_parts import API
 from support.brokers.control_parts import Control
 from support.peers.reverse_proxy import reverse_proxy
@@ -353,3 +353,22 @@ def test_the_keyboard_suffices(shown: Shown, page: Page) -> None:
     page.keyboard.press("Space")
     page.wait_for_selector(".notice >> text=10 s")
     assert shown.cluster.clock.now_ms() == before + 40_000
+
+
+def test_the_slider_sets_the_clock_forward_by_the_step_that_it_names(
+    shown: Shown, page: Page
+) -> None:
+    page.goto("/clock")
+    before = shown.cluster.clock.now_ms()
+    slider = page.get_by_role("slider")
+    expect(page.locator("output")).to_have_text("1 s")
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("output")).to_have_text("1 min")
+    assert slider.get_attribute("aria-valuetext") == "1 min"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/clock")
+    expect(page.locator(".notice")).to_contain_text("1 min")
+    assert shown.cluster.clock.now_ms() == before + 60_000

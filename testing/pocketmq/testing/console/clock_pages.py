@@ -29,6 +29,12 @@ JUMPS_MAX = 20
 NEXT = "next"
 """In place of a length: to the next moment at which something is due."""
 
+STEPS_S = (
+    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86_400,
+    2 * 86_400, 3 * 86_400, 7 * 86_400, 14 * 86_400, 30 * 86_400,
+)  # fmt: skip
+"""The steps of the slider, in seconds: to a month, which retention and timers need at most."""
+
 UNITS_S = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 
 
@@ -38,10 +44,14 @@ class ClockView(ResponseBody):
     Attributes:
         clock: the time.
         jumps: made on this page, the newest first.
+        steps: the names of the slider's steps.
     """
 
     clock: ClockInfo
     jumps: list[Jump] = field(default_factory=list)
+    steps: list[str] = field(
+        default_factory=lambda: [duration_text(seconds * 1000) for seconds in STEPS_S]
+    )
 
 
 class ClockPages:
@@ -77,6 +87,10 @@ def _read(typed: Typed, names: Names) -> AdvanceRequest | None:
     """Reads how far the clock goes; None: to what is due next."""
     if typed.text("jump") == NEXT:
         return None
+    if step := typed.text("step"):
+        if not step.isdecimal() or int(step) >= len(STEPS_S):
+            raise UsageError(f"the slider has the steps 0 to {len(STEPS_S) - 1}, not {step!r:.20}")
+        return AdvanceRequest(seconds=STEPS_S[int(step)])
     text = typed.text("jump") or typed.text("length")
     unit_s = UNITS_S.get(typed["unit"], 1) if not typed.text("jump") else 1
     try:
