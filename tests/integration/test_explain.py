@@ -518,11 +518,41 @@ async def test_a_group_that_pops() -> None:
             consumer.subscribe("Orders")
             popped = await consumer.receive(1, invisible_ms=60_000)
             found = await explained(cluster, message)
-            assert (found.state, causes(found)) == (State.WAITING, [Cause.POP])
-            assert "until when it is invisible" in found.unknown[0]
+            assert (found.state, causes(found)) == (State.BEING_HANDLED, [Cause.POP])
+            assert found.facts.due_ms == cluster.clock.now_ms() + 60_000
+            assert "has popped it, and has not acknowledged it" in found.verdict
+            assert found.unknown == []
             await consumer.ack(popped[0])
             found = await explained(cluster, message)
         assert found.state is State.CONSUMED
+
+
+async def test_a_message_that_is_acknowledged_before_an_earlier_one() -> None:
+    async with cluster_of() as cluster:
+        first, second = await sent(cluster), await sent(cluster)
+        async with SimpleConsumer(GROUP, **cluster.client_settings) as consumer:
+            consumer.subscribe("Orders")
+            popped = await consumer.receive(2, invisible_ms=60_000)
+            await consumer.ack(next(one for one in popped if one.msg_id == second.msg_id))
+            assert (await explained(cluster, first)).state is State.BEING_HANDLED
+            found = await explained(cluster, second)
+            assert (found.state, causes(found)) == (State.CONSUMED, [Cause.POP])
+            third = await sent(cluster)
+            found = await explained(cluster, third)
+    assert (found.state, found.unknown) == (State.WAITING, [])
+    assert "has not popped it" in found.verdict
+
+
+async def test_whether_a_message_is_popped_may_be_unknown() -> None:
+    async with cluster_of() as cluster:
+        message = await sent(cluster)
+        async with SimpleConsumer(GROUP, **cluster.client_settings) as consumer:
+            consumer.subscribe("Orders")
+            await consumer.receive(1, invisible_ms=60_000)
+            with cluster.faults.answer("REQUEST_CODE_NOT_SUPPORTED", request="IN_FLIGHT"):
+                found = await explained(cluster, message)
+    assert found.state is State.WAITING
+    assert "RocketMQ's brokers tell that of no single message" in found.unknown[0]
 
 
 async def test_a_popped_message_that_was_not_acknowledged_in_time() -> None:

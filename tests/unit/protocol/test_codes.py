@@ -38,6 +38,13 @@ def test_own_codes_fit_every_codec() -> None:
         RequestCode.DESCRIBE_MEMBER,
         RequestCode.ELECT_MEMBER,
         RequestCode.TOPIC_FIGURES,
+        RequestCode.IN_FLIGHT,
+        RequestCode.PLAN_REDRIVE,
+        RequestCode.START_REDRIVE,
+        RequestCode.CHANGE_REDRIVE,
+        RequestCode.LIST_REDRIVES,
+        RequestCode.REDRIVE_RESULTS,
+        RequestCode.DEAD_LETTER_STATES,
     ]
     assert max(own) <= CODE_MAX
 

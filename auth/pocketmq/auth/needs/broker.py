@@ -202,6 +202,7 @@ BROKER_NEEDS: NeedsTable = {
     Code.CHANGE_MESSAGE_INVISIBLETIME: _BOTH_SUB,
     Code.NOTIFICATION: _BOTH_SUB,
     Code.POLLING_INFO: (group(GET), topic(GET)),
+    Code.IN_FLIGHT: (group(GET), topic(GET)),
     Code.POP_ROLLBACK: _BOTH_SUB,
     Code.POP_LITE_MESSAGE: _BOTH_SUB,
     Code.LITE_SUBSCRIPTION_CTL: _SHOW,

@@ -35,6 +35,7 @@ from pocketmq.broker.handlers.leader_guard import LeaderGuard
 from pocketmq.broker.handlers.popping.acks import AckHandlers
 from pocketmq.broker.handlers.popping.assignments import AssignmentHandlers, AssignmentSettings
 from pocketmq.broker.handlers.popping.checks import PopChecks, PopCheckSettings
+from pocketmq.broker.handlers.popping.in_flight import InFlightHandlers
 from pocketmq.broker.handlers.popping.notifications import NotificationHandlers
 from pocketmq.broker.handlers.popping.pop import PopHandlers
 from pocketmq.broker.handlers.replication.ha_status import LoneStatusHandlers
@@ -251,6 +252,7 @@ def _of_pops(
         ),
         AckHandlers(topics, store, popping.queues, popping.traffic, waiting, clock),
         NotificationHandlers(checks, taking, waiting),
+        InFlightHandlers(topics, popping.queues),
         AssignmentHandlers(
             topics, groups, parts.members.consumers, data.request_modes, routes,
             settings.view(AssignmentSettings.of),

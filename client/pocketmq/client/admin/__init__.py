@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.client.admin.brokers import BrokerAdmin
 from pocketmq.client.admin.dead_letters import DeadLetterAdmin
 from pocketmq.client.admin.groups import GroupAdmin
+from pocketmq.client.admin.in_flight import InFlightAdmin
 from pocketmq.client.admin.kv_config import KVConfigAdmin
 from pocketmq.client.admin.messages import MessageAdmin
 from pocketmq.client.admin.offsets import OffsetAdmin
@@ -20,6 +21,7 @@ class Admin(
     OffsetAdmin,
     BrokerAdmin,
     MessageAdmin,
+    InFlightAdmin,
     DeadLetterAdmin,
     KVConfigAdmin,
     UserAdmin,

@@ -42,6 +42,7 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.bodies.groups import ConsumeDirectlyResult, RunningInfo
+from pocketmq.protocol.bodies.popping import PoppedQueue
 from pocketmq.protocol.bodies.queries import ConsumeQueueEntries
 from pocketmq.protocol.bodies.redrives import (
     LetterCounts,
@@ -62,7 +63,7 @@ from pocketmq.protocol.messages.message import Message, MessageQueue, ReceivedMe
 from pocketmq.protocol.messages.trace import TraceRecord
 from pocketmq.protocol.names.names import TRACE_TOPIC
 from pocketmq.protocol.requests.extensions.backups import BackupTablesResponse
-from pocketmq.protocol.requests.popping import POPPED_MAX
+from pocketmq.protocol.requests.popping import ALL_QUEUES, POPPED_MAX
 
 
 class Admin(Blocking[admin.Admin]):
@@ -445,6 +446,23 @@ class Admin(Blocking[admin.Admin]):
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Returns the first offset of a queue stored at that time or later."""
         return self._run(self._twin.search_offset(queue, timestamp_ms))
+
+    def in_flight(
+        self,
+        group: str,
+        topic: str,
+        broker_addr: str,
+        *,
+        queue_id: int = ALL_QUEUES,
+        offset: int = 0,
+        count_max: int = 1000,
+    ) -> list[PoppedQueue]:
+        """Returns what a group has popped of a topic and not acknowledged, by queue."""
+        return self._run(
+            self._twin.in_flight(
+                group, topic, broker_addr, queue_id=queue_id, offset=offset, count_max=count_max
+            )
+        )
 
     def dead_letter_counts(self, *, cluster: str | None = None) -> list[LetterCounts]:
         """Counts the dead letters of all groups of a cluster, sorted by group."""

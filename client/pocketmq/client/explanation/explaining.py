@@ -114,5 +114,5 @@ async def _at(case: Case, place: Place, members: Members) -> Verdict:
     if verdict := await explain_barriers(case, place):
         return verdict
     if members.pops:
-        return explain_popping(case, place, members)
+        return await explain_popping(case, place, members)
     return explain_ownership(case, place, members)

@@ -34,7 +34,7 @@ class Facts(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
         stored_ms: when it was stored there.
         origin: where the message was first stored, if a copy counts now.
         attempt: how often it was sent back for a retry; 0 for the first attempt.
-        due_ms: when it will be in its topic.
+        due_ms: when it will be in its topic, or if it is popped, when others may get it.
         min_offset, max_offset: of the oldest message of the queue, and of the one that comes next.
         committed_offset: where the group continues; None if it never committed here.
         ahead: messages before this one that the group has not finished.

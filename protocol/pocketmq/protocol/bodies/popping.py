@@ -1,4 +1,4 @@
-"""Bodies of requests about popped messages, and about who consumes how: 400 to 402 and 200151."""
+"""Bodies about popped messages, and about who consumes how: 400 to 402, 200151 and 31060."""
 
 from __future__ import annotations
 
@@ -107,3 +107,31 @@ class BatchAck(Body, kw_only=True):
 
     broker_name: str | None = None
     acks: list[BatchAckEntry] = field(default_factory=list)
+
+
+class PoppedQueue(Body, kw_only=True):
+    """What a group has popped of a queue, and not acknowledged.
+
+    Attributes:
+        next_offset: where the next pop reads: messages before it that are not in flight are done,
+            or were copied for another attempt.
+        count: messages in flight, listed or not.
+        offsets, due_ms, pop_ms: of each that is listed: which message, when others may get it, and
+            when it was popped or its invisible time last set; in milliseconds since the epoch by
+            the broker's clock.
+        is_ordered: whether the queue is popped in order, and so blocked until then.
+    """
+
+    queue_id: int
+    next_offset: int
+    count: int = 0
+    offsets: list[int] = field(default_factory=list)
+    due_ms: list[int] = field(default_factory=list)
+    pop_ms: list[int] = field(default_factory=list)
+    is_ordered: bool = False
+
+
+class InFlightTable(Body, kw_only=True):
+    """The queues of a topic that a group pops; those that it has never popped are left out."""
+
+    queues: list[PoppedQueue] = field(default_factory=list)
