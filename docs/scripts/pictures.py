@@ -2,7 +2,8 @@
 
 ``python docs/scripts/pictures.py`` makes them all; those of terminals need the ports of
 `pocketmq up`. With ``--check`` it says by its exit code whether the drawn ones are what it would
-draw, and whether those of terminals show the commands that it would run.
+draw, whether those of terminals show the commands that it would run, and whether those of the console
+are there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import cluster_picture
+import console_pictures
 import speed_picture
 import terminal_pictures
 
@@ -36,6 +38,7 @@ def stale() -> list[str]:
             for session in terminal_pictures.SESSIONS
             if not terminal_pictures.shows(session, content(f"{session.name}.svg"))
         ),
+        *(name for name in console_pictures.names() if not (IMAGES / name).exists()),
     ]
 
 
@@ -49,6 +52,8 @@ def main(*words: str) -> int:
     IMAGES.mkdir(exist_ok=True)
     for name, picture in {**drawn(), **terminal_pictures.pictures()}.items():
         (IMAGES / name).write_text(picture, encoding="utf-8")
+    for name, content in console_pictures.pictures().items():
+        (IMAGES / name).write_bytes(content)
     return 0
 
 
