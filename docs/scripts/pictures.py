@@ -2,8 +2,8 @@
 
 ``python docs/scripts/pictures.py`` makes them all; those of terminals need the ports of
 `pocketmq up`. With ``--check`` it says by its exit code whether the drawn ones are what it would
-draw, whether those of terminals show the commands that it would run, and whether those of the console
-are there.
+draw, whether those of terminals show the commands that it would run, and whether those of the
+console are there.
 """
 
 from __future__ import annotations
