@@ -18,6 +18,8 @@ from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.paths import PREFIX
 from pocketmq.console.api.rates.rate_calls import RateCalls
+from pocketmq.console.api.redrives.letter_calls import LetterCalls
+from pocketmq.console.api.redrives.redrive_calls import RedriveCalls
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
 from pocketmq.console.decoding.decoders import installed_decoders
@@ -28,6 +30,7 @@ from pocketmq.console.pages.finding_pages import finding_pages
 from pocketmq.console.pages.further import NOTHING, Further
 from pocketmq.console.pages.pages import Family, Pages
 from pocketmq.console.pages.rate_pages import rate_pages
+from pocketmq.console.pages.redrives.family import RedrivePages
 from pocketmq.console.pages.tail_pages import tail_pages
 from pocketmq.console.pages.writing.family import WritingPages
 from pocketmq.console.web.app import api_app
@@ -128,6 +131,7 @@ class ConsoleServer:
         finding = FindingCalls(callers, clock, decoders)
         brokers = BrokerCalls(callers)
         users, audit = UserCalls(callers), AuditCalls(callers, clock)
+        letters, redrives = LetterCalls(callers, clock, decoders), RedriveCalls(callers, clock)
         changes = Changes(callers, clock)
         self.tails, self.rates = TailCalls(callers, clock), RateCalls(callers, clock)
         self.operations: list[Operation] = [
@@ -139,6 +143,8 @@ class ConsoleServer:
             *changes.operations(),
             *messages.operations(),
             *finding.operations(),
+            *letters.operations(),
+            *redrives.operations(),
             *self.tails.operations(),
             *self.rates.operations(),
             *groups.operations(),
@@ -152,6 +158,7 @@ class ConsoleServer:
             WritingPages(topics, messages, groups, changes),
             BrokerPages(brokers),
             AccessPages(users, audit),
+            RedrivePages(letters, redrives),
         ]
         self._pages = Pages(
             callers,

@@ -24,7 +24,6 @@ from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import GroupMissingError
 from pocketmq.protocol.messages.message_json import MessageDocument
-from pocketmq.protocol.names.names import dlq_topic
 from pocketmq.runtime.clock import Clock
 
 
@@ -67,11 +66,6 @@ class MessageCalls:
                 "POST", of_topic, "send", "Send messages, one after the other.",
                 serve(self.send), SentMessages, body=SendRequest, status=201,
             ),
-            Operation(
-                "GET", f"{PREFIX}/groups/{{group}}/dead-letters", "browseDeadLetters",
-                "Messages that were given up for a group; else as `browse`.",
-                serve(self.dead_letters), Messages, query=BrowseQuery,
-            ),
         ]  # fmt: skip
 
     async def browse(self, clients: Clients, call: Call) -> Messages:
@@ -81,13 +75,6 @@ class MessageCalls:
             return await self._browse(clients, call, topic)
         except UnknownTopicError as e:
             raise not_found("topic", topic, f"GET {PREFIX}/topics") from e
-
-    async def dead_letters(self, clients: Clients, call: Call) -> Messages:
-        """Looks through a group's dead letters."""
-        try:
-            return await self._browse(clients, call, dlq_topic(call.path["group"]))
-        except UnknownTopicError:
-            return Messages(messages=[], scanned=0, stopped="end", queues=[])
 
     async def _browse(self, clients: Clients, call: Call, topic: str) -> Messages:
         query = call.query

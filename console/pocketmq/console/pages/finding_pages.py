@@ -30,12 +30,6 @@ def finding_pages(messages: MessageCalls, finding: FindingCalls) -> Family:
             pages.page(
                 f"{of_message}/difference", "difference.html", finding.difference, DifferenceQuery
             ),
-            pages.page(
-                "/groups/{group}/dead-letters",
-                "messages.html",
-                messages.dead_letters,
-                BrowseQuery,
-            ),
         ]
 
     return routes

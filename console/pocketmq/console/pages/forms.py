@@ -66,6 +66,7 @@ class Form:
         prefill: what is typed at first, of what was found and of the link's parameters.
         confirm: the part of the path that is to be typed again, for what destroys; empty for none.
         named: the parts of the operation's path that are typed, such as the name of what is made.
+        looks: whether what was sent is only looked at: its page is shown again, as it was typed.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Form:
     prefill: Callable[[Any, Typed], Typed] | None = None
     confirm: str = ""
     named: Callable[[Typed], Names] | None = None
+    looks: Callable[[Typed], bool] | None = None
 
 
 class Forms:
@@ -136,6 +138,8 @@ class Forms:
             self._callers.check_writes()
             typed = await typed_of(request)
             visit = self._renderer.visits.of(request)
+            if form.looks is not None and form.looks(typed):
+                return page(request, visit, await found_by(request, typed), typed, None)
             try:
                 call = _call(form, request, visit, typed)
                 done = form.done(await carry_out(call), call.path)

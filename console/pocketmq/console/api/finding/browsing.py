@@ -11,7 +11,7 @@ import msgspec
 
 from pocketmq.client import MessageQueue, PullConsumer
 from pocketmq.console.api.bodies.messages import BrowseQuery, ScannedQueue, Stop
-from pocketmq.console.api.finding.conditions import Condition
+from pocketmq.console.api.finding.conditions import Fits
 from pocketmq.console.api.queues import queue_named
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import ReceivedMessage
@@ -131,7 +131,7 @@ class _Look:
 
 
 async def browse(
-    reader: PullConsumer, topic: str, query: BrowseQuery, condition: Condition, clock: Clock
+    reader: PullConsumer, topic: str, query: BrowseQuery, condition: Fits, clock: Clock
 ) -> Found:
     """Looks through a topic; nothing is consumed.
 
@@ -240,12 +240,16 @@ async def _cursor(reader: PullConsumer, queue: MessageQueue, query: BrowseQuery)
     elif start.isdecimal() and query.queue is not None:
         offset = min(max(int(start), first), end)
     else:
-        offset = await reader.search_offset(queue, _time_ms(start))
+        offset = await reader.search_offset(queue, time_ms(start))
     return _Cursor(queue, offset, end, first)
 
 
-def _time_ms(start: str) -> int:
-    """Reads a time to start at.
+def time_ms(start: str, what: str = "start") -> int:
+    """Reads a time to start at, in milliseconds since the epoch.
+
+    Args:
+        start: ``@`` and milliseconds, or a time of UTC unless it says another.
+        what: its name in an error.
 
     Raises:
         UsageError: it is none.
@@ -261,7 +265,7 @@ def _time_ms(start: str) -> int:
         return max(int(time.timestamp() * 1000), 0)
     except (ValueError, OverflowError) as e:
         raise UsageError(
-            f"start is {start!r}: write earliest, latest, @ and milliseconds since the epoch, a "
+            f"{what} is {start!r}: write earliest, latest, @ and milliseconds since the epoch, a "
             f"time as 2026-11-25T10:00 (UTC), or an offset beside a queue"
         ) from e
 
@@ -271,6 +275,11 @@ def _encode(cursors: Sequence[_Cursor]) -> str:
         _Place(cursor.queue.broker_name, cursor.queue.queue_id, cursor.offset) for cursor in cursors
     ]
     return _text(places)
+
+
+def cursor_at(offsets: Sequence[tuple[MessageQueue, int]]) -> str:
+    """Makes the cursor of a look that begins at these offsets."""
+    return _text([_Place(queue.broker_name, queue.queue_id, offset) for queue, offset in offsets])
 
 
 def _text(places: list[_Place]) -> str:

@@ -25,6 +25,12 @@ class Wish(Protocol):
     def decoder(self) -> str | None: ...  # noqa: D102
 
 
+class Fits(Protocol):
+    """Tells of each message whether it is wanted."""
+
+    async def fits(self, message: Message) -> bool: ...  # noqa: D102
+
+
 class Condition:
     """Tells whether messages are wanted.
 
