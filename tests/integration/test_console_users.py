@@ -52,6 +52,16 @@ async def test_whoever_names_no_user_is_asked_for_one(
     assert of(await api.ask("/cluster")) == (401, "A user is needed")
 
 
+async def test_visitors_without_a_name_do_not_hold_one_another_up(
+    api: Asking, cluster: Cluster
+) -> None:
+    answers = [await api.ask("/cluster") for _ in range(20)]
+    assert {of(answer) for answer in answers} == {(401, "A user is needed")}
+    audit = (cluster.broker.store.directory / "audit.log").read_text()
+    assert audit.count('"refused"') <= 2  # the cluster was asked once
+    assert (await api.ask("/cluster", headers=AS_ADMIN)).status == 200
+
+
 async def test_rights_of_the_environment_are_nobodys(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from pocketmq.console.api.reach import (
     is_writing,
     note_writing,
 )
+from pocketmq.console.api.strangers import Strangers
 from pocketmq.console.web.operations import Call
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.console.web.streams import Stream
@@ -137,6 +138,7 @@ class Callers:
         self._writes, self._bodies = writes, bodies
         self.clock = clock or SystemClock()
         self.reach = Reach(self.clock)
+        self._strangers = Strangers(self.clock)
         self._kept: OrderedDict[Credentials | None, Clients] = OrderedDict()
         self._turn = asyncio.Lock()
 
@@ -149,11 +151,17 @@ class Callers:
             visitor = current_visitor()
             token = _claim.set(Claim(visitor.person, visitor.address, call.reason or ""))
             try:
-                return await self.reach.look(
-                    function,
-                    lambda: self._carried_out(function, clients, call),
-                    clients.admin.cluster_info,
-                )
+
+                async def look() -> T:
+                    return await self.reach.look(
+                        function,
+                        lambda: self._carried_out(function, clients, call),
+                        clients.admin.cluster_info,
+                    )
+
+                if call.caller is not None:
+                    return await look()
+                return await self._strangers.ask(getattr(function, "__qualname__", ""), look)
             finally:
                 _claim.reset(token)
                 clients.users -= 1
