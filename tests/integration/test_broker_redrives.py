@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import zlib
@@ -26,15 +27,22 @@ from support.brokers.redrive_parts import (
     start_of,
     started,
 )
-from support.store.disks import FailingFiles
+from support.store.disks import FailingFiles, refuse_changes
 from support.threads import PatientClock
 
 from pocketmq.broker.appending.stored_message import stored_in
 from pocketmq.protocol import flags
-from pocketmq.protocol.bodies.redrives import LetterEdit, LetterState, RedrivePlan, RedriveState
+from pocketmq.protocol.bodies.redrives import (
+    LetterEdit,
+    LetterState,
+    LetterTable,
+    RedrivePlan,
+    RedriveState,
+)
 from pocketmq.protocol.requests.consuming import ConsumerSendMsgBackRequest
 from pocketmq.protocol.requests.extensions.redrives import (
     ChangeRedriveRequest,
+    DeadLetterStatesRequest,
     PlanRedriveRequest,
 )
 from pocketmq.protocol.requests.topics import DeleteTopicRequest
@@ -499,3 +507,39 @@ async def test_a_plan_groups_by_the_error_of_the_last_attempt(stage: Stage) -> N
         PlanRedriveRequest(group=GROUP, samples=1), ordered().encode(quote_keys=True)
     )
     assert len(RedrivePlan.decode(answer.body).samples) == 1
+
+
+@pytest.mark.parametrize("change", ["pause", "cancel"])
+async def test_a_redrive_that_is_held_up_can_be_stopped_when_the_disk_is_well_again(
+    stage: Stage, clock: VirtualClock, change: str
+) -> None:
+    files = FailingFiles()
+    client = await dying(stage, 3, files=files)
+    plan = await planned(client, ordered())
+    metadata = client.broker.store.metadata
+    await client.ask(*start_of(plan))
+    refuse_changes(metadata, "state")
+    stopping = asyncio.ensure_future(changed(client, change))
+    for _ in range(5):
+        await clock.advance(1)
+    assert not stopping.done()
+    metadata._db.execute("DROP TRIGGER refuse_state")
+    for _ in range(5):
+        await clock.advance(1)
+    redrive = await stopping
+    assert redrive.state in ("done", {"pause": "paused", "cancel": "cancelled"}[change])
+    if redrive.state == "paused":
+        await changed(client, "resume")
+    bodies = [message.body for message in await client.everything(topic=RETRY)]
+    assert bodies == [b"b0", b"b1", b"b2"][: len(bodies)]
+    assert (await counts_of(client)).redriven == len(bodies)
+
+
+async def test_all_groups_are_counted(stage: Stage) -> None:
+    client = await dying(stage, 2)
+    for number in range(45):
+        client.broker.topics.create_for_group(f"%DLQ%g{number:02}", 1)
+    answer = await client.ask(DeadLetterStatesRequest())
+    groups = LetterTable.decode(answer.body).groups
+    assert [counts.group for counts in groups] == sorted([GROUP, *(f"g{n:02}" for n in range(45))])
+    assert {counts.group: counts.open for counts in groups if counts.open} == {GROUP: 2}

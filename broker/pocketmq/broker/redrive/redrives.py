@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from pocketmq.broker.redrive.planning import SAMPLES_DEFAULT, CopiesFor, Planner
 from pocketmq.broker.redrive.results import Results
 from pocketmq.broker.redrive.targets import Targets
 from pocketmq.broker.redrive.task import Progress, RedriveTask
+from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.bodies.redrives import (
@@ -28,7 +29,10 @@ from pocketmq.protocol.bodies.redrives import (
 )
 from pocketmq.protocol.errors import UsageError
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.slices import in_slices
 from pocketmq.runtime.tasks import Tasks
+
+log = logging.getLogger("pocketmq.broker")
 
 PREFIX = "redrive_task_"
 """How the keys of redrives begin in the metadata; the redrive's and the group's name follow."""
@@ -41,6 +45,9 @@ ACTIVE_MAX = 64
 
 STATES_MAX = 1000
 """Dead letters whose states one answer tells."""
+
+GROUPS_PER_SLICE = 20
+"""Groups whose dead letters one turn of the loop counts: a look at the disk for each."""
 
 ID_FORM = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -84,10 +91,17 @@ class Redrives:
             progress = msgspec.json.decode(text, type=Progress)
             redrive = progress.redrive
             self._known[redrive.order.group, redrive.redrive_id] = progress
-        self._forget_deleted()
+        try:
+            self._forget_deleted()
+        except (OSError, StoreError) as e:
+            log.warning("marks of dead letters that are gone stay until the next start: %s", e)
         for progress in self._known.values():
-            if progress.redrive.state is RedriveState.RUNNING:
-                self._run(progress)
+            redrive = progress.redrive
+            if redrive.state is RedriveState.RUNNING:
+                try:
+                    self._run(progress)
+                except UsageError as e:  # begun by a version that understood it
+                    redrive.state, redrive.why = RedriveState.FAILED, str(e)
 
     def _forget_deleted(self) -> None:
         """Forgets marks of logs that are gone, and of messages that a power cut has taken."""
@@ -319,9 +333,14 @@ class Redrives:
             out.states = [marks.state_of(number, at) for at in range(out.first, end)]
         return out
 
-    def groups(self) -> Iterable[str]:
-        """The groups that have dead letters, sorted."""
-        return self._letters.groups()
+    async def all_counts(self) -> list[LetterCounts]:
+        """Counts the dead letters of each group that has some, sorted by group.
+
+        Raises:
+            OSError, StoreError: the disk cannot be read now.
+        """
+        groups = in_slices(self._clock.machine, self._letters.groups(), GROUPS_PER_SLICE)
+        return [self.counts(group) async for group in groups]
 
 
 def _key(redrive: Redrive) -> str:

@@ -187,10 +187,15 @@ class RedriveTask:
 
     def _end(self, state: RedriveState, why: str = "", *, is_settled: bool = True) -> None:
         redrive, self._progress.is_settled = self._redrive, is_settled
-        redrive.state, redrive.why = state, why or redrive.why
+        before = redrive.why
+        redrive.state, redrive.why = state, why or before
         if not state.is_active:
             redrive.ended_ms = self._clock.now_ms()
-        self._save(self._progress, True)
+        try:
+            self._save(self._progress, True)
+        except StoreError:
+            redrive.state, redrive.why, redrive.ended_ms = RedriveState.RUNNING, before, 0
+            raise
         log.info("the redrive %s of group %s is %s: %d sent, %d refused", redrive.redrive_id,
                  redrive.order.group, state, redrive.sent, redrive.refused)  # fmt: skip
 
@@ -202,12 +207,13 @@ class RedriveTask:
             log.warning("the redrive %s of group %s is held up, it is tried again every %g s: %s",
                         redrive.redrive_id, redrive.order.group, RETRY_S, reason)  # fmt: skip
         await self._wait_until(self._clock.monotonic() + RETRY_S)
-        if self._wanted is not RedriveState.RUNNING:
-            try:
-                self._end(self._wanted, is_settled=False)
-            except StoreError as e:
-                redrive.state = RedriveState.RUNNING
-                log.warning("the redrive %s cannot be stopped yet: %s", redrive.redrive_id, e)
+        if self._wanted is RedriveState.RUNNING:
+            return
+        try:
+            self._end(self._wanted, is_settled=False)
+        except StoreError as e:
+            log.warning("the redrive %s cannot be stopped yet: %s", redrive.redrive_id, e)
+            await self._clock.machine.sleep(RETRY_S)
 
     async def _wait_until(self, time_s: float) -> None:
         """Sleeps until a time of the clock, or until somebody wants the redrive to stop."""
@@ -394,7 +400,7 @@ class RedriveTask:
                 continue
             begin, end = max(offset, queue_log.min_offset), queue_log.written_offset
             while queue_log.end_offset < end:  # a new leader's followers do not have them yet
-                await self._wait_until(self._clock.monotonic() + SHOWN_S)
+                await self._clock.machine.sleep(SHOWN_S)
             while begin < end:
                 part = queue_log.read(begin, min(RECORDS_PER_SLICE, end - begin), SIZE_PER_SLICE)
                 following = begin

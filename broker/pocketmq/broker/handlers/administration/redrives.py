@@ -111,7 +111,7 @@ class RedriveHandlers:
         """31045: what became of dead letters."""
         request, redrives = command.read(DeadLetterStatesRequest), self._redrives
         if request.group is None:
-            table = LetterTable(groups=[redrives.counts(group) for group in redrives.groups()])
+            table = LetterTable(groups=await redrives.all_counts())
         elif request.count > 0:
             found = redrives.states(request.group, request.queue_id, request.offset, request.count)
             table = LetterTable(groups=[found])
