@@ -14,6 +14,7 @@ from pocketmq.console.api.callers import Callers
 from pocketmq.console.api.changes.changes import Changes
 from pocketmq.console.api.cluster_calls import ClusterCalls
 from pocketmq.console.api.finding.finding_calls import FindingCalls
+from pocketmq.console.api.finding.traces import TraceCalls
 from pocketmq.console.api.group_calls import GroupCalls
 from pocketmq.console.api.message_calls import MessageCalls
 from pocketmq.console.api.paths import PREFIX
@@ -22,6 +23,8 @@ from pocketmq.console.api.redrives.letter_calls import LetterCalls
 from pocketmq.console.api.redrives.redrive_calls import RedriveCalls
 from pocketmq.console.api.tails.tail_calls import TailCalls
 from pocketmq.console.api.topic_calls import TopicCalls
+from pocketmq.console.api.waiting.in_flight import InFlightCalls
+from pocketmq.console.api.waiting.waiting_calls import WaitingCalls
 from pocketmq.console.decoding.decoders import installed_decoders
 from pocketmq.console.login.settings import LoginOptions
 from pocketmq.console.pages.access_pages import AccessPages
@@ -32,6 +35,7 @@ from pocketmq.console.pages.pages import Family, Pages
 from pocketmq.console.pages.rate_pages import rate_pages
 from pocketmq.console.pages.redrives.family import RedrivePages
 from pocketmq.console.pages.tail_pages import tail_pages
+from pocketmq.console.pages.waiting_pages import waiting_pages
 from pocketmq.console.pages.writing.family import WritingPages
 from pocketmq.console.web.app import api_app
 from pocketmq.console.web.base_path import BasePath
@@ -129,6 +133,8 @@ class ConsoleServer:
         decoders = installed_decoders(clock)
         messages, groups = MessageCalls(callers, clock, decoders), GroupCalls(callers, clock)
         finding = FindingCalls(callers, clock, decoders)
+        waiting, in_flight = WaitingCalls(callers, clock), InFlightCalls(callers)
+        traces = TraceCalls(callers)
         brokers = BrokerCalls(callers)
         users, audit = UserCalls(callers), AuditCalls(callers, clock)
         letters, redrives = LetterCalls(callers, clock, decoders), RedriveCalls(callers, clock)
@@ -143,6 +149,9 @@ class ConsoleServer:
             *changes.operations(),
             *messages.operations(),
             *finding.operations(),
+            *traces.operations(),
+            *waiting.operations(),
+            *in_flight.operations(),
             *letters.operations(),
             *redrives.operations(),
             *self.tails.operations(),
@@ -155,6 +164,7 @@ class ConsoleServer:
             tail_pages(self.tails),
             rate_pages(self.rates, topics),
             finding_pages(messages, finding),
+            waiting_pages(waiting, in_flight, traces),
             WritingPages(topics, messages, groups, changes),
             BrokerPages(brokers),
             AccessPages(users, audit),

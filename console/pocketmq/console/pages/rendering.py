@@ -98,7 +98,10 @@ def time_text(time_ms: int | None) -> str:
     """A time in milliseconds since the epoch, in UTC; a dash for none."""
     if not time_ms:
         return "–"
-    text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    try:
+        text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (ValueError, OverflowError, OSError):  # a client may send any number as a time
+        return f"{time_ms} ms"
     return text.replace("+00:00", " UTC")
 
 

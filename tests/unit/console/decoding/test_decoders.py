@@ -11,6 +11,7 @@ from pocketmq.console.decoding.decoders import Decoders, installed_decoders
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.messages.message import Message
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.testing.clock import settle
 
 CLOCK = SystemClock()
 
@@ -98,7 +99,7 @@ async def test_a_decoder_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch)
     hanging.ended.set()
     monkeypatch.setattr(decoders, "TIMEOUT_S", 60)
     while (late := await known.decode("hanging", message(b"x"))).problem is not None:
-        await CLOCK.sleep(0.001)
+        await settle(1)
     assert late.value == "late"
 
 

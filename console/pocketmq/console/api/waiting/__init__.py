@@ -1,0 +1,1 @@
+"""Messages that wait before consumers see them: for a time, for their transaction, or popped."""
