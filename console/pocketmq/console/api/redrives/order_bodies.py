@@ -21,6 +21,10 @@ IDS_MAX = 10_000
 """Message ids that an order may name."""
 
 
+RESULTS_MAX = 1000
+"""Results that a request may ask for."""
+
+
 class LetterChoice(RequestBody):
     """Which dead letters of the group; what is not given does not restrict.
 
@@ -240,10 +244,12 @@ class ResultQuery(RequestBody):
     Attributes:
         cursor: `next` of the answer before.
         outcome: only those with this outcome.
+        limit: so many are enough; the last page of a broker, of up to 1,500, comes whole.
     """
 
     cursor: str | None = None
     outcome: Outcome | None = None
+    limit: Annotated[int, Meta(ge=1, le=RESULTS_MAX)] = 200
 
 
 class Result(ResponseBody):

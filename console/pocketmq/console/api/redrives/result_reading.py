@@ -40,7 +40,7 @@ class ResultReading:
         self._brokers = list(brokers)
 
     async def page(self, query: ResultQuery) -> Results:
-        """Reads some results, as many as one page of a broker holds.
+        """Reads some results: the pages of brokers until there are enough.
 
         Raises:
             UsageError: the cursor does not fit.
@@ -48,9 +48,10 @@ class ResultReading:
         place: _Place | None = self._place(query.cursor)
         found: list[Result] = []
         for _ in range(PAGES_MAX):
-            if place is None or found:
+            if place is None or len(found) >= query.limit:
                 break
-            found, place = await self._read(place, query.outcome)
+            page, place = await self._read(place, query.outcome)
+            found += page
         text = None if place is None else msgspec.json.encode(place).decode()
         return Results(results=found, next=text)
 

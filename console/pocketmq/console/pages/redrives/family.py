@@ -36,7 +36,7 @@ from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.bodies.redrives import Outcome, RedriveChange
 from pocketmq.protocol.errors import NoPermissionError
 
-ERROR_SCAN, ERROR_S = 5_000, 2.0
+ERROR_SCAN, ERROR_S = 2_000, 2.0
 """Dead letters of which a page shows the errors, and seconds that this may take."""
 
 DONE = {

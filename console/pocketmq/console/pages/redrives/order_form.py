@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
 from pocketmq.console.api.callers import Clients
+from pocketmq.console.api.reach import PartialBody
 from pocketmq.console.api.redrives.letter_bodies import DeadLetter
 from pocketmq.console.api.redrives.letter_calls import LetterCalls
 from pocketmq.console.api.redrives.order_bodies import OneRedrive, Plan, PlannedOrder
@@ -29,7 +30,7 @@ TITLES = {
 }
 
 
-class OrderPage(Struct):
+class OrderPage(PartialBody):
     """What the page shows.
 
     Attributes:
@@ -85,9 +86,11 @@ class OrderForm:
         typed, group = _acting(call.query), call.path["group"]
         action = typed["action"]
         page = OrderPage(
-            group, TITLES[RedriveAction(action)] if action in TITLES else "Redrive", action,
-            ids_of(typed) if typed["of"] == SELECTED else [],
-        )  # fmt: skip
+            group=group,
+            title=TITLES[RedriveAction(action)] if action in TITLES else "Redrive",
+            action=action,
+            ids=ids_of(typed) if typed["of"] == SELECTED else [],
+        )
         page.filters = {name: typed[name] for name in FILTERS if typed[name]}
         try:
             if len(page.ids) == 1:
