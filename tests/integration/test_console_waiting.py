@@ -218,5 +218,6 @@ def test_the_traces_of_a_message(shared: Consoled, api: Control) -> None:
     again = get(api, path)
     assert (len(again["spans"]), again["unreadable"]) == (3, 1)
     assert get(api, "topics/Traced/messages/none/trace")["spans"] == []
-    problem = api.problem("GET", f"{API}/{path}?traceTopic=No")
-    assert (problem["status"], problem["title"]) == (404, "There are no traces")
+    untraced = get(api, path, traceTopic="No")
+    assert [span["kind"] for span in untraced["spans"]] == ["store"]
+    assert "turn traces on" in untraced["problem"]

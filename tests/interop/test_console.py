@@ -16,8 +16,18 @@ from support.brokers.console_parts import API
 from support.brokers.control_parts import Answer, Control
 from support.interop.clusters import Cluster
 
-from pocketmq.client import Admin, Message, Producer, PullConsumer
+from pocketmq.client import (
+    Admin,
+    LocalTransactionState,
+    Message,
+    Producer,
+    PullConsumer,
+    ReceivedMessage,
+    TransactionListener,
+    TransactionProducer,
+)
 from pocketmq.console.server import ConsoleOptions, ConsoleServer
+from pocketmq.runtime.clock import SystemClock
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -60,6 +70,23 @@ class Seen:
         return await asyncio.to_thread(ask)
 
 
+class HourAgo(SystemClock):
+    """The time of an hour ago, when nothing of now was due."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() - 3_600_000
+
+
+class Undecided(TransactionListener):
+    """Does not say how a transaction ended."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOWN
+
+
 @pytest_asyncio.fixture
 async def seen(
     apache: Cluster, new_name: NewName, request: pytest.FixtureRequest
@@ -91,6 +118,7 @@ QUERIES = {
     "/topics/{topic}/messages/{id}/difference": "?other={id}",
     "/users/{user}/explanation": "?action=Pub&resource=Topic:x",
     "/groups/{group}/dead-letters": "?start=earliest",
+    "/groups/{group}/in-flight": "?topic={topic}",
 }
 OF_USERS = ("/users", "/audit", "/new-user")
 """Apache's broker here authenticates nobody: some of these looks it refuses."""
@@ -171,3 +199,38 @@ async def test_topics_and_groups_are_made_and_deleted(seen: Seen, new_name: NewN
     assert (await seen.api("GET", group)).status == 404
     assert (await seen.api("DELETE", topic)).status == 200
     assert (await seen.api("GET", topic)).status == 404
+
+
+async def test_what_waits_is_found_and_called_back(seen: Seen, apache: Cluster) -> None:
+    topic = seen.names["topic"]
+    async with TransactionProducer("waiting", apache.namesrv, listener=Undecided()) as producer:
+        await producer.send_in_transaction(Message(topic, b"x", keys=["half"]))
+        await producer.send(Message(topic, b"x", keys=["level"], delay_level=18))
+        for key in ("kept", "recalled"):
+            timer = await producer.send(Message(topic, b"x", keys=[key], delay_ms=3_600_000))
+        path = f"{API}/topics/{{topic}}/waiting"
+        kinds: dict[str, Any] = {}
+        options = ConsoleOptions(port=0)
+        async with ConsoleServer(apache.namesrv, options, HourAgo()) as server:
+            before = Seen(server, seen.names)
+            for kind in ("level", "timer", "half"):
+                kinds[kind] = (await before.api("GET", f"{path}?kind={kind}&scan=100000")).content
+    keys = {
+        kind: sorted(key for one in found["messages"] for key in one["message"]["keys"])
+        for kind, found in kinds.items()
+    }
+    assert keys == {"level": ["level"], "timer": ["kept", "recalled"], "half": ["half"]}
+    (level,) = kinds["level"]["messages"]
+    assert level["dueMs"] - level["message"]["storeTimestamp"] == 1000, "the level's time there"
+    for one in kinds["timer"]["messages"]:
+        assert one["dueMs"] - one["message"]["bornTimestamp"] in range(3_590_000, 3_610_000)
+    done = await seen.api("DELETE", f"{path}/{timer.msg_id}")
+    assert (done.status, done.content) == (200, {"recalled": timer.msg_id})
+
+
+async def test_conditions_look_into_bodies(seen: Seen) -> None:
+    where = quote("body.number BETWEEN 1 AND 5")
+    path = f"{API}/topics/{{topic}}/messages?start=earliest&where={where}"
+    found = (await seen.api("GET", path)).content
+    assert sorted(m["keys"][0] for m in found["messages"]) == ["k1", "k2"]
+    assert (found["scanned"], found["stopped"]) == (3, "end")

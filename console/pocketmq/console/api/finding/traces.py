@@ -77,6 +77,7 @@ class MessageTrace(ResponseBody):
         spans: by the time at which they begin.
         further: how many more spans there are.
         unreadable: messages of the trace topic that could not be read.
+        problem: why there can be no traces of clients; null if there can.
     """
 
     msg_id: str
@@ -85,6 +86,7 @@ class MessageTrace(ResponseBody):
     spans: list[Span]
     further: Count
     unreadable: Count
+    problem: str | None = None
 
 
 class TraceCalls:
@@ -120,7 +122,7 @@ class TraceCalls:
         else:
             msg_id = message.msg_id
             spans.append(_stored(message))
-        records, unreadable = await _records(clients.admin, query.trace_topic, msg_id)
+        records, unreadable, problem = await _records(clients.admin, query.trace_topic, msg_id)
         spans = [span for span in spans + spans_of(records) if 0 <= span.begin_ms <= TIME_MS_MAX]
         spans.sort(key=lambda span: span.begin_ms)
         shown = spans[:SPANS_MAX]
@@ -131,26 +133,29 @@ class TraceCalls:
             spans=shown,
             further=len(spans) - len(shown),
             unreadable=unreadable,
+            problem=problem,
         )
 
 
-async def _records(admin: Admin, topic: str, msg_id: str) -> tuple[list[TraceRecord], int]:
+async def _records(
+    admin: Admin, topic: str, msg_id: str
+) -> tuple[list[TraceRecord], int, str | None]:
+    """The records of a message, how many could not be read, and why there can be none."""
     try:
         found = await admin.query_messages(topic, msg_id)
-    except UnknownTopicError as e:
-        raise ProblemError(
-            404,
-            "There are no traces",
-            f"there is no topic {topic!r}: no client writes traces",
-            "turn traces on: traceTopicEnable of the brokers, and enable_trace of the clients",
-        ) from e
+    except UnknownTopicError:
+        problem = (
+            f"there is no topic {topic}, to which clients would write traces: turn traces on, with "
+            f"traceTopicEnable of the brokers and enable_trace of the clients"
+        )
+        return [], 0, problem
     records, unreadable = [], 0
     for message in found:
         try:
             records += decode_trace(message.body.decode("utf-8", "replace"))
         except ContentError:
             unreadable += 1
-    return [record for record in records if record.msg_id == msg_id], unreadable
+    return [record for record in records if record.msg_id == msg_id], unreadable, None
 
 
 def spans_of(records: Iterable[TraceRecord]) -> list[Span]:
