@@ -107,7 +107,7 @@ async def seen(
     async with ConsoleServer(apache.namesrv, ConsoleOptions(port=0)) as server:
         broker = sent[0].queue.broker_name
         names = {"topic": topic, "group": group, "id": sent[0].msg_id, "broker": broker}
-        yield Seen(server, {**names, "user": "nobody", "result": "none"})
+        yield Seen(server, {**names, "user": "nobody", "result": "none", "redrive": "none"})
 
 
 QUERIES = {
@@ -123,12 +123,19 @@ QUERIES = {
 OF_USERS = ("/users", "/audit", "/new-user")
 """Apache's broker here authenticates nobody: some of these looks it refuses."""
 
+OF_REDRIVES = ("/dead-letters", "/groups/{group}/redrives/{redrive}")
+"""Apache's brokers carry no redrives out."""
+
 
 async def test_every_look_of_the_api_is_answered(seen: Seen) -> None:
     looked = 0
     for one in seen.server.operations:
         path = one.path.removeprefix(API)
         if one.method != "GET" or path.endswith("/tail"):
+            continue
+        if path.startswith(OF_REDRIVES):
+            status, text = await seen.page(one.path)
+            assert status in {404, 501}, (path, text)
             continue
         looked += 1
         if path.endswith("/download"):  # lines, not one document
@@ -155,11 +162,43 @@ async def test_every_page_is_shown(seen: Seen) -> None:
         status, text = await seen.page(path + QUERIES.get(path, ""))
         looked += 1
         assert "<h1>" in text, path
-        if path.startswith(OF_USERS):
+        if path.startswith((*OF_USERS, *OF_REDRIVES)):
             assert status in {200, 404, *CANNOT}, (path, text)
         else:
             assert status == 200, (path, text)
     assert looked > 20
+
+
+async def test_dead_letters_are_shown_without_states_and_not_redriven(
+    seen: Seen, apache: Cluster
+) -> None:
+    group = seen.names["group"]
+    dead = f"%DLQ%{group}"
+    async with Admin(apache.namesrv) as admin, Producer("dying", apache.namesrv) as producer:
+        await admin.create_topic(dead, 1)
+        message = Message(dead, b"x", keys=["k"], properties={"PQ_LAST_ERROR": "timeout"})
+        await producer.send(message)
+    path = f"{API}/groups/{{group}}"
+    found = (await seen.api("GET", f"{path}/dead-letters")).content
+    (one,) = found["messages"]
+    assert (one["keys"], one["state"], one["lastError"]) == (["k"], None, "timeout")
+    assert "PocketMQ's own" in found["unknownStates"]
+    (error,) = (await seen.api("GET", f"{path}/dead-letters/errors")).content["errors"]
+    assert (error["error"], error["count"]) == ("timeout", 1)
+    status, text = await seen.page("/groups/{group}/dead-letters")
+    assert status == 200
+    assert "Nobody knows what became of them" in text
+    status, text = await seen.page("/groups/{group}/redrive?of=all")
+    assert status == 200
+    assert "know no redrives" in text
+    for method, further, body in (
+        ("GET", "/dead-letters?state=open", None),
+        ("GET", "/redrives", None),
+        ("POST", "/redrives/plan", {}),
+    ):
+        refused = await seen.api(method, path + further, body)
+        assert refused.status == 501, further
+        assert "PocketMQ's own" in refused.content["detail"]
 
 
 async def test_messages_are_sent_and_found(seen: Seen) -> None:
