@@ -109,3 +109,18 @@ async def test_callers_that_asked_long_ago_make_room(
     for _ in range(2):
         assert (await api.ask("/topics", AS_ADMIN)).status == 200
         assert (await api.ask("/topics", basic(other.access_key, "x"))).status == 403
+
+
+async def test_finding_messages_takes_the_rights_of_the_user(cluster: Cluster, api: Asking) -> None:
+    allow(cluster.broker, BARE, Topic_Orders="Sub,Get", Group_TOOLS_CONSUMER="Sub,Get")
+    for path, status in (
+        ("/topics/Orders/lookup?key=x", 200),
+        ("/topics/Secret/lookup?key=x", 403),
+        ("/topics/Secret/download", 403),
+        ("/topics/Secret/messages/broker-a:0:0/body", 403),
+        ("/topics/Orders/waiting?kind=timer", 403),  # the records of all topics stand together
+        ("/topics/Orders/waiting?kind=level", 403),
+        ("/topics/Orders/waiting?kind=half", 403),
+        ("/groups/billing/in-flight?topic=Orders", 403),
+    ):
+        assert (await api.ask(path, AS_BARE)).status == status, path
