@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         CommunicationMode,
         ConsumeHooks,
         ConsumeMessageContext,
+        PackMessagesContext,
         SendHooks,
         SendMessageContext,
     )
@@ -141,6 +142,7 @@ __all__ = [  # noqa: RUF022 (grouped by use)
     "ConsumeMessageContext",
     "ConsumeReturnType",
     "MessageType",
+    "PackMessagesContext",
     "SendHooks",
     "SendMessageContext",
     # errors
@@ -206,6 +208,7 @@ _MODULES = {
         "CommunicationMode",
         "ConsumeHooks",
         "ConsumeMessageContext",
+        "PackMessagesContext",
         "SendHooks",
         "SendMessageContext",
     ),

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, NamedTuple
 
 
@@ -28,8 +29,12 @@ async def call_in_thread(
     """Calls a plain function in a thread and returns its result.
 
     It may return a coroutine, as ``lambda message: handle(message)`` does: that runs on the loop.
+    The function sees the caller's context variables, such as the current span of a trace.
     """
-    result = await asyncio.get_running_loop().run_in_executor(threads, call, function, *args)
+    in_context = copy_context().run
+    result = await asyncio.get_running_loop().run_in_executor(
+        threads, in_context, call, function, *args
+    )
     return await result if inspect.isawaitable(result) else result
 
 

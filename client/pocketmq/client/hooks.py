@@ -55,11 +55,12 @@ class SendMessageContext(CheckForbiddenContext, eq=False):
     """One attempt of a send, from before to after (`client/hook/SendMessageContext`).
 
     A function that is called before may change the properties of a single message: they are
-    encoded after it. Those of a batch are encoded already.
+    encoded after it. Those of a batch are encoded already: `SendHooks.packing` changes them.
 
     Attributes:
         message_type: what kind of message it is.
         namespace: of the producer; empty for none.
+        is_batch: whether the messages were sent as a batch, also if it is of one.
         result: of the send; None before it, after a failure, and of a send without an answer.
         error: why the attempt failed; None before it and after a success.
         notes: what one function keeps for another; its keys are theirs to choose.
@@ -67,9 +68,24 @@ class SendMessageContext(CheckForbiddenContext, eq=False):
 
     message_type: MessageType = MessageType.NORMAL
     namespace: str = ""
+    is_batch: bool = False
     result: SendResult | None = None
     error: BaseException | None = None
     notes: dict[Any, Any] = msgspec.field(default_factory=dict)
+
+
+class PackMessagesContext(msgspec.Struct, eq=False):
+    """A batch that is about to be encoded; its messages' properties may be changed.
+
+    Attributes:
+        group: the producer group.
+        messages: all of them; they may need several requests.
+        namespace: of the producer; empty for none.
+    """
+
+    group: str
+    messages: Sequence[Message]
+    namespace: str = ""
 
 
 class ConsumeMessageContext(msgspec.Struct, eq=False):
@@ -97,6 +113,7 @@ class ConsumeMessageContext(msgspec.Struct, eq=False):
 
 
 SendHook = Callable[[SendMessageContext], object]
+PackHook = Callable[[PackMessagesContext], object]
 ForbiddenCheck = Callable[[CheckForbiddenContext], object]
 ConsumeHook = Callable[[ConsumeMessageContext], object]
 MessageFilter = Callable[[ReceivedMessage], bool]
@@ -114,20 +131,23 @@ class SendHooks(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         forbidden: called first; one that raises refuses the send with `SendForbiddenError`.
+        packing: called once for each batch, before its messages are encoded.
         before: called before the message is handed to the broker.
         after: called when the attempt has ended, however.
     """
 
     forbidden: Sequence[ForbiddenCheck] = ()
+    packing: Sequence[PackHook] = ()
     before: Sequence[SendHook] = ()
     after: Sequence[SendHook] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.forbidden or self.before or self.after)
+        return bool(self.forbidden or self.packing or self.before or self.after)
 
     def __add__(self, other: SendHooks) -> SendHooks:
         return SendHooks(
             forbidden=[*self.forbidden, *other.forbidden],
+            packing=[*self.packing, *other.packing],
             before=[*self.before, *other.before],
             after=[*self.after, *other.after],
         )
@@ -168,6 +188,26 @@ class ConsumeHooks(msgspec.Struct, frozen=True, kw_only=True):
     def wanted(self, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
         """Returns the messages that all filters let pass."""
         return [m for m in messages if all(_passes(f, m) for f in self.filters)]
+
+
+class CommonHooks(msgspec.Struct):
+    """Hooks of all clients that a process makes from now on; they are called after a client's own.
+
+    For libraries that watch an application without its help. Clients that exist keep theirs.
+
+    Attributes:
+        sending: of producers.
+        handling: of push consumers, around their listeners.
+        receiving: of the other consumers, whose messages count as handled when they were given.
+    """
+
+    sending: SendHooks = SendHooks()
+    handling: ConsumeHooks = ConsumeHooks()
+    receiving: ConsumeHooks = ConsumeHooks()
+
+
+COMMON = CommonHooks()
+"""The common hooks of this process: none, unless a library sets some."""
 
 
 def run(hooks: Iterable[Callable[[ContextT], object]], context: ContextT) -> None:

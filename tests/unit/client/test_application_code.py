@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Awaitable
+from contextvars import ContextVar
 
 import pytest
 
@@ -36,6 +37,15 @@ async def test_all_kinds_give_their_results() -> None:
         called = ApplicationFunction(function, 1)
         assert await called.call(1) == 2
         called.close()
+
+
+async def test_a_thread_sees_the_context_variables_of_its_caller() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nothing")
+    called = ApplicationFunction(variable.get, 1)
+    for value in ("one", "two"):
+        variable.set(value)
+        assert await called.call() == value
+    called.close()
 
 
 async def test_an_exception_is_a_result_too() -> None:

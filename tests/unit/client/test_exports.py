@@ -44,6 +44,7 @@ EXPORTED = {
     "NoPermissionRouteError",
     "OffsetFileError",
     "OrderlyResult",
+    "PackMessagesContext",
     "Producer",
     "PullConsumer",
     "PullResult",

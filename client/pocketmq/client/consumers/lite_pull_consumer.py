@@ -10,7 +10,7 @@ from typing import Any
 from pocketmq.client.consumers.group_member import GroupMember
 from pocketmq.client.consumers.lite_pull_membership import LitePullMembership
 from pocketmq.client.errors import ClosedError, SeekError
-from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.hooks import COMMON, ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.rebalance.allocate_strategies import AllocateStrategy, allocate_averagely
@@ -78,6 +78,7 @@ class LitePullConsumer(GroupMember[LitePullMembership]):
     ) -> None:
         mine, rest = take_settings(LitePullSettings, settings, InstanceSettings)
         lease = InstanceLease(instance, namesrv, clock, random, rest)
+        hooks = (hooks or ConsumeHooks()) + COMMON.receiving
         super().__init__(group, lease, mine, allocate, hooks)
         self._queue_listeners: dict[str, MessageQueueListener | None] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from pocketmq.client.errors import ClosedError
-from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.hooks import COMMON, ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.queue_offsets import QueueOffsets
 from pocketmq.client.lifecycle import Lifecycle, Startable
@@ -74,7 +74,7 @@ class PullConsumer(Startable):
         self.settings, rest = take_settings(PullConsumerSettings, settings, InstanceSettings)
         self._lease = InstanceLease(instance, namesrv, clock, random, rest)
         self._allocate = allocate
-        self._hooks = hooks or ConsumeHooks()
+        self._hooks = (hooks or ConsumeHooks()) + COMMON.receiving
         self._topics: set[str] = set()
         self._is_running = False
 

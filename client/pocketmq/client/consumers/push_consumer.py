@@ -10,7 +10,7 @@ from pocketmq.client.consumers.group_member import GroupMember
 from pocketmq.client.consumers.pop_membership import PopMembership
 from pocketmq.client.consumers.push_membership import PushMembership
 from pocketmq.client.errors import ClosedError
-from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.hooks import COMMON, ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.listening.dispatch import Listener
 from pocketmq.client.listening.stream import MessageStream
@@ -109,6 +109,7 @@ class PushConsumer(GroupMember[PushMembership]):
         mine, rest = take_settings(PushSettings, settings, InstanceSettings)
         _check_settings(mine, listener)
         lease = InstanceLease(instance, namesrv, clock, random, rest)
+        hooks = (hooks or ConsumeHooks()) + COMMON.handling
         super().__init__(group, lease, mine, allocate, hooks)
         self._listener = listener
         self._concurrency = self.settings.concurrency

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pocketmq.client.errors import ClosedError
-from pocketmq.client.hooks import ConsumeHooks
+from pocketmq.client.hooks import COMMON, ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.lifecycle import Lifecycle, Startable
 from pocketmq.client.listening.hooked_listener import call_hooks_for_pulled
@@ -71,7 +71,7 @@ class SimpleConsumer(Startable):
         self._init_mode = init_mode_of(self.settings.consume_from_where)
         self._lease = InstanceLease(instance, namesrv, clock, random, rest)
         self._lifecycle = Lifecycle()
-        self._hooks = hooks or ConsumeHooks()
+        self._hooks = (hooks or ConsumeHooks()) + COMMON.receiving
         self._subscriptions: dict[str, Subscription] = {}
         self._is_announced = False
         self._is_running = False

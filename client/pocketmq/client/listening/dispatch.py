@@ -170,7 +170,12 @@ class Dispatcher:
             self._listener = self._threads = ListenerThreads(listener, concurrency)
 
     def surround(self, around: Callable[[AsyncListener], AsyncListener]) -> None:
-        """Wraps the listener, for example with hooks, before the start."""
+        """Wraps the listener, for example with hooks, before the start.
+
+        A listener in a thread sees the context variables that the wrapper sets.
+        """
+        if self._threads is not None:
+            self._threads.carries_context = True
         self._listener = around(self._listener)
 
     def start(self) -> None:

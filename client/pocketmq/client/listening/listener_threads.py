@@ -7,6 +7,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from typing import Any
 
 from pocketmq.client.application_code import outcome_of
@@ -25,12 +26,17 @@ class ListenerThreads:
     Args:
         listener: a plain function; where it returns a coroutine, that runs on the loop.
         count: of the threads.
+
+    Attributes:
+        carries_context: whether threads see the context variables of the caller, as those set by
+            hooks.
     """
 
     def __init__(self, listener: Callable[[Batch], Any], count: int) -> None:
         self._listener = listener
+        self.carries_context = False
         self._threads = ThreadPoolExecutor(count, "pocketmq-listener")
-        self._waiting: deque[tuple[Batch, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Batch, asyncio.Future[Any], Context | None]] = deque()
         self._answers: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         # Both are read and set without a lock: one set too late only has a thread, or the loop,
         # look in vain.
@@ -40,7 +46,7 @@ class ListenerThreads:
     async def __call__(self, batch: Batch) -> object:
         """Returns the listener's answer."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((batch, answer))
+        self._waiting.append((batch, answer, copy_context() if self.carries_context else None))
         if not self._is_thread_asked_for:
             self._ask_for_thread()
         result = await answer
@@ -65,7 +71,7 @@ class ListenerThreads:
         self._is_thread_asked_for = False
         while True:
             try:
-                batch, answer = self._waiting.popleft()
+                batch, answer, context = self._waiting.popleft()
             except IndexError:
                 return
             if answer.cancelled():
@@ -75,7 +81,11 @@ class ListenerThreads:
                     self._ask_for_thread()
                 except RuntimeError:  # they were replaced or closed meanwhile; this one goes on
                     self._is_thread_asked_for = False
-            self._answers.append((answer, *outcome_of(self._listener, batch)))
+            if context is None:
+                outcome = outcome_of(self._listener, batch)
+            else:
+                outcome = context.run(outcome_of, self._listener, batch)
+            self._answers.append((answer, *outcome))
             if not self._is_loop_told:
                 self._is_loop_told = True
                 answer.get_loop().call_soon_threadsafe(self._give_answers)

@@ -13,7 +13,7 @@ from pocketmq.client.errors import (
     ClosedError,
     QueueChoiceError,
 )
-from pocketmq.client.hooks import CommunicationMode, SendHooks
+from pocketmq.client.hooks import COMMON, CommunicationMode, PackMessagesContext, SendHooks, run
 from pocketmq.client.instance.instance import ClientInstance, InstanceLease, NamesrvList
 from pocketmq.client.instance.requests import Announcement
 from pocketmq.client.lifecycle import Lifecycle, Startable
@@ -73,7 +73,7 @@ class Producer(Startable):
         self._lifecycle = Lifecycle()
         self.settings, rest = take_settings(ProducerSettings, settings, InstanceSettings)
         self._lease = InstanceLease(instance, namesrv, clock, random, rest)
-        self._hooks = hooks or SendHooks()
+        self._hooks = (hooks or SendHooks()) + COMMON.sending
         self._trace: TraceDispatcher | None = None
         self._async_permits = Permits("async send", self.settings.async_sends_max)
         self._sender: Sender | None = None
@@ -257,6 +257,9 @@ class Producer(Startable):
         """
         sender, settings = self._running(), self.settings
         timeout = settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        if self._hooks.packing:
+            namespace = self.instance.namespace.name
+            run(self._hooks.packing, PackMessagesContext(self.group, messages, namespace))
         parts = self._packer.pack_batches(messages)
         if queue is not None or selector is not None:
             queue = await self._choose_for_all(sender, messages, timeout, queue, selector, arg)

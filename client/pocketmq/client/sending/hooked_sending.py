@@ -36,6 +36,7 @@ class HookedSender(Sender):
     ) -> SendResult:
         context = await self._before(outgoing, queue, deadline)
         try:
+            self._encode(outgoing)
             context.result = await super()._attempt(outgoing, queue, deadline)
         except (PocketMQError, asyncio.CancelledError) as e:
             context.error = e
@@ -49,6 +50,7 @@ class HookedSender(Sender):
     ) -> None:
         context = await self._before(outgoing, queue, deadline)
         try:
+            self._encode(outgoing)
             await super()._attempt_oneway(outgoing, queue, deadline)
         except (PocketMQError, asyncio.CancelledError) as e:
             context.error = e
@@ -71,11 +73,15 @@ class HookedSender(Sender):
             outgoing.mode,
             message_type=message_type(messages[0]),
             namespace=self._namespace,
+            is_batch=outgoing.is_batch,
         )
-        if hooks.before:
-            run(hooks.before, context)
-            outgoing.encode_properties_anew()
+        run(hooks.before, context)
         return context
+
+    def _encode(self, outgoing: Outgoing) -> None:
+        """Encodes what functions called before have changed."""
+        if self._hooks.before:
+            outgoing.encode_properties_anew()
 
 
 def message_type(message: Message) -> MessageType:

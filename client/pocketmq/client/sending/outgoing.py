@@ -59,6 +59,11 @@ class Outgoing(msgspec.Struct, eq=False):
         """The messages of the request."""
         return (self.source,) if isinstance(self.source, Message) else self.source
 
+    @property
+    def is_batch(self) -> bool:
+        """Whether the request is one of a batch, also if that is of one message."""
+        return not isinstance(self.source, Message)
+
     def encode_properties_anew(self) -> None:
         """Encodes the properties of a single message again, after hooks changed them.
 

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from support.peers.messages import received
 from support.peers.transport import until
 
 from pocketmq.client import (
+    ConsumeHooks,
+    ConsumeMessageContext,
     ConsumeResult,
     OrderlyResult,
     ReceivedMessage,
@@ -23,6 +26,7 @@ from pocketmq.client import (
     SuspendQueue,
 )
 from pocketmq.client.listening.dispatch import Dispatcher, Listener
+from pocketmq.client.listening.hooked_listener import hooks_around
 from pocketmq.client.queues.process_queue import ProcessQueue
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.testing.clock import VirtualClock, settle
@@ -146,6 +150,26 @@ async def test_a_plain_function_runs_in_a_thread(make: Make) -> None:
     while queue.commit_offset < 20:
         await settle(1)
     assert seen == list(range(20))
+
+
+async def test_a_thread_sees_what_hooks_around_its_listener_set(
+    make: Make, clock: VirtualClock
+) -> None:
+    variable: ContextVar[bytes] = ContextVar("variable", default=b"nothing")
+    seen: list[tuple[bytes, bytes]] = []
+
+    def before(context: ConsumeMessageContext) -> None:
+        variable.set(context.messages[0].body)
+
+    def listener(batch: list[ReceivedMessage]) -> None:
+        seen.append((batch[0].body, variable.get()))
+
+    dispatcher = make(listener)
+    dispatcher.surround(hooks_around(ConsumeHooks(before=[before]), "cg", "", clock, 0))
+    queue = queue_of(3)
+    dispatcher.offer(queue)
+    await until(lambda: len(seen) == 3)
+    assert all(body == of_hook for body, of_hook in seen)
 
 
 async def test_a_plain_function_that_waits_has_a_thread_for_each_batch(make: Make) -> None:

@@ -15,16 +15,19 @@ from pocketmq.client import (
     Message,
     MessageQueue,
     MessageType,
+    PackMessagesContext,
     Producer,
     SendForbiddenError,
     SendHooks,
     SendMessageContext,
     SendResult,
 )
+from pocketmq.client.hooks import COMMON
 from pocketmq.client.sending.hooked_sending import message_type
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.errors import PocketMQError, ResponseError
+from pocketmq.protocol.errors import MessageSizeError, PocketMQError, ResponseError
 from pocketmq.protocol.messages import properties as props
+from pocketmq.protocol.messages.batch import decode_batch
 from pocketmq.protocol.requests.sending import SendMessageV2Request
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -159,6 +162,53 @@ async def test_the_messages_of_a_batch_come_together(cluster: Cluster) -> None:
     (result,) = await done(made.send_batch(messages))
     assert [*watcher.last.messages] == messages
     assert watcher.last.result == result
+
+
+async def test_a_batch_is_packed_with_what_hooks_add(cluster: Cluster) -> None:
+    groups: list[tuple[str, str]] = []
+
+    def number(context: PackMessagesContext) -> None:
+        groups.append((context.group, context.namespace))
+        for i, message in enumerate(context.messages):
+            message.properties["number"] = str(i)
+
+    watcher = Watcher()
+    made = await producer(cluster, watcher.hooks + SendHooks(packing=[number]))
+    await done(
+        made.send_batch([Message("T", b"x") for _ in range(3)], queue=MessageQueue("T", "b", 0))
+    )
+    entries = decode_batch(cluster.brokers["b"].last(RequestCode.SEND_BATCH_MESSAGE).body)
+    sent = [props.decode(properties.decode()) for _, _, properties in entries]
+    assert [properties["number"] for properties in sent] == ["0", "1", "2"]
+    assert (groups, watcher.last.is_batch) == ([("pg", "")], True)
+    await done(made.send(Message("T", b"x")))
+    assert (len(groups), watcher.last.is_batch) == (1, False)
+
+
+async def test_what_cannot_be_encoded_after_hooks_ends_as_an_attempt(cluster: Cluster) -> None:
+    def grow(context: SendMessageContext) -> None:
+        context.messages[0].properties["huge"] = "x" * (props.PROPERTIES_SIZE_MAX + 1)
+
+    watcher = Watcher()
+    made = await producer(cluster, SendHooks(before=[grow]) + watcher.hooks)
+    for send in (made.send(Message("T", b"x")), made.send_oneway(Message("T", b"x"))):
+        with pytest.raises(MessageSizeError):
+            await done(send)
+        assert watcher.names[-2:] == ["before", "after"]
+        assert isinstance(watcher.last.error, MessageSizeError)
+    assert not any(b.count(SEND) for b in cluster.brokers.values())
+
+
+async def test_common_hooks_are_called_after_those_of_a_client(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    common = SendHooks(before=[lambda context: called.append("common")])
+    monkeypatch.setattr(COMMON, "sending", common)
+    made = await producer(cluster, SendHooks(before=[lambda context: called.append("own")]))
+    monkeypatch.undo()
+    await done(made.send(Message("T", b"x")))
+    assert called == ["own", "common"]
 
 
 async def test_hooks_see_names_without_their_namespace(cluster: Cluster) -> None:
