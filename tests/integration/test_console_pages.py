@@ -111,7 +111,7 @@ def test_the_way_to_a_group_and_its_lag(page: Page) -> None:
     assert "0 messages left" in page.inner_text("main")
     lag = page.get_by_role("table", name="Lag")
     assert lag.get_by_role("row").filter(has_text="Orders").count() == 4
-    page.get_by_role("link", name="dead letters").click()
+    page.get_by_role("main").get_by_role("link", name="dead letters").click()
     assert "that is all" in page.get_by_role("status").inner_text()
 
 
