@@ -33,9 +33,6 @@ SIZE_PER_SLICE = 1024 * 1024
 SCANNED_MAX = 2_000_000
 """Dead letters that are looked at for one selection."""
 
-DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
-"""The property in which RocketMQ's proxy notes the topic of a dead letter."""
-
 SELECTED_IDS_MAX = 10_000
 """Message ids that a selection may name."""
 
@@ -81,12 +78,7 @@ class DeadLetter:
     @cached_property
     def origin(self) -> str | None:
         """The topic that the message was first sent to; None if it does not say so."""
-        topic = self.properties.get(props.RETRY_TOPIC) or self.properties.get(DLQ_ORIGIN_TOPIC)
-        for popped in (names.pop_retry_topic(self.group, ""),
-                       names.pop_retry_topic_v2(self.group, "")):  # fmt: skip
-            if topic is not None and topic.startswith(popped):
-                return topic.removeprefix(popped)
-        return topic
+        return names.origin_topic(self.group, self.properties)
 
     @property
     def redrive_count(self) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.messages import properties as props
 
 TOPIC_LENGTH_MAX = 127
 SPECIAL_TOPIC_LENGTH_MAX = 255
@@ -95,6 +97,23 @@ def pop_retry_topic_v2(group: str, topic: str) -> str:
 def dlq_topic(group: str) -> str:
     """Returns the dead-letter topic of a group, which holds the messages that it gave up on."""
     return DLQ_PREFIX + group
+
+
+def origin_topic(group: str, properties: Mapping[str, str]) -> str | None:
+    """Returns the topic that a message was first sent to, which its group has retried or given up.
+
+    Args:
+        group: the consumer group.
+        properties: of the message.
+
+    Returns:
+        The topic; None if the message does not say so.
+    """
+    topic = properties.get(props.RETRY_TOPIC) or properties.get(props.DLQ_ORIGIN_TOPIC)
+    for popped in (pop_retry_topic(group, ""), pop_retry_topic_v2(group, "")):
+        if topic is not None and topic.startswith(popped):
+            return topic.removeprefix(popped)
+    return topic
 
 
 def reply_topic(cluster: str) -> str:

@@ -48,3 +48,21 @@ def test_system_topics() -> None:
     assert names.is_system_topic("rmq_sys_anything")
     assert not names.is_system_topic("Orders")
     assert all(map(names.is_system_topic, names.SEND_FORBIDDEN_TOPICS))
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic"),
+    [
+        ({}, None),
+        ({"RETRY_TOPIC": "T"}, "T"),
+        ({"RETRY_TOPIC": "%RETRY%g_T_u"}, "T_u"),
+        ({"RETRY_TOPIC": "%RETRY%g+T"}, "T"),
+        ({"DLQ_ORIGIN_TOPIC": "T"}, "T"),
+        ({"RETRY_TOPIC": "T", "DLQ_ORIGIN_TOPIC": "U"}, "T"),
+        ({"RETRY_TOPIC": "%RETRY%other_T"}, "%RETRY%other_T"),
+    ],
+)
+def test_a_retried_message_says_where_it_came_from(
+    properties: dict[str, str], topic: str | None
+) -> None:
+    assert names.origin_topic("g", properties) == topic

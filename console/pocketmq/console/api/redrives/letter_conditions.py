@@ -12,7 +12,7 @@ from pocketmq.console.decoding.decoders import Decoders
 from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import Message, ReceivedMessage
-from pocketmq.protocol.names.names import pop_retry_topic, pop_retry_topic_v2
+from pocketmq.protocol.names.names import origin_topic
 
 
 class LetterWish(Wish, Protocol):
@@ -40,11 +40,7 @@ def restricts(wish: LetterWish) -> bool:
 
 def origin_of(message: Message, group: str) -> str | None:
     """The topic that a dead letter was first sent to; None if it does not say so."""
-    topic = message.properties.get(props.RETRY_TOPIC)
-    for popped in (pop_retry_topic(group, ""), pop_retry_topic_v2(group, "")):
-        if topic is not None and topic.startswith(popped):
-            return topic.removeprefix(popped)
-    return topic
+    return origin_topic(group, message.properties)
 
 
 def error_of(message: Message) -> str | None:
