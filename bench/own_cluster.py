@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 
 class Cluster(NamedTuple):
@@ -36,12 +36,15 @@ def cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def cluster_in(directory: str, *options: str) -> Iterator[Cluster]:
-    """The same on a data directory that may hold something, with further options."""
+def cluster_in(directory: str, *options: str, errors: IO[bytes] | None = None) -> Iterator[Cluster]:
+    """The same on a data directory that may hold something, with further options.
+
+    What it logs goes to `errors`, if that is given.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "pocketmq.cli.main", "up", "--data", directory,
          "--namesrv-port", "0", "--broker-port", "0", *options],
-        stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=errors, text=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
