@@ -59,6 +59,7 @@ public final class Probe {
     COMMANDS.put("queries", options -> Queries.run(options));
     COMMANDS.put("failover", options -> Failover.run(options));
     COMMANDS.put("calls", options -> Calls.run(options));
+    COMMANDS.put("forward", options -> Forward.run(options));
     COMMANDS.put("load", options -> Load.run(options));
   }
 
