@@ -1,0 +1,1 @@
+"""Metrics as text, and the port that serves them; loaded only where metrics are exported."""
