@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -18,6 +20,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from pocketmq.client import (
     ConsumeResult,
+    LocalTransactionState,
     Message,
     ReceivedMessage,
     SendHooks,
@@ -88,7 +91,10 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-async def test_producer_and_listener_are_one_trace(spans: Spans) -> None:
+@pytest.mark.parametrize(
+    "settings", [{}, {"mode": "pop"}, {"orderly": True}], ids=["pull", "pop", "orderly"]
+)
+async def test_producer_and_listener_are_one_trace(spans: Spans, settings: dict[str, Any]) -> None:
     async def listener(messages: list[ReceivedMessage]) -> None:
         with spans.tracer.start_as_current_span("price"):
             pass
@@ -96,7 +102,7 @@ async def test_producer_and_listener_are_one_trace(spans: Spans) -> None:
     async with (
         LocalCluster(topics={"Orders": 1}) as cluster,
         cluster.producer() as producer,
-        cluster.push_consumer("billing", listener=listener) as consumer,
+        cluster.push_consumer("billing", listener=listener, **settings) as consumer,
     ):
         consumer.subscribe("Orders")
         with spans.tracer.start_as_current_span("checkout") as checkout:
@@ -237,6 +243,36 @@ async def test_retries_and_dead_letters_stay_in_the_trace(spans: Spans) -> None:
     assert attributes(second)["pocketmq.message.reconsume_times"] == 1
 
 
+async def test_the_message_of_a_transaction_stays_in_the_trace(spans: Spans) -> None:
+    class Orders:
+        """A transaction listener that has a span of its own, in a thread."""
+
+        def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+            with spans.tracer.start_as_current_span("pay"):
+                return LocalTransactionState.COMMIT
+
+        def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+            return LocalTransactionState.UNKNOWN
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        pass
+
+    async with (
+        LocalCluster(topics={"Orders": 1}) as cluster,
+        cluster.transaction_producer("payments", listener=Orders()) as producer,
+        cluster.push_consumer("billing", listener=listener) as consumer,
+    ):
+        consumer.subscribe("Orders")
+        with spans.tracer.start_as_current_span("checkout") as checkout:
+            await producer.send_in_transaction(Message("Orders", b"x"))
+        await cluster.expect("Orders", b"x")
+        await cluster.drain("billing")
+    send = spans.one("send Orders")
+    assert attributes(send)["messaging.rocketmq.message.type"] == "transaction"
+    assert parent_id(send) == parent_id(spans.one("pay")) == span_id(checkout)
+    assert parent_id(spans.one("process Orders")) == span_id(send)
+
+
 async def test_consumers_that_pull_link_to_what_they_got(spans: Spans) -> None:
     async with LocalCluster(topics={"Orders": 1}) as cluster:
         async with cluster.producer() as producer:
@@ -311,6 +347,16 @@ async def test_clients_made_without_it_write_nothing() -> None:
 def test_the_tools_of_opentelemetry_find_the_instrumentor() -> None:
     (found,) = entry_points(group="opentelemetry_instrumentor", name="pocketmq")
     assert found.load() is PocketMQInstrumentor
+
+
+@pytest.mark.process
+def test_the_command_of_opentelemetry_instruments_an_application() -> None:
+    script = "from pocketmq.client.hooks import COMMON; print(len(COMMON.sending.before))"
+    program = [str(Path(sys.executable).with_name("opentelemetry-instrument"))]
+    done = subprocess.run(
+        [*program, sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "1"
 
 
 @pytest.mark.process
