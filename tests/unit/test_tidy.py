@@ -24,6 +24,7 @@ COMPONENTS = [
     "broker",
     "client",
     "console",
+    "kombu",
     "spark",
     "cli",
     "testing",
