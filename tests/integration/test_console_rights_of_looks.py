@@ -68,8 +68,8 @@ async def test_rates_belong_to_a_caller(server: ConsoleServer, api: Asking) -> N
 
 async def test_figures_of_topics_that_a_user_may_see(cluster: Cluster, api: Asking) -> None:
     allow(cluster.broker, BARE, Topic_Orders="Get", Cluster_DefaultCluster="Get")
-    answer = await api.ask("/topics?figures=true", AS_BARE)
-    assert answer.status == 200, answer
+    while (answer := await api.ask("/topics?figures=true", AS_BARE)).status != 200:
+        assert answer.status == 403  # the name server is told of the policies a moment later
     queues = {row["name"]: row["queues"] for row in answer.content["topics"]}
     assert queues["Orders"] is not None
     assert queues["Secret"] is None
@@ -85,8 +85,9 @@ async def test_whoever_may_read_a_topic_may_follow_it(
 
     assert (await asyncio.to_thread(ask, "Orders"))[0] == 403
     allow(cluster.broker, BARE, Topic_Orders="Sub", Group_TOOLS_CONSUMER="Sub")
-    status, batch = await asyncio.to_thread(ask, "Orders")
-    assert (status, batch["arrived"]) == (200, 0)
+    while (found := await asyncio.to_thread(ask, "Orders"))[0] != 200:
+        assert found[0] == 403  # the name server is told of the policies a moment later
+    assert found[1]["arrived"] == 0
     assert (await asyncio.to_thread(ask, "Secret"))[0] == 403
     nobody = await asyncio.to_thread(first_event, server.address, "/topics/Orders/tail", {})
     assert nobody[0] == 401

@@ -88,9 +88,8 @@ def test_new_messages_and_how_many_are_not_shown(console: Timed, page: Page) -> 
     expect(page.locator("#tail-notFitting")).to_have_text("0")
     expect(page.locator("tbody tr")).to_have_count(SHOWN_MAX + 1)
     expect(page.locator("tbody tr").last).to_have_text(f"{120 - SHOWN_MAX} not shown")
-    first = page.locator("tbody tr").first
-    assert "body 119" in first.inner_text()
-    first.get_by_role("link").click()
+    assert "body 1" in page.locator("tbody tr").first.inner_text()  # of those of one moment any
+    page.get_by_role("row").filter(has_text="body 119").get_by_role("link").click()
     assert page.title().startswith("Message ")
     assert page.inner_text("pre") == "body 119"
 
