@@ -15,7 +15,7 @@ import msgspec
 
 from pocketmq.auth.settings import auth_settings
 from pocketmq.broker.broker_set import BrokerSet, follow_changes
-from pocketmq.broker.config.config import BrokerConfig
+from pocketmq.broker.config.config import METRICS_PROM, BrokerConfig
 from pocketmq.broker.endpoint.endpoint import GrpcEndpoint, Served, Wiring
 from pocketmq.broker.endpoint.remoting import listen, remoting_server
 from pocketmq.broker.handlers.access import broker_audit, broker_guard
@@ -65,6 +65,7 @@ class Broker:
         auth: who may ask.
         vip_port: the port of the VIP channel; None without one.
         grpc_endpoint: the port for RocketMQ 5's SDKs; None without one.
+        metrics_port: where it is scraped; None if it is not.
         handlers: the handlers by request code.
         grpc_handlers: those that calls of the gRPC endpoint reach.
         server: the sockets and connections.
@@ -93,6 +94,7 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.address = ""
         self.vip_port: int | None = None
+        self.metrics_port: int | None = None
         self.grpc_endpoint: GrpcEndpoint | None = None
         self.handlers: dict[int, Handler] = {}
         self.grpc_handlers: dict[int, Handler] = {}
@@ -113,6 +115,23 @@ class Broker:
         """Whether it answers all requests of clients: alone, or as the leader of its set."""
         leads = self.broker_set is None or self.broker_set.leading is not None
         return leads and RequestCode.SEND_MESSAGE in self.handlers
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What keeps it from doing its part, in a few words each, for probes; empty if nothing.
+
+        A follower does its part when it has caught up with its leader: before that the leader must
+        not be stopped.
+        """
+        found = []
+        if self.store.disk.refusal is not None:
+            found.append("the disk is full or fails")
+        following = self.broker_set is not None and self.broker_set.leading is None
+        if following and not (self.broker_set and self.broker_set.has_caught_up):
+            found.append("not in step with the leader of its broker set")
+        if not following and not self.is_serving:
+            found.append("not serving")
+        return found
 
     @property
     def tables(self) -> list[dict[int, Handler]]:
@@ -159,11 +178,42 @@ class Broker:
         )  # fmt: skip
         stack.push_async_callback(self.store.close)
         claim_directory(self.store, config)
+        if config.metrics_exporter_type == METRICS_PROM:
+            await self._export_metrics(stack)
         if not config.enable_controller_mode:
             await self.serve(config, None, stack)
             return
         self.broker_set = BrokerSet(self, config, self._before_request(), self._random, self._way)
         await self.broker_set.start(stack)
+
+    async def _export_metrics(self, stack: AsyncExitStack) -> None:
+        """Lets Prometheus scrape the broker, as a follower of its set, too."""
+        from pocketmq.broker.metrics.exporter import BrokerMetrics
+        from pocketmq.runtime.metrics.endpoint import ScrapeEndpoint
+
+        config = self.config
+        host, port = config.metrics_prom_exporter_host, config.metrics_prom_exporter_port
+        metrics = BrokerMetrics(
+            config.broker_cluster_name,
+            config.broker_name,
+            config.metrics_max_series,
+            lambda: self.parts if self.is_serving else None,
+            self._connections,
+            self._in_sync_count,
+            self.clock,
+        )
+        endpoint = ScrapeEndpoint(metrics.page, self.clock.machine)
+        try:
+            await endpoint.listen(host, port)
+        except OSError as e:
+            name = f"{config.broker_name} (metricsPromExporterPort)"
+            raise CannotListenError(name, host, port, e) from e
+        stack.push_async_callback(endpoint.close)
+        self.metrics_port = endpoint.port
+
+    def _in_sync_count(self) -> int | None:
+        leading = None if self.broker_set is None else self.broker_set.leading
+        return None if leading is None else leading.in_sync_count
 
     async def serve(
         self, config: BrokerConfig, leading: Leading | None, stack: AsyncExitStack

@@ -306,6 +306,12 @@ class BrokerSet:
         return following is not None and following.follower.is_live and not following.ended.done()
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether this member follows a leader, and has all that the leader has."""
+        following = self._following
+        return self.has_leader and following is not None and following.follower.is_readable
+
+    @property
     def leader_text(self) -> str:
         """See `Leadership`."""
         state = self._state

@@ -66,6 +66,8 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
         tls_ciphers: cipher suites of TLS 1.2 as OpenSSL names them; empty for its own choice.
         tls_client_trust_cert_path: the file of the authorities of the cluster's certificates, for
             the console where tlsServerMode is enforcing; empty for those of the system.
+        health_port: where `pocketmq namesrv` answers HTTP probes, /live and /ready; 0 is for none.
+        health_host: the address that it answers them on. The answers tell no more than readiness.
         console_port: where `pocketmq namesrv` serves the console (docs/api.md); 0 is for none.
         console_host: the address that it listens on; any but the loopback address needs
             authentication, or insecure.
@@ -120,6 +122,9 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     tls_ciphers: str = ""
     tls_client_trust_cert_path: str = ""
 
+    health_port: Port = 0
+    health_host: str = "127.0.0.1"
+
     console_port: Port = 0
     console_host: str = "127.0.0.1"
     console_read_only: bool = False
@@ -149,6 +154,8 @@ FIXED_KEYS = (
     | CONSOLE_KEYS
     | {
         "listenPort",
+        "healthPort",
+        "healthHost",
         "bindAddress",
         "insecure",
         "kvConfigPath",

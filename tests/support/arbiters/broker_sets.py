@@ -42,8 +42,9 @@ class Process:
     def __init__(self, kind: str, directory: Path, name: str, settings: dict[str, Any]) -> None:
         self.port = free_port()
         self.address = f"{HOST}:{self.port}"
+        self.health_port = free_port()
         file = directory / f"{name}.yaml"
-        own = {"listenPort": self.port, "bindAddress": HOST}
+        own = {"listenPort": self.port, "bindAddress": HOST, "healthPort": self.health_port}
         file.write_text(yaml.safe_dump(own | settings))
         self._command = [sys.executable, "-m", "pocketmq.cli.main", kind, "-c", str(file)]
         self._process: subprocess.Popen[str] | None = None

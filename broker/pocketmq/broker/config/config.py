@@ -22,6 +22,7 @@ from pocketmq.transport.tls.settings import server_tls
 
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
+METRICS_OFF, METRICS_PROM = "DISABLE", "PROM"
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 
 MIB = 1024 * 1024
@@ -39,6 +40,9 @@ RANGES: dict[str, tuple[int, int]] = {
     "listen_port": (0, 65535),
     "grpc_server_port": (-1, 65535),
     "console_port": (0, 65535),
+    "metrics_prom_exporter_port": (0, 65535),
+    "metrics_max_series": (100, 10_000_000),
+    "health_port": (0, 65535),
     "flush_interval_commit_log": (1, 600_000),
     "sync_flush_timeout": (1, 600_000),
     "wait_time_mills_in_send_queue": (1, 600_000),
@@ -281,6 +285,13 @@ class BrokerConfig(
         tls_client_cert_path, tls_client_key_path, tls_client_key_password: the broker's certificate
             for name servers that ask for one.
         tls_client_verify: check the certificates of name servers, and that they are for their host.
+        metrics_exporter_type: PROM lets Prometheus scrape the broker (docs/metrics.md); DISABLE.
+        metrics_prom_exporter_port: where; 0 lets the system choose.
+        metrics_prom_exporter_host: the address that it is scraped on. Whoever reaches it learns the
+            names of topics and groups, and how much they have to do.
+        metrics_max_series: series of topics, groups and queues that one scrape has at the most.
+        health_port: where `pocketmq broker` answers HTTP probes, /live and /ready; 0 is for none.
+        health_host: the address that it answers them on. The answers tell no more than readiness.
         console_port: where `pocketmq broker` serves the console (docs/api.md); 0 is for none.
         console_host: the address that it listens on; any but the loopback address needs
             authentication, or insecure.
@@ -435,6 +446,14 @@ class BrokerConfig(
     tls_client_key_password: str = ""
     tls_client_verify: bool = True
 
+    metrics_exporter_type: str = METRICS_OFF
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = "127.0.0.1"
+    metrics_max_series: int = 20_000
+
+    health_port: int = 0
+    health_host: str = "127.0.0.1"
+
     console_port: int = 0
     console_host: str = "127.0.0.1"
     console_read_only: bool = False
@@ -468,6 +487,12 @@ class BrokerConfig(
         if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
             raise ConfigError(
                 f"timerPrecisionMs is {self.timer_precision_ms}: it must be 100, 200, 500 or 1000"
+            )
+        if self.metrics_exporter_type not in (METRICS_OFF, METRICS_PROM):
+            raise ConfigError(
+                f"metricsExporterType is {self.metrics_exporter_type!r}: it must be "
+                f"{METRICS_PROM} or {METRICS_OFF}; what OTLP_GRPC and LOG do in RocketMQ, a "
+                f"collector does that scrapes"
             )
         parse_delay_levels(self.message_delay_level)
         if self.advertise:

@@ -36,6 +36,9 @@ FIXED_KEYS = (
         "storePathRootDir", "timerCongestNumEachSlot", "timerPrecisionMs", "unreadSizeMax",
         "unsentSizeMax", "vipChannelEnable", "writeBufferMax",
         "grpcServerPort",
+        "healthPort", "healthHost",
+        "metricsExporterType", "metricsPromExporterPort", "metricsPromExporterHost",
+        "metricsMaxSeries",
         "consolePort", "consoleHost", "consoleReadOnly", "consoleNoBodies", "consolePath",
         "consoleForwardedPrefix", "consoleOrigin",
     }

@@ -14,6 +14,7 @@ import typer
 from pocketmq.cli.options import VerboseOption
 from pocketmq.cli.output import note, set_up_logging
 from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, wanted_by
+from pocketmq.cli.servers.serving import Serving
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError, NoPermissionError, UsageError
 from pocketmq.protocol.requests.nameserver import TopicListRequest
@@ -51,11 +52,11 @@ async def _namesrv(settings: object) -> None:
     wanted = wanted_by(settings)
     stop = stop_event()
     async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(Serving(stop, settings))
         server = await enter_unless_stopped(stack, NameServer(settings), stop)
         console = await _console(stack, stop, wanted, server.address, _tls_of_namesrv(settings))
         spare_what_stays()
-        typer.echo(f"up namesrv={server.address}{console}")
-        await stop.wait()
+        await serving.until_stopped(f"up namesrv={server.address}{console}")
 
 
 def broker(
@@ -98,11 +99,13 @@ async def _broker(settings: object, *, stop_with_stdin: bool) -> None:
         raise ConfigError("consolePort needs namesrvAddr: a console shows what a name server knows")
     stop = stop_event(on_stdin_end=stop_with_stdin)
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(stack, Broker(settings), stop)
+        server = Broker(settings)
+        serving = Serving(stop, settings, lambda: server.obstacles)
+        await stack.enter_async_context(serving)
+        await enter_unless_stopped(stack, server, stop)
         console = await _console(stack, stop, wanted, settings.namesrv_addr, client_tls(settings))
         spare_what_stays()
-        typer.echo(f"up {settings.broker_name}={server.address}{console}")
-        await stop.wait()
+        await serving.until_stopped(f"up {settings.broker_name}={server.address}{console}")
 
 
 async def _console(
@@ -146,10 +149,10 @@ async def _proxy(settings: object) -> None:
     assert isinstance(settings, ProxyConfig)
     stop = stop_event()
     async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(Serving(stop))
         server = await enter_unless_stopped(stack, Proxy(settings), stop)
         spare_what_stays()
-        typer.echo(f"up grpc={server.address}")
-        await stop.wait()
+        await serving.until_stopped(f"up grpc={server.address}")
 
 
 def health(

@@ -28,6 +28,7 @@ from pocketmq.cli.servers.controlled import ControlOptions, controlled_cluster
 from pocketmq.cli.servers.gateway import default_gateway
 from pocketmq.cli.servers.secure import keep_profile, reached_as, words_for_clients
 from pocketmq.cli.servers.secure import secure as make_secure
+from pocketmq.cli.servers.serving import Serving
 from pocketmq.cli.servers.snapshots import read_seed_file, sown
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
@@ -301,6 +302,7 @@ async def _up(
 ) -> None:
     stop = stop_event(on_stdin_end=stop_with_stdin)
     async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(Serving(stop))
         if memory:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pocketmq-"))
             options = options._replace(data=Path(directory))
@@ -325,7 +327,7 @@ async def _up(
             for line in words_for_clients(options.security, addresses.namesrv, option):
                 note(line)
         _say_up(addresses, options.data, output)
-        await stop.wait()
+        await serving.until_stopped("")
 
 
 def _secured(options: ClusterOptions, hosts: Sequence[str], tls_mode: str) -> ClusterOptions:
