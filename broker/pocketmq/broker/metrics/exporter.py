@@ -1,0 +1,311 @@
+"""The pages that a broker's scrapers get: ``/metrics`` and ``/metrics/per-queue``."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sized
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from pocketmq.broker.metrics import families as f
+from pocketmq.broker.metrics.lags import Lag, Lags
+from pocketmq.broker.parts import BrokerParts
+from pocketmq.protocol.bodies.clients import CONSUME_ACTIVELY, CONSUME_POP
+from pocketmq.protocol.codes import Version
+from pocketmq.protocol.errors import UsageError
+from pocketmq.protocol.names import names
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.metrics.endpoint import ScrapeRequest
+from pocketmq.runtime.metrics.exposition import (
+    Exposition,
+    Family,
+    LabelSets,
+    label_text,
+    with_label,
+)
+
+_VERSIONS = {int(known): known.name.lower() for known in Version}
+_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_POP: "pop"}
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+
+OF_TOPIC = (f.MESSAGES_IN, f.THROUGHPUT_IN)
+OF_OUT = (f.MESSAGES_OUT, f.THROUGHPUT_OUT)
+OF_LAG = (f.LAG, f.READY, f.IN_FLIGHT, f.LAG_LATENCY, f.QUEUEING_LATENCY)
+OF_QUEUE = (f.QUEUE_MIN, f.QUEUE_MAX, f.QUEUE_OFFSET, f.QUEUE_LAG)
+
+
+class BrokerMetrics:
+    """Writes a broker's metrics for each scrape; between two scrapes it does nothing.
+
+    Args:
+        cluster, name: of the broker, for the labels that all metrics have.
+        series_max: series of topics, groups and clients that a page has (metricsMaxSeries); a
+            fourth each is for what comes in, what goes out, lags, and the rest. Those with the
+            most messages are shown, and `pocketmq_metrics_truncated` counts the others.
+        parts: returns the parts of the broker; None while it does not serve clients.
+        connections: those that are open.
+        in_sync_count: returns how many members are in sync; None without a broker set.
+        clock: of the broker.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        name: str,
+        series_max: int,
+        parts: Callable[[], BrokerParts | None],
+        connections: Sized,
+        in_sync_count: Callable[[], int | None],
+        clock: Clock,
+    ) -> None:
+        self._parts, self._connections, self._in_sync_count = parts, connections, in_sync_count
+        self._share, self._clock = max(series_max // 4, 1), clock
+        node = {"cluster": cluster, "node_id": name, "node_type": "broker"}
+        of_meter = node | {"otel_scope_name": "broker-meter"}
+        self._node, self._meter = label_text(node), label_text(of_meter)
+        self._storage = label_text(of_meter | {"storage_medium": "disk", "storage_type": "local"})
+        self._truncated: Counter[str] = Counter()
+        self._topics = LabelSets(of_meter, "topic", "is_system", "message_type")
+        self._pairs = LabelSets(of_meter, "consumer_group", "topic", "is_system")
+        self._lags = LabelSets(of_meter, "consumer_group", "topic", "is_system", "is_retry")
+        self._producers = LabelSets(of_meter, "language", "version", "protocol_type")
+        self._consumers = LabelSets(
+            of_meter, "consumer_group", "is_system", "consume_mode", "language", "version",
+            "protocol_type",
+        )  # fmt: skip
+
+    async def page(self, request: ScrapeRequest) -> bytes | None:
+        """Writes the page of a request; None if there is no such page.
+
+        Raises:
+            UsageError: the query names no topic, or one that is not there.
+        """
+        if request.path not in ("/metrics", "/metrics/per-queue"):
+            return None
+        began_s = self._clock.stopwatch()
+        out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
+        parts = self._parts()
+        if request.path == "/metrics/per-queue":
+            await out.write(self._queues(out, parts, request.query.get("topic", "")))
+            return out.end()
+        self._truncated.clear()
+        if parts is not None:
+            lags = Lags(parts)
+            await out.write(lags.compute())
+            await out.write(self._traffic(out, parts))
+            await out.write(self._write_lags(out, lags.rows))
+            await out.write(self._clients(out, parts))
+            await out.write(self._figures(out, parts))
+        await out.write(self._own(out, parts, began_s))
+        for sets in (self._topics, self._pairs, self._lags, self._producers, self._consumers):
+            sets.end_scrape()
+        return out.end()
+
+    # -- topics and groups --------------------------------------------------------------------
+
+    def _traffic(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        topics = parts.data.topics
+        stored = [(t.messages, t.size, name) for name, t in parts.data.store.counters.topics.items()
+                  if name in topics]  # fmt: skip
+        yield len(stored)
+        stored = self._most(stored, OF_TOPIC)
+        labels: list[str] = []
+        for _, _, name in stored:
+            is_system = _flag(names.is_system_topic(name))
+            labels.append(self._topics.text(name, is_system, self._type_of(parts, name)))
+            yield 1
+        yield from _columns(out, OF_TOPIC, stored, labels)
+        dead = [row for row in stored if row[2].startswith(names.DLQ_PREFIX)]
+        out.begin(f.DEAD_LETTERS)
+        for count, _, name in dead:
+            out.sample(self._pairs.text(name.removeprefix(names.DLQ_PREFIX), name, "false"), count)
+            yield 1
+        given = [
+            (p.messages, p.size, group, topic)
+            for (group, topic), p in parts.progress.pulled.items()
+            if p.messages and topic in topics
+        ]
+        yield len(given)
+        given = self._most(given, OF_OUT)
+        labels = []
+        for _, _, group, topic in given:
+            labels.append(self._pairs.text(group, topic, _flag(names.is_system_topic(topic))))
+            yield 1
+        yield from _columns(out, OF_OUT, given, labels)
+
+    @staticmethod
+    def _type_of(parts: BrokerParts, topic: str) -> str:
+        """The type that the topic's messages must have, by its attribute; normal without one."""
+        config = parts.data.topics.get(topic)
+        kind = (config.attributes or {}).get("message.type") if config is not None else None
+        return str(kind or "normal").lower()
+
+    def _write_lags(self, out: Exposition, rows: list[Lag]) -> Iterator[int]:
+        figures = self._most([(*row[2:], row.group, row.topic) for row in rows], OF_LAG)
+        labels: list[str] = []
+        for *_, group, topic in figures:
+            flags = _flag(names.is_system_topic(topic)), _flag(topic.startswith(names.RETRY_PREFIX))
+            labels.append(self._lags.text(group, topic, *flags))
+            yield 1
+        yield from _columns(out, OF_LAG, figures, labels)
+
+    def _clients(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        members = parts.members
+        producers: Counter[tuple[str, ...]] = Counter()
+        for _, found in list(members.producers):
+            for member in found:
+                producers[member.language_name.lower(), _version(member.version), "remoting"] += 1
+            yield len(found)
+        consumers: Counter[tuple[str, ...]] = Counter()
+        for name, group in list(members.consumers):
+            mode = _MODES.get(group.data.consume_type or "", "push")
+            for member in list(group.members.values()):
+                language = member.language_name.lower()
+                client = (mode, language, _version(member.version), "remoting")
+                consumers[name, "false", *client] += 1
+            yield len(group.members)
+        for family, sets, counts in (
+            (f.PRODUCER_CONNECTIONS, self._producers, producers),
+            (f.CONSUMER_CONNECTIONS, self._consumers, consumers),
+        ):
+            rows = self._most([(count, key) for key, count in counts.items()], (family,))
+            out.begin(family)
+            for count, key in rows:
+                out.sample(sets.text(*key), count)
+                yield 1
+
+    def _most(self, rows: list[RowT], written: tuple[Family, ...]) -> list[RowT]:
+        """Returns the rows that fit into their share, those with the greatest numbers."""
+        room = max(self._share // len(written), 1)
+        if len(rows) <= room:
+            return rows
+        for family in written:
+            self._truncated[family.name] += len(rows) - room
+        return heapq.nlargest(room, rows, key=lambda row: row[0])
+
+    # -- the broker ---------------------------------------------------------------------------
+
+    def _figures(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        data, meter, storage, node = parts.data, self._meter, self._storage, self._node
+        store, counters = data.store, data.store.counters
+        timers, pressure = parts.schedule.timers.delivery, parts.back_pressure
+        due_ms, now_ms = timers.index.next_ms(), self._clock.now_ms()
+        use, times = store.disk.use, counters.times
+        for family, labels, value in (
+            (f.TOPIC_NUMBER, meter, len(data.topics)),
+            (f.GROUP_NUMBER, meter, sum(1 for _ in data.groups)),
+            (f.PERMISSION, meter, data.settings.now.broker_permission),
+            (f.STORAGE_SIZE, storage, use.used),
+            (f.FLUSH_BEHIND, storage, store.committer.unflushed_size),
+            (f.DISPATCH_BEHIND, storage, 0),
+            (f.TIMING, storage, len(timers.index)),
+            (f.TIMER_ENQUEUE_LAG, storage, timers.behind_count),
+            (f.TIMER_DEQUEUE_LATENCY, storage,
+             0 if due_ms is None else max(now_ms - due_ms, 0)),
+            (f.HALF, meter, parts.transactions.half_states.open_count()),
+            (f.TIMER_DEQUEUED, node, timers.delivered.messages),
+            (f.DELAYED, node, parts.schedule.waiting_count),
+            (f.POP_IN_FLIGHT, node, parts.popping.queues.count),
+            (f.HELD_PULLS, node, len(parts.polling)),
+            (f.HELD_POPS, node, len(parts.waiting)),
+            (f.PUTS_FAILED, node, counters.failed_count),
+            (f.PUT_SECONDS, node, round(times.total_s, 6)),
+            (f.PUTS, node, times.count),
+            (f.PULLS_MISSED, node, parts.progress.missed),
+            (f.LOOP_BLOCKED, node, pressure.watch.count),
+            (f.LOOP_BLOCKED_MAX, node, round(pressure.watch.max_s, 6)),
+            (f.LARGE_FRAMES, node, pressure.budget.size),
+            (f.SLOW_READERS, node, pressure.slow_readers.count),
+            (f.SLOW_READERS_UNSENT, node, pressure.slow_readers.size),
+            (f.BUSY_REFUSALS, node, pressure.backlog.refused_count),
+            (f.RATE_REFUSALS, node, parts.rate_limits.refused_count),
+            (f.HELD_SENDERS, node, pressure.backlog.held_count),
+            (f.DISK_USED, node, round(use.used_percent / 100, 6)),
+            (f.DISK_FREE, node, use.free),
+            (f.WRITABLE, node, 0 if store.disk.refusal else 1),
+            (f.DAMAGED, node, len(store.damaged)),
+            (f.QUEUE_LOGS, node, len(store.logs.table)),
+        ):  # fmt: skip
+            out.begin(family)
+            out.sample(labels, value)
+        yield 1
+
+    def _own(self, out: Exposition, parts: BrokerParts | None, began_s: float) -> Iterator[int]:
+        node, in_sync = self._node, self._in_sync_count()
+        out.begin(f.CONNECTIONS)
+        out.sample(node, len(self._connections))
+        out.begin(f.SERVING)
+        out.sample(node, 0 if parts is None else 1)
+        if in_sync is not None:
+            out.begin(f.IN_SYNC)
+            out.sample(node, in_sync)
+        out.begin(f.TRUNCATED)
+        for name, count in self._truncated.items():
+            out.sample(with_label(node, "family", name), count)
+        out.begin(f.BUILD)
+        out.sample(with_label(node, "version", version("pocketmq")), 1)
+        out.begin(f.SCRAPE_SECONDS)
+        out.sample(node, round(self._clock.stopwatch() - began_s, 6))
+        yield 1
+
+    # -- queues -------------------------------------------------------------------------------
+
+    def _queues(self, out: Exposition, parts: BrokerParts | None, topic: str) -> Iterator[int]:
+        """Writes the ends of a topic's queues, and the offsets and lags of its groups in them."""
+        if parts is None:
+            raise UsageError("this broker does not serve clients: ask the leader of its set")
+        if parts.data.topics.get(topic) is None:
+            raise UsageError("name a topic of this broker: /metrics/per-queue?topic=Orders")
+        store, node = parts.data.store, self._node
+        queue_ids, groups = store.queue_ids(topic), sorted(parts.data.offsets.groups_of(topic))
+        room = self._share * 4
+        rows: list[list[tuple[str, int]]] = [[] for _ in OF_QUEUE]
+        left_out = 0
+        for queue_id in queue_ids:
+            if room < 2 + 2 * len(groups):
+                left_out += 1
+                continue
+            room -= 2 + 2 * len(groups)
+            queue_log = store.log_if_sound(topic, queue_id)
+            low, high = (
+                (0, 0) if queue_log is None else (queue_log.min_offset, queue_log.max_offset)
+            )
+            text = with_label(with_label(node, "topic", topic), "queue_id", queue_id)
+            rows[0].append((text, low))
+            rows[1].append((text, high))
+            for group in groups:
+                offset = parts.data.offsets.get(group, topic, queue_id) or 0
+                of_group = with_label(text, "consumer_group", group)
+                rows[2].append((of_group, offset))
+                rows[3].append((of_group, max(high - max(offset, low), 0)))
+            yield 5 + 2 * len(groups)
+        for family, samples in zip(OF_QUEUE, rows, strict=True):
+            out.begin(family)
+            for text, value in samples:
+                out.sample(text, value)
+                yield 1
+        out.begin(f.TRUNCATED)
+        if left_out:
+            out.sample(with_label(node, "family", "pocketmq_queue"), left_out)
+        yield 1
+
+
+def _columns(
+    out: Exposition, written: tuple[Family, ...], rows: list[RowT], labels: list[str]
+) -> Iterator[int]:
+    """Writes the first columns of rows, each as a family; yields the work."""
+    for place, family in enumerate(written):
+        out.begin(family)
+        for row, text in zip(rows, labels, strict=True):
+            out.sample(text, row[place])
+            yield 1
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _version(ordinal: int) -> str:
+    return _VERSIONS.get(ordinal, f"ordinal_{ordinal}")
