@@ -12,7 +12,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
-.PHONY: help demo test slow ci check style types imports tidy process interop spark crash failover failover-times simulate churn abuse \
+.PHONY: help manifests manifests-check demo test slow ci check style types imports tidy process interop spark crash failover failover-times simulate churn abuse \
 	bench bench-guard growth spark-zip docs reference rpc pictures clean
 
 help: ## these lines
@@ -117,6 +117,13 @@ rpc: $(STAMP) ## the messages of the gRPC service, from messaging.proto
 
 reference: $(STAMP) ## the pages, and the blocking client, that are made from the sources
 	$(BIN)/python docs/scripts/reference.py
+
+manifests: ## deploy/kubernetes from the Helm chart; needs helm, or HELM that names it
+	deploy/kubernetes/make.sh
+
+manifests-check: $(STAMP) ## chart and manifests against Kubernetes' schemas, offline
+	$(BIN)/pip install --quiet --editable ".[deploy-test]"
+	$(PYTEST) tests/integration/test_kubernetes.py
 
 pictures: $(STAMP) ## the pictures of the README and the site; needs the ports of `pocketmq up`
 	$(BIN)/python docs/scripts/pictures.py
