@@ -108,6 +108,7 @@ def test_other_values_are_valid(words: tuple[str, ...]) -> None:
 
 
 @needs_helm
+@pytest.mark.process
 def test_the_plain_manifests_are_those_of_the_chart(tmp_path: Path) -> None:
     environment = {**os.environ, "HELM": str(HELM), "OUT": str(tmp_path)}
     subprocess.run([str(DEPLOY / "kubernetes" / "make.sh")], env=environment, check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import signal
 import socket
 import sys
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from support.arbiters.broker_sets import HOST, UP, BrokerSet, Process, broker_set
 from support.commands.here import ok
+from support.interop.apache_servers import free_port
 from support.interop.processes import STOP_TIMEOUT_S, running
 
 from pocketmq.client import Producer
@@ -153,3 +155,26 @@ def test_a_service_manager_is_told_of_start_life_and_stop(kind: str, tmp_path: P
         told = b""
         while not told.startswith(b"STOPPING=1"):
             told = manager.recv(4096)
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_nothing_of_it_is_loaded_unless_it_is_wanted(*, is_wanted: bool, tmp_path: Path) -> None:
+    written = tmp_path / "modules"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, sys\n"
+        f"atexit.register(lambda: open({str(written)!r}, 'w').write(' '.join(sys.modules)))\n"
+    )
+    settings = {"listenPort": 0, "bindAddress": HOST, "healthPort": free_port() * is_wanted}
+    file = tmp_path / "namesrv.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    command = [sys.executable, "-m", "pocketmq.cli.main", "namesrv", "-c", str(file)]
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = {"PYTHONPATH": path}
+    if is_wanted:
+        environment["NOTIFY_SOCKET"] = str(tmp_path / "nobody")  # which is logged, and no more
+    with running(command, UP, environment=environment):
+        pass
+    folder = "pocketmq.runtime.supervision"
+    loaded = {name for name in written.read_text().split() if name.startswith(folder)}
+    all_of_it = {folder, f"{folder}.probes", f"{folder}.service_manager"}
+    assert loaded == (all_of_it if is_wanted else set())
