@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from pocketmq.client.admin import Admin
-from pocketmq.client.errors import UnknownTopicError
+from pocketmq.client.errors import BrokerDownError, UnknownTopicError
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.lifecycle import Startable
 from pocketmq.client.producers.producer import Producer
@@ -49,14 +49,20 @@ class Link(Startable):
 
         Raises:
             NoNameServerError: none answers.
+            BrokerDownError: it knows no broker.
         """
         async with AsyncExitStack() as stack:
             await self.instance.start()
             stack.push_async_callback(self.instance.close)
             await self._producer.start()
             await self._admin.start()
-            await self._admin.cluster_info()
+            await self._check_brokers("any")
             stack.pop_all()
+
+    async def _check_brokers(self, topic: str) -> None:
+        """Checks that there is a broker: otherwise kombu is to try again later."""
+        if not (await self._admin.cluster_info()).broker_addr_table:
+            raise BrokerDownError(topic, "every broker of the cluster")
 
     async def close(self) -> None:
         """Acknowledges what was handled, gives back the rest, and disconnects. Idempotent."""
@@ -87,11 +93,21 @@ class Link(Startable):
         return self._queues[name]
 
     async def make_topics(self, topics: list[str]) -> None:
-        """Creates the topics that no broker has yet."""
+        """Creates the topics that no broker has yet.
+
+        Raises:
+            BrokerDownError: there is no broker at the moment.
+            UsageError: there are several clusters, and no option names one.
+        """
+        options = self.options
         for topic in topics:
             if topic not in self._known and not await self.has_topic(topic):
+                await self._check_brokers(topic)
                 await self._admin.create_topic(
-                    topic, self.options.queues_per_topic, if_exists="keep"
+                    topic,
+                    options.queues_per_topic,
+                    cluster=options.cluster or None,
+                    if_exists="keep",
                 )
             self._known.add(topic)
 
@@ -125,7 +141,7 @@ class Link(Startable):
             try:
                 await self._admin.commit_offset(group, stats.queue, stats.max_offset)
             except GroupMissingError:
-                await self._admin.create_group(group)
+                await self._admin.create_group(group, cluster=self.options.cluster or None)
                 await self._admin.commit_offset(group, stats.queue, stats.max_offset)
         bound = self._fanouts.setdefault(name, set())
         if exchange not in bound:

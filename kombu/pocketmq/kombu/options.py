@@ -26,6 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         queue_name_prefix: put before the names of queues and exchanges.
+        cluster: where topics and groups are created; needed only if there are several clusters.
         queues_per_topic: queues on each broker of a topic that the transport creates. All workers
             pop from all of them; with one, messages of a broker come in the order of sending.
         invisible_ms: for how long other workers do not get a message that one has; it is renewed
@@ -40,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     queue_name_prefix: str = ""
+    cluster: str = ""
     queues_per_topic: Positive = 1
     invisible_ms: InvisibleTime = 60_000
     redeliveries_max: NotNegative = 16

@@ -42,12 +42,14 @@ class Receiver:
         self._woken = asyncio.Event()
         self._tasks = Tasks()
         self._turn = 0
+        self._is_running = False
 
     async def add(self, queue: LinkedQueue) -> None:
         """Begins to receive from a queue."""
         await queue.join()
         self._queues[queue.name] = queue
-        if not len(self._tasks):
+        if not self._is_running:
+            self._is_running = True
             self._tasks.spawn(self._run(), "receive for kombu")
         self.wake()
 
@@ -71,12 +73,15 @@ class Receiver:
             await self.remove(name)
 
     async def _run(self) -> None:
-        while True:
-            self._woken.clear()
-            if self._room() <= 0 or not self._queues:
-                await self._woken.wait()
-            elif not await self._receive():
-                await self._wait()
+        try:
+            while self._queues:
+                self._woken.clear()
+                if self._room() <= 0:
+                    await self._woken.wait()
+                elif not await self._receive():
+                    await self._wait()
+        finally:
+            self._is_running = False
 
     async def _receive(self) -> int:
         """Gives each queue its turn; returns how many messages came."""
