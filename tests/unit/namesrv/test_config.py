@@ -55,6 +55,16 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "tlsServerNeedClientAuth": "none",
         "tlsServerTrustCertPath": "",
         "tlsCiphers": "",
+        "tlsClientTrustCertPath": "",
+        "healthPort": 0,
+        "healthHost": "127.0.0.1",
+        "consolePort": 0,
+        "consoleHost": "127.0.0.1",
+        "consoleReadOnly": False,
+        "consoleNoBodies": False,
+        "consolePath": "",
+        "consoleForwardedPrefix": False,
+        "consoleOrigin": "",
     }
 
 

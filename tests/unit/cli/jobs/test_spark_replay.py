@@ -31,10 +31,10 @@ def test_options_of_the_other_kind() -> None:
 
 def test_without_spark_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    done = pocketmq("replay", "%DLQ%billing", "--topic", "Orders")
+    done = pocketmq("replay", "Flights", "--topic", "Orders")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "pocketmq: pyspark is not installed: install it with: pip install 'pocketmq[spark]'; "
-        "`pocketmq tail '%DLQ%billing' --offset beginning --exit -f json | pocketmq produce Orders "
+        "`pocketmq tail 'Flights' --offset beginning --exit -f json | pocketmq produce Orders "
         "-f json` sends a topic's messages again without Spark\n"
     )
