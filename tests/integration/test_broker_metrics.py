@@ -194,3 +194,14 @@ assert not loaded, loaded
 def test_other_exporters_are_refused() -> None:
     with pytest.raises(ConfigError, match="a collector does that scrapes"):
         BrokerConfig(metrics_exporter_type="OTLP_GRPC")
+
+
+def test_a_name_server_is_scraped_too() -> None:
+    settings = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
+    with LocalCluster(brokers=2, namesrv_settings=settings) as cluster:
+        port = cluster.core.name_server.metrics_port
+        assert port is not None
+        samples = scraped(port)
+    assert value(samples, "pocketmq_namesrv_brokers", cluster="DefaultCluster") == 2
+    assert value(samples, "pocketmq_namesrv_live_brokers") == 2
+    assert value(samples, "pocketmq_namesrv_connections") >= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -66,6 +66,10 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
         tls_ciphers: cipher suites of TLS 1.2 as OpenSSL names them; empty for its own choice.
         tls_client_trust_cert_path: the file of the authorities of the cluster's certificates, for
             the console where tlsServerMode is enforcing; empty for those of the system.
+        metrics_exporter_type: PROM lets Prometheus scrape the name server (docs/metrics.md);
+            DISABLE.
+        metrics_prom_exporter_port: where; 0 lets the system choose.
+        metrics_prom_exporter_host: the address that it is scraped on.
         health_port: where `pocketmq namesrv` answers HTTP probes, /live and /ready; 0 is for none.
         health_host: the address that it answers them on. The answers tell no more than readiness.
         console_port: where `pocketmq namesrv` serves the console (docs/api.md); 0 is for none.
@@ -122,6 +126,10 @@ class NamesrvConfig(msgspec.Struct, rename="camel", kw_only=True):
     tls_ciphers: str = ""
     tls_client_trust_cert_path: str = ""
 
+    metrics_exporter_type: Literal["DISABLE", "PROM"] = "DISABLE"
+    metrics_prom_exporter_port: Port = 5557
+    metrics_prom_exporter_host: str = "127.0.0.1"
+
     health_port: Port = 0
     health_host: str = "127.0.0.1"
 
@@ -154,6 +162,9 @@ FIXED_KEYS = (
     | CONSOLE_KEYS
     | {
         "listenPort",
+        "metricsExporterType",
+        "metricsPromExporterPort",
+        "metricsPromExporterHost",
         "healthPort",
         "healthHost",
         "bindAddress",

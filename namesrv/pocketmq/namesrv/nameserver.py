@@ -52,6 +52,7 @@ class NameServer:
         routes: the topics and addresses that brokers have registered.
         access: who may ask for what; None for everybody.
         arbiter: the file of broker sets' states; None without arbiterPath.
+        metrics_port: where it is scraped; None if it is not.
 
     Raises:
         ConfigError: the settings do not fit together.
@@ -89,6 +90,7 @@ class NameServer:
             tls=server_tls(self._config),
         )
         self._stack = AsyncExitStack()
+        self.metrics_port: int | None = None
 
     async def __aenter__(self) -> Self:
         """Binds the address and starts to answer.
@@ -106,6 +108,8 @@ class NameServer:
             stack.push_async_callback(self._kv.close)
             stack.push_async_callback(self._server.close)
             await self._listen()
+            if self._config.metrics_exporter_type == "PROM":
+                await self._export_metrics(stack)
             tasks = Tasks()
             stack.push_async_callback(tasks.close)
             tasks.spawn(
@@ -163,6 +167,22 @@ class NameServer:
             await self._server.listen(host, port)
         except OSError as e:
             raise CannotListenError("the name server", host, port, e) from e
+
+    async def _export_metrics(self, stack: AsyncExitStack) -> None:
+        from pocketmq.namesrv.metrics import NamesrvMetrics
+        from pocketmq.runtime.metrics.endpoint import ScrapeEndpoint
+
+        config = self._config
+        host, port = config.metrics_prom_exporter_host, config.metrics_prom_exporter_port
+        metrics = NamesrvMetrics(self.routes, self._server.connections, self._clock)
+        endpoint = ScrapeEndpoint(metrics.page, self._clock.machine)
+        try:
+            await endpoint.listen(host, port)
+        except OSError as e:
+            name = "the name server (metricsPromExporterPort)"
+            raise CannotListenError(name, host, port, e) from e
+        stack.push_async_callback(endpoint.close)
+        self.metrics_port = endpoint.port
 
     def _connection_closed(self, connection: Connection) -> None:
         if self.routes.live.on(connection):  # many brokers may go at once, with all their topics

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Sized
 from importlib.metadata import version
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from pocketmq.broker.metrics import families as f
@@ -183,7 +183,8 @@ class BrokerMetrics:
             return rows
         for family in written:
             self._truncated[family.name] += len(rows) - room
-        return heapq.nlargest(room, rows, key=lambda row: row[0])
+        rows.sort(key=itemgetter(0), reverse=True)
+        return rows[:room]
 
     # -- the broker ---------------------------------------------------------------------------
 

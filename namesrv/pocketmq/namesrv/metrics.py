@@ -1,0 +1,56 @@
+"""What a name server exports to Prometheus; loaded only where metrics are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from importlib.metadata import version
+
+from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.metrics.endpoint import ScrapeRequest
+from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
+
+BROKERS = Family("pocketmq_namesrv_brokers", Kind.GAUGE, "Registered brokers, by cluster")
+ADDRESSES = Family("pocketmq_namesrv_live_brokers", Kind.GAUGE, "Broker processes that are alive")
+CONNECTIONS = Family("pocketmq_namesrv_connections", Kind.GAUGE, "Open connections")
+BUILD = Family("pocketmq_namesrv_build_info", Kind.GAUGE, "1, with the version as label")
+
+CLUSTERS_MAX = 1000
+"""Clusters that a page names."""
+
+
+class NamesrvMetrics:
+    """Writes a name server's metrics for each scrape.
+
+    Args:
+        routes: of the name server.
+        connections: those that are open.
+        clock: gives turns to others.
+    """
+
+    def __init__(self, routes: RouteTable, connections: Sized, clock: Clock) -> None:
+        self._routes, self._connections, self._clock = routes, connections, clock
+
+    async def page(self, request: ScrapeRequest) -> bytes | None:
+        """Writes ``/metrics``; None for other paths."""
+        if request.path != "/metrics":
+            return None
+        out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
+        await out.write(self._figures(out))
+        return out.end()
+
+    def _figures(self, out: Exposition) -> Iterator[int]:
+        node = label_text({"node_type": "namesrv"})
+        out.begin(BROKERS)
+        clusters = self._routes.cluster_info().cluster_addr_table
+        for cluster, broker_names in list(clusters.items())[:CLUSTERS_MAX]:
+            labels = label_text({"node_type": "namesrv", "cluster": cluster})
+            out.sample(labels, len(broker_names))
+            yield 1
+        out.begin(ADDRESSES)
+        out.sample(node, len(self._routes.live))
+        out.begin(CONNECTIONS)
+        out.sample(node, len(self._connections))
+        out.begin(BUILD)
+        out.sample(with_label(node, "version", version("pocketmq")), 1)
+        yield 1
