@@ -125,7 +125,6 @@ class Pages:
 
         return Route(path, self._answering(page), methods=["GET"], name=f"page {path}")
 
-
     def checked(self, answer: Shown) -> Shown:
         """Lets an endpoint serve those whom the gate admits, and tells in a page what it raises."""
 

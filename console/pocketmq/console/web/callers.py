@@ -11,7 +11,6 @@ from pocketmq.console.web.problems import ProblemError
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
 
-
 CALLER = "pocketmq.caller"
 """The key of a scope under which stands as which user somebody has logged in."""
 
