@@ -20,6 +20,8 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "listenPort": 9876,
         "bindAddress": "127.0.0.1",
         "insecure": False,
+        "healthPort": 0,
+        "healthHost": "127.0.0.1",
         "kvConfigPath": None,
         "arbiterPath": None,
         "scanNotActiveBrokerInterval": 5000,
