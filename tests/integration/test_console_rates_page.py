@@ -77,7 +77,7 @@ def step(console: Timed, page: Page, rows: int) -> None:
     console.advance(STEP_S)
     while page.locator(".rates tbody tr").count() < rows:
         console.advance(0)
-        page.clock.run_for(STEP_S * 1000)
+        page.clock.run_for(round(STEP_S * 1000))
 
 
 @pytest.mark.parametrize("path", ["/", "/topics/Orders", "/groups/billing"])

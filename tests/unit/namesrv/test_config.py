@@ -58,8 +58,6 @@ def test_the_defaults_are_rocketmqs_but_for_the_address() -> None:
         "tlsServerTrustCertPath": "",
         "tlsCiphers": "",
         "tlsClientTrustCertPath": "",
-        "healthPort": 0,
-        "healthHost": "127.0.0.1",
         "metricsExporterType": "DISABLE",
         "metricsPromExporterPort": 5557,
         "metricsPromExporterHost": "127.0.0.1",
