@@ -10,7 +10,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.brokers.console_parts import Consoled, console, consoled
 
 from pocketmq.client import Message
@@ -130,7 +130,7 @@ def test_no_decoder_lets_a_hostile_body_out(page: Page, key: str) -> None:
     address = page.url
     for decoder in ("", "json", "msgpack", "text", "hex", "<b>backwards</b>"):
         page.goto(f"{address.partition('?')[0]}?decoder={decoder}")
-        assert page.locator("h2#body").count() == 1, "the page stands whatever the decoder does"
+        expect(page.locator("h2#body")).to_have_count(1)
         assert page.locator(".tree, main pre, .bad").count() >= 1
         assert_harmless(page)
 
@@ -170,7 +170,7 @@ def test_a_decoder_of_another_package(page: Page) -> None:
 
 def test_a_search_by_the_content_of_bodies(page: Page) -> None:
     page.goto("/topics/Orders/messages")
-    assert page.get_by_role("table", name="Messages").get_by_role("row").count() == 51
+    expect(page.get_by_role("table", name="Messages").get_by_role("row")).to_have_count(51)
     page.get_by_role("link", name="Older messages").click()
     assert page.inner_text("tbody td.number") == "69"
     page.get_by_label("Start").fill("earliest")
@@ -204,8 +204,8 @@ def test_traces_are_bars_and_rows(page: Page) -> None:
     open_message(page, "k3", "Orders")
     page.get_by_role("link", name="Traces of this message").click()
     rows = page.get_by_role("table", name="Spans").get_by_role("row")
-    assert rows.count() == 4
-    assert page.locator("svg rect.done").count() == 3
+    expect(rows).to_have_count(4)
+    expect(page.locator("svg rect.done")).to_have_count(3)
     widths = page.locator("svg rect.done").evaluate_all("all => all.map(e => e.getBBox().width)")
     assert all(width >= 6 for width in widths)
     assert "billing" in rows.filter(has_text="consume").inner_text()

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.brokers.console_parts import API, Consoled, basic, console, consoled
 
 from pocketmq.client import Message, MessageQueue
@@ -152,7 +152,7 @@ def test_a_file_is_sent(page: Page, tmp_path: Path) -> None:
     press(page, "Send")
     assert "2 messages sent, 0 not." in notice(page)
     rows = page.get_by_role("row").filter(has_text="SEND_OK")
-    assert rows.count() == 2
+    expect(rows).to_have_count(2)
     assert rows.last.inner_text().startswith("3")
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
     assert found.violations_count == 0, found.generate_report()
@@ -175,7 +175,7 @@ def test_offsets_are_reset_after_a_preview_and_undone(page: Page, shared: Consol
     told = page.get_by_role("status").inner_text()
     assert told.startswith("0 messages would come again, 4 would be passed over, stored from")
     sample = page.get_by_role("table", name="Some of these messages")
-    assert sample.get_by_role("row").filter(has_text="broker-a-3").count() == 1
+    expect(sample.get_by_role("row").filter(has_text="broker-a-3")).to_have_count(1)
     page.get_by_label("Reason").fill("they are poison")
     assert committed(shared)["broker-a:0"] == 0
     press(page, "Put the group there")

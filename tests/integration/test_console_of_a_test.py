@@ -110,7 +110,7 @@ def test_the_clock_is_set_forward_by_hand_and_to_what_is_due(shown: Shown, page:
     page.get_by_role("button", name="+ 1 h").click()
     assert "Orders +1 came, 0 messages still waiting" in page.inner_text(".notice")
     assert bodies(shown) == [b"soon", b"later"]
-    assert page.get_by_role("table", name="Jumps made here").get_by_role("row").count() == 4
+    expect(page.get_by_role("table", name="Jumps made here").get_by_role("row")).to_have_count(4)
     page.get_by_role("button", name="To what is due next").click()
     assert "Nothing waits for its time" in page.get_by_role("alert").inner_text()
 

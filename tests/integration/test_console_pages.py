@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from markupsafe import escape
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.brokers.console_parts import Consoled, console, consoled
 from support.brokers.control_parts import Control
 
@@ -84,7 +84,7 @@ def html(address: str, path: str) -> tuple[int, http.client.HTTPMessage, str]:
 
 def test_the_way_from_the_overview_to_a_message(page: Page) -> None:
     page.goto("/")
-    assert page.get_by_role("row").filter(has_text="broker-b").count() == 1
+    expect(page.get_by_role("row").filter(has_text="broker-b")).to_have_count(1)
     page.get_by_role("link", name="Topics").click()
     page.get_by_label("Name contains").fill("ord")
     page.get_by_role("button", name="Filter").click()
@@ -108,9 +108,9 @@ def test_the_way_from_the_overview_to_a_message(page: Page) -> None:
 def test_the_way_to_a_group_and_its_lag(page: Page) -> None:
     page.goto("/groups")
     page.get_by_role("link", name="billing").click()
-    assert "0 messages left" in page.inner_text("main")
     lag = page.get_by_role("table", name="Lag")
-    assert lag.get_by_role("row").filter(has_text="Orders").count() == 4
+    expect(lag.get_by_role("row").filter(has_text="Orders")).to_have_count(4)
+    assert "0 messages left" in page.inner_text("main")
     page.get_by_role("main").get_by_role("link", name="dead letters").click()
     assert "that is all" in page.get_by_role("status").inner_text()
 
