@@ -61,6 +61,9 @@ process: $(STAMP) ## how processes start, end and talk: signals, pipes, exit cod
 interop: $(STAMP) ## Apache's clients and its broker, whole; needs Java 17+, Maven and Go
 	$(PYTEST) tests/interop tests/integration/test_spark_on_apache.py -m interop --whole-interop
 
+console: $(STAMP) ## the console in a real browser, whole: in the dark, too; needs chromium
+	$(PYTEST) $(SHARED) tests/integration -k console --whole-console
+
 spark: $(STAMP) ## everything on a real Spark, whole; needs Java 17+
 	$(PYTEST) tests/integration tests/crash -m "spark and not interop" --whole-spark
 

@@ -45,6 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run everything on Apache's broker that also runs on this project's, and long builds",
     )
     parser.addoption(
+        "--whole-console",
+        action="store_true",
+        help="all ways through the console in a real browser, and its pages in the dark, too",
+    )
+    parser.addoption(
         "--whole-spark",
         action="store_true",
         help="run every test on a real Spark, not only the slice that is quick enough",
@@ -83,9 +88,29 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     return {"uvloop": WatchedLoop}
 
 
+BROWSED_SHARE = 1 / 3
+"""The share of the ways through the console in a real browser that every run takes."""
+
+ALWAYS_BROWSED = ("accessib", "keyboard", "hostile")
+"""What the names of tests in a browser hold that every run takes."""
+
+
+def _mark_browsed(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Chooses by the seed which tests in a browser are left to the whole suite."""
+    for item in items:
+        is_browsed = "page" in getattr(item, "fixturenames", ())
+        if not is_browsed or any(word in item.name for word in ALWAYS_BROWSED):
+            continue
+        chance = random.Random(f"{config.option.seed}:{item.nodeid}").random()
+        if chance >= BROWSED_SHARE:
+            item.add_marker(pytest.mark.whole_console)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_browsed(config, items)
     for option, reason in (
         ("whole_interop", "on Apache's broker too, or builds for long: make interop"),
+        ("whole_console", "all ways, and in the dark, too: make console"),
         ("whole_spark", "takes long on a real Spark: --whole-spark, make spark"),
     ):
         if config.getoption(option):

@@ -137,7 +137,7 @@ def test_a_setting_that_does_not_fit_is_told_in_the_page(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("is read at the start")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     for path in PAGES:

@@ -224,7 +224,7 @@ def test_a_timer_message_is_called_back(page: Page) -> None:
     assert "1 were called back" in page.locator("main p[role=status]").last.inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     message = "/topics/Hostile/messages/broker-a:0:1"

@@ -295,7 +295,7 @@ def test_a_group_by_the_keyboard_alone(page: Page, shared: Consoled) -> None:
 # -- every form -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_form_has_an_accessibility_violation(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     for path in FORMS:

@@ -325,7 +325,7 @@ def test_a_test_opens_a_console_of_its_own(shown: Shown) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_page_has_an_accessibility_violation(shown: Shown, page: Page, scheme: str) -> None:
     send(shown, "Orders", {"delayMs": 1000})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

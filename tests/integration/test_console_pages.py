@@ -133,7 +133,7 @@ def test_hostile_messages_do_nothing(page: Page) -> None:
     assert "ff fe 00" in page.inner_text("pre")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     explained = "/topics/Orders/messages/broker-a:0:0/explanation?group=billing"

@@ -332,7 +332,7 @@ def test_bodies_stay_hidden(shared: Consoled, browser: Browser, group: str) -> N
         assert "&quot;: 0}" not in page.content()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_page_has_an_accessibility_violation(
     shared: Consoled, page: Page, group: str, scheme: str
 ) -> None:

@@ -165,7 +165,7 @@ def test_the_page_says_why_a_tail_has_ended(console: Timed, page: Page) -> None:
     expect(page.get_by_role("status")).to_have_text("Ended: a tail goes on for 5 s.")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole_console)])
 def test_no_accessibility_violation(console: Timed, page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     follow(page)

@@ -169,6 +169,7 @@ async def test_every_page_is_shown(seen: Seen) -> None:
     assert looked > 20
 
 
+@pytest.mark.whole_interop
 async def test_dead_letters_are_shown_without_states_and_not_redriven(
     seen: Seen, apache: Cluster
 ) -> None:
@@ -215,6 +216,7 @@ async def test_messages_are_sent_and_found(seen: Seen) -> None:
     assert shown["silent"] == []
 
 
+@pytest.mark.whole_interop
 async def test_offsets_are_looked_at_and_reset(seen: Seen) -> None:
     path = f"{API}/groups/{{group}}/offsets"
     wanted = {"topic": seen.names["topic"], "to": "earliest"}
@@ -227,6 +229,7 @@ async def test_offsets_are_looked_at_and_reset(seen: Seen) -> None:
     assert [(q["committed"], q["left"]) for q in of_topic] == [(0, 3)]
 
 
+@pytest.mark.whole_interop
 async def test_topics_and_groups_are_made_and_deleted(seen: Seen, new_name: NewName) -> None:
     seen.names |= {"topic": new_name("made"), "group": new_name("made")}
     topic, group = f"{API}/topics/{{topic}}", f"{API}/groups/{{group}}"
@@ -240,6 +243,7 @@ async def test_topics_and_groups_are_made_and_deleted(seen: Seen, new_name: NewN
     assert (await seen.api("GET", topic)).status == 404
 
 
+@pytest.mark.whole_interop
 async def test_what_waits_is_found_and_called_back(seen: Seen, apache: Cluster) -> None:
     topic = seen.names["topic"]
     async with TransactionProducer("waiting", apache.namesrv, listener=Undecided()) as producer:
@@ -267,6 +271,7 @@ async def test_what_waits_is_found_and_called_back(seen: Seen, apache: Cluster) 
     assert (done.status, done.content) == (200, {"recalled": timer.msg_id})
 
 
+@pytest.mark.whole_interop
 async def test_conditions_look_into_bodies(seen: Seen) -> None:
     where = quote("body.number BETWEEN 1 AND 5")
     path = f"{API}/topics/{{topic}}/messages?start=earliest&where={where}"

@@ -69,6 +69,7 @@ def trace_ids(spans: list[ReadableSpan]) -> Counter[int]:
     return Counter(context.trace_id for context in contexts if context is not None)
 
 
+@pytest.mark.whole_interop
 async def test_what_java_sends_is_handled_in_its_trace(
     probe: JavaProbe,
     agent: Path,
