@@ -319,6 +319,7 @@ def test_jobs_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path)
         ingest(options(), spark)
 
 
+@pytest.mark.whole_spark
 def test_the_job_file_runs_by_itself(spark_namesrv: str, tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("id\n1\n2\n")

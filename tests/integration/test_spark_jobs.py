@@ -56,6 +56,7 @@ def values(spark: Any, directory: Path) -> list[int]:
 # -- export -------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole_spark
 def test_a_second_export_adds_what_is_new(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     target = tmp_path / "out"
     options = ExportOptions("Grows", str(target), namesrv=spark_namesrv, slice_rows=300)
@@ -243,6 +244,7 @@ def test_an_archive_takes_what_is_old_and_tells_what_was_lost(
 # -- ingest -------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole_spark
 def test_an_ingest_with_a_checkpoint_loads_each_file_once(
     spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

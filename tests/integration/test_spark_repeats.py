@@ -76,6 +76,7 @@ def times(frame: Any) -> Counter[int]:
 ONCE = Counter({1: ROWS})
 
 
+@pytest.mark.whole_spark
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_a_task_repeats_is_dropped(spark: Any, spark_namesrv: str, turned: bool) -> None:
     topic = f"Retried{turned}"

@@ -50,6 +50,7 @@ def numbers_of(rows: Rows) -> list[int]:
     return sorted(int(row.value) for row in rows)
 
 
+@pytest.mark.whole_spark
 def test_dead_letters_go_back_once_edited_and_by_a_filter(
     spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
