@@ -7,13 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from support.brokers.secured import ADMIN, BARE, allow
-from support.brokers.secured_console import (
-    SecuredConsole,
-    assert_accessible,
-    chromium,
-    quiet_page,
-    secured_console,
-)
+from support.brokers.secured_console import SecuredConsole, secured_console
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.console.api.access.bodies import NewUser, UserChange
 

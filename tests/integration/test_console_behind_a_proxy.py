@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import http.client
 import re
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from support.brokers.console_parts import console
+from support.peers.browser import chromium
 from support.peers.reverse_proxy import reverse_proxy
 
 from pocketmq.testing import Cluster, LocalCluster
 
-CHROMIUM = shutil.which("chromium")
 LINK = re.compile(r'(?:href|src|action)="([^"]*)"')
 
 
@@ -26,14 +25,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def browser(cluster: Cluster) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 def ask(address: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:

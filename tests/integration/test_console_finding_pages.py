@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgpack
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.console_parts import Consoled, console, consoled
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message
 
-CHROMIUM = shutil.which("chromium")
 HOSTILE = (
     "</li></pre></details><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
     "<a href='javascript:window.hit = 1'>x</a>{{ 7 * 7 }}\u202e"
@@ -88,30 +86,14 @@ def shared(installed: None) -> Iterator[Consoled]:
 
 @pytest.fixture(scope="module")
 def browser(shared: Consoled) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(browser: Browser, shared: Consoled) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{shared.server.address}")
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: errors.append(dialog.message))
-    page.on(
-        "console",
-        lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None,
-    )
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{shared.server.address}") as page:
+        yield page
 
 
 def open_message(page: Page, key: str, topic: str = "Hostile") -> None:
@@ -237,8 +219,7 @@ def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None
         "/topics/Orders/waiting?kind=level", "/groups/billing/in-flight?topic=Orders",
     ):  # fmt: skip
         page.goto(path)
-        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-        assert found.violations_count == 0, (path, found.generate_report())
+        assert_accessible(page)
 
 
 def test_pages_without_bodies_and_without_writing(browser: Browser, shared: Consoled) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import http.client
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.console_parts import API, Consoled, basic, console, consoled
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.console.pages.visits import NOTICE, VISITOR
 
-CHROMIUM = shutil.which("chromium")
 FORMS = (
     "/new-topic", "/topics/Orders/send", "/topics/Orders/send-file", "/topics/Orders/settings",
     "/topics/Orders/delete", "/new-group", "/groups/billing/settings", "/groups/billing/delete",
@@ -43,26 +41,14 @@ def shared() -> Iterator[Consoled]:
 @pytest.fixture(scope="module")
 def browser(shared: Consoled) -> Iterator[Browser]:
     """A browser; its own event loop runs in this thread from then on."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(browser: Browser, shared: Consoled) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{shared.server.address}")
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: errors.append(dialog.message))
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{shared.server.address}") as page:
+        yield page
 
 
 def notice(page: Page) -> str:
@@ -154,8 +140,7 @@ def test_a_file_is_sent(page: Page, tmp_path: Path) -> None:
     rows = page.get_by_role("row").filter(has_text="SEND_OK")
     expect(rows).to_have_count(2)
     assert rows.last.inner_text().startswith("3")
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(page)
 
 
 # -- offsets --------------------------------------------------------------------------------------
@@ -300,8 +285,7 @@ def test_no_form_has_an_accessibility_violation(page: Page, scheme: str) -> None
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     for path in FORMS:
         page.goto(path)
-        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-        assert found.violations_count == 0, (path, found.generate_report())
+        assert_accessible(page)
 
 
 def test_forms_work_without_script(browser: Browser, shared: Consoled) -> None:

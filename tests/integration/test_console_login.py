@@ -13,13 +13,8 @@ from playwright.sync_api import Browser, expect
 from support.brokers.console_parts import basic
 from support.brokers.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider
 from support.brokers.secured import ADMIN, BARE
-from support.brokers.secured_console import (
-    SecuredConsole,
-    assert_accessible,
-    chromium,
-    quiet_page,
-    secured_console,
-)
+from support.brokers.secured_console import SecuredConsole, secured_console
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.console.login.settings import (
     LoginOptions,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.console_parts import API
 from support.brokers.control_parts import Control
+from support.peers.browser import assert_accessible, chromium, quiet_page
 from support.peers.reverse_proxy import reverse_proxy
 
 from pocketmq.client import Message
@@ -24,7 +23,6 @@ from pocketmq.testing import Cluster, LocalCluster
 from pocketmq.testing.console.serving import cluster_console
 from pocketmq.testing.control.calls import ControlCalls
 
-CHROMIUM = shutil.which("chromium")
 PAGES = ("/clock", "/faults", "/recording")
 
 
@@ -54,25 +52,14 @@ def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(shown: Shown, browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{shown.server.address}")
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{shown.server.address}") as page:
+        yield page
 
 
 def asked(shown: Shown, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
@@ -337,8 +324,7 @@ def test_no_page_has_an_accessibility_violation(shown: Shown, page: Page, scheme
     page.get_by_role("button", name="Order", exact=True).click()
     for path in PAGES:
         page.goto(path)
-        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-        assert found.violations_count == 0, (path, found.generate_report())
+        assert_accessible(page)
 
 
 def test_the_keyboard_suffices(shown: Shown, page: Page) -> None:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import http.client
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from markupsafe import escape
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.console_parts import Consoled, console, consoled
 from support.brokers.control_parts import Control
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message
 from pocketmq.console import pages
 
-CHROMIUM = shutil.which("chromium")
 HOSTILE = (
     "</td></pre><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
     "<a href='javascript:window.hit = 1'>x</a>{{ 7 * 7 }}"
@@ -50,26 +48,14 @@ def shared() -> Iterator[Consoled]:
 @pytest.fixture(scope="module")
 def browser(shared: Consoled) -> Iterator[Browser]:
     """A browser; its own event loop runs in this thread from then on."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(browser: Browser, shared: Consoled) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{shared.server.address}")
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: errors.append(dialog.message))
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{shared.server.address}") as page:
+        yield page
 
 
 def html(address: str, path: str) -> tuple[int, http.client.HTTPMessage, str]:
@@ -139,8 +125,7 @@ def test_no_page_has_an_accessibility_violation(page: Page, scheme: str) -> None
     explained = "/topics/Orders/messages/broker-a:0:0/explanation?group=billing"
     for path in (*PAGES, explained):
         page.goto(path)
-        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-        assert found.violations_count == 0, (path, found.generate_report())
+        assert_accessible(page)
 
 
 def test_the_keyboard_suffices(page: Page) -> None:
@@ -198,8 +183,7 @@ def test_shortcuts_of_every_page(page: Page) -> None:
     page.keyboard.press("?")
     shortcuts = page.get_by_role("dialog", name="Shortcuts")
     assert "goes to the filter" in shortcuts.inner_text()
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(page)
     page.keyboard.press("Escape")
     assert not shortcuts.is_visible()
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.timed_console import Timed, timed
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message
 from pocketmq.console.api.rates.history import STEP_S
 from pocketmq.testing import Cluster, LocalCluster
 
-CHROMIUM = shutil.which("chromium")
 LAST_STEP = "document.querySelector('.rates tbody tr')?.innerText ?? ''"
 DRAWN = """() => {
   const canvas = document.querySelector('.chart canvas');
@@ -37,14 +35,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def browser(cluster: Cluster) -> Iterator[Browser]:
     """A browser; its own event loop runs in this thread from then on."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -55,15 +47,9 @@ def console(cluster: Cluster) -> Iterator[Timed]:
 
 @pytest.fixture
 def page(browser: Browser, console: Timed) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{console.server.address}")
-    page = context.new_page()
-    page.clock.install()  # the browser's time stands still, too
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda line: errors.append(line.text) if "Policy" in line.text else None)
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{console.server.address}") as page:
+        page.clock.install()  # the browser's time stands still, too
+        yield page
 
 
 def opened(console: Timed, page: Page, path: str) -> None:
@@ -95,8 +81,7 @@ def test_rates_as_a_chart_and_as_a_table(
     step(console, page, 2)
     expect(row).to_contain_text("0.0")
     assert page.evaluate(DRAWN)
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(page)
 
 
 def test_rates_that_cannot_be_told_say_why(console: Timed, page: Page) -> None:
@@ -112,8 +97,7 @@ def test_topics_with_figures(console: Timed, page: Page) -> None:
     assert cells[0] == "2"
     assert int(cells[1]) >= 1
     assert cells[2].endswith("B")
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(page)
 
 
 def test_rates_are_read_without_script(cluster: Cluster, browser: Browser, console: Timed) -> None:

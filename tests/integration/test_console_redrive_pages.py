@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from support.brokers.console_parts import API, Consoled, console, consoled
 from support.brokers.letter_parts import ended, give_up, redriven
-from support.brokers.secured_console import assert_accessible, chromium, quiet_page
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message, ReceivedMessage
 from pocketmq.testing import Cluster

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from support.brokers.timed_console import Timed, timed
+from support.peers.browser import assert_accessible, chromium, quiet_page
 
 from pocketmq.client import Message
 from pocketmq.console.api.tails.bodies import SHOWN_MAX
 from pocketmq.console.api.tails.tail import PAUSE_S
 from pocketmq.testing import Cluster, LocalCluster
 
-CHROMIUM = shutil.which("chromium")
 HOSTILE = (
     "</td><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
     "<a href='javascript:window.hit = 1'>x</a>"
@@ -32,14 +30,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def browser(cluster: Cluster) -> Iterator[Browser]:
     """A browser; its own event loop runs in this thread from then on."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -50,15 +42,8 @@ def console(cluster: Cluster) -> Iterator[Timed]:
 
 @pytest.fixture
 def page(browser: Browser, console: Timed) -> Iterator[Page]:
-    context = browser.new_context(base_url=f"http://{console.server.address}")
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: errors.append(dialog.message))
-    page.on("console", lambda line: errors.append(line.text) if "Policy" in line.text else None)
-    yield page
-    context.close()
-    assert not errors
+    with quiet_page(browser, base_url=f"http://{console.server.address}") as page:
+        yield page
 
 
 def follow(page: Page, query: str = "") -> None:
@@ -173,8 +158,7 @@ def test_no_accessibility_violation(console: Timed, page: Page, scheme: str) -> 
     send(console.cluster, SHOWN_MAX + 1)
     console.advance(PAUSE_S)
     expect(page.locator("#tail-notShown")).to_have_text("1")
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "best-practice"]})
-    assert found.violations_count == 0, found.generate_report()
+    assert_accessible(page)
 
 
 def test_without_script_the_page_leads_to_the_messages(browser: Browser, console: Timed) -> None:
