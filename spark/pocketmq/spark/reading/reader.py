@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pocketmq.spark.filtering import Expression
+from pocketmq.spark.garbage import spare_modules
 from pocketmq.spark.options import ReadOptions
 from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.reading import offsets
@@ -110,6 +111,7 @@ class MessageReader(DataSourceReader):
         from pocketmq.spark.reading.pulling import pulled_parts
         from pocketmq.spark.rows.decoding import decode_records
 
+        spare_modules()
         wanted, options = partition.wanted, self._options
         expression = self._expression
         for part in pulled_parts(options, wanted, expression):

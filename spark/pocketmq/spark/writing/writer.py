@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.spark.errors import OptionError, SchemaError
+from pocketmq.spark.garbage import spare_modules
 from pocketmq.spark.options import MEBIBYTE, WriteOptions
 from pocketmq.spark.plain_errors import plain_errors
 from pocketmq.spark.rows.written_schema import BROKER_NAME, QUEUE_ID, TOPIC, check_schema
@@ -170,6 +171,7 @@ def write_rows(
     from pocketmq.spark.writing.row_distribution import RowDistribution
     from pocketmq.spark.writing.sending_thread import SendingThread
 
+    spare_modules()
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     marks = None if writer is None else TaskMarks(writer, epoch, partition)
