@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketmq.spark import interrupts
+from pocketmq.spark.fork_server.starting import spark_python
 from pocketmq.spark.gateway import start_context
 from pocketmq.spark.requirements import check_java, check_pyspark
 
@@ -93,7 +94,8 @@ def _started(
     from pyspark.sql import SparkSession
 
     # Workers have to find the same packages as this process, whatever the PATH says.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = spark_python()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setMaster(f"local[{cores or '*'}]").setAppName(app_name)
     conf.setAll([*{**_defaults(driver_memory), **settings}.items()])
