@@ -22,7 +22,10 @@ from pocketmq.spark.fork_server.starting import (
 )
 
 pytest.importorskip("pyspark")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is for Linux alone")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="it is for Linux alone"),
+]
 
 STATE = """
 import json, os, sys, random

@@ -32,6 +32,7 @@ print("held")
 """
 
 
+@pytest.mark.process
 def test_modules_are_spared_within_tasks_alone() -> None:
     # A process of its own: what is excepted there stays excepted.
     done = subprocess.run(

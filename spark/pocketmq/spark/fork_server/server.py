@@ -158,10 +158,11 @@ class ForkServer:
             os.close(self._waker)
             wanted.take_over()
             code = _run(wanted.arguments)
-        except BaseException:  # noqa: BLE001 (a border: the server goes on in the other process)
+        except BaseException:
             traceback.print_exc()
+            raise
         finally:
-            os._exit(code)
+            os._exit(code)  # the server goes on in the other process alone
 
 
 class Request(NamedTuple):
