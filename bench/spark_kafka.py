@@ -39,6 +39,7 @@ from pyspark.sql.datasource import (
 )
 
 from pocketmq.spark import local_session
+from pocketmq.spark.fork_server import server as fork_server
 from pocketmq.spark.jobs.failures import reason_of
 from pocketmq.spark.jobs.progress import TopicGrowth
 from pocketmq.spark.source import MessageSource
@@ -286,13 +287,14 @@ def first_job(write: Case, read: Case) -> dict[str, float]:
 
 
 def python_workers() -> int:
-    """How many Python processes of Spark run below this one."""
+    """How many Python processes of Spark run below this one, launchers and forks included."""
     parents, workers = {}, []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 parents[int(folder.name)] = parent_of(folder)
-                if b"\0-m\0pyspark." in (folder / "cmdline").read_bytes():
+                command = (folder / "cmdline").read_bytes()
+                if b"\0-m\0pyspark." in command or fork_server.__name__.encode() in command:
                     workers.append(int(folder.name))
             except OSError:
                 continue
