@@ -23,6 +23,7 @@ COMPONENTS = [
     "namesrv",
     "broker",
     "client",
+    "schemas",
     "console",
     "kombu",
     "spark",

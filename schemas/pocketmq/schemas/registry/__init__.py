@@ -1,0 +1,1 @@
+"""Schema registries, by Confluent's HTTP API."""
