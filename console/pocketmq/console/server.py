@@ -47,6 +47,7 @@ from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
+    from pocketmq.console.decoding.schema_decoder import SchemaOptions
     from pocketmq.console.login.login import Logins
 
 log = logging.getLogger("pocketmq.console")
@@ -81,6 +82,7 @@ class ConsoleOptions(NamedTuple):
         tls: how to speak TLS to the cluster; None for plain connections.
         login: how people log in by an OpenID Connect provider; None for users and passwords of the
             cluster, by HTTP's Basic scheme.
+        schemas: where the schemas of bodies are; None for nowhere.
     """
 
     host: str = "127.0.0.1"
@@ -93,6 +95,7 @@ class ConsoleOptions(NamedTuple):
     port_remedy: str = "choose another port, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
     login: LoginOptions | None = None
+    schemas: SchemaOptions | None = None
 
 
 class ConsoleServer:
@@ -130,7 +133,7 @@ class ConsoleServer:
         self._options = options
         callers = self._callers
         cluster, topics = ClusterCalls(callers), TopicCalls(callers)
-        decoders = installed_decoders(clock)
+        decoders = installed_decoders(clock, options.schemas)
         messages, groups = MessageCalls(callers, clock, decoders), GroupCalls(callers, clock)
         finding = FindingCalls(callers, clock, decoders)
         waiting, in_flight = WaitingCalls(callers, clock), InFlightCalls(callers)

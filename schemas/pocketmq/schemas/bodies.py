@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pocketmq.schemas.codecs import Codec, codec_of
-from pocketmq.schemas.errors import BodyError, SchemaError
+from pocketmq.schemas.errors import BodyError, SchemaError, anew
 from pocketmq.schemas.framing import framed, unframed
 from pocketmq.schemas.registry.recent import Recent
 from pocketmq.schemas.registry.registry import SchemaRegistry
 from pocketmq.schemas.schema import Schema
 
 CODECS_MAX = 200
-"""Schemas of which a deserializer keeps what it has prepared."""
+"""Schemas of which a deserializer keeps what it has prepared, or why it could not."""
 
 BODY_SIZE_MAX = 64 * 1024 * 1024
 """Bytes of a body that becomes a value."""
@@ -130,7 +130,7 @@ class Deserializer:
         self._registry, self._is_careful = registry, is_careful
         references = references or {}
         self._reader = None if reader is None else codec_of(reader, references, message)
-        self._codecs: Recent[int, Codec] = Recent(CODECS_MAX)
+        self._codecs: Recent[int, Codec | SchemaError] = Recent(CODECS_MAX)
         self._writer: Codec | None = None
         if writer is not None:
             writer_message = message if reader is None else None
@@ -153,12 +153,18 @@ class Deserializer:
         codec = self._codecs.get(schema_id)
         if codec is None:
             codec = self._codecs.put(schema_id, self._registered(schema_id))
+        if isinstance(codec, SchemaError):
+            raise anew(codec)
         return codec.decode_indexed(payload)
 
-    def _registered(self, schema_id: int) -> Codec:
+    def _registered(self, schema_id: int) -> Codec | SchemaError:
+        """Prepares a schema; one that cannot be used is remembered, too."""
         assert self._registry is not None
-        schema = self._registry.schema(schema_id)
-        return self._codec_of(schema, dict(self._registry.references_of(schema)), None)
+        try:
+            schema = self._registry.schema(schema_id)
+            return self._codec_of(schema, dict(self._registry.references_of(schema)), None)
+        except SchemaError as e:
+            return SchemaError(f"schema {schema_id} of the registry cannot be used: {e}")
 
     def _codec_of(
         self, schema: Schema, references: Mapping[str, Schema], message: str | None

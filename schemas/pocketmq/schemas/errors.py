@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pocketmq.protocol.errors import ContentError, OperatingError, UsageError
+
+E = TypeVar("E", bound=Exception)
+
+
+def anew(error: E) -> E:
+    """Returns an equal error, to be raised again: one that is raised twice keeps all its traces."""
+    return type(error)(*error.args)
 
 
 class SchemaError(UsageError):
@@ -25,8 +34,11 @@ class RegistryError(OperatingError):
     """
 
     def __init__(self, text: str, code: int = 0) -> None:
-        super().__init__(text)
+        super().__init__(text, code)
         self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RegistryUnavailableError(RegistryError):

@@ -6,16 +6,19 @@ import asyncio
 import threading
 from collections.abc import Iterable
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from pocketmq.client.application_code import outcome_of
 from pocketmq.console.decoding.built_in import BUILT_IN, BuiltIn, detected
 from pocketmq.console.decoding.decoder import ENTRY_POINTS, Decoder
-from pocketmq.protocol.errors import ContentError, UsageError
+from pocketmq.protocol.errors import ContentError, PocketMQError, UsageError
 from pocketmq.protocol.messages.message import Message
 from pocketmq.runtime.clock import Clock, within
+
+if TYPE_CHECKING:
+    from pocketmq.console.decoding.schema_decoder import SchemaOptions
 
 TIMEOUT_S = 2.0
 """For so long a decoder of another package may work on one body."""
@@ -95,6 +98,8 @@ class _Foreign:
             raise ContentError(
                 f"decoder {self.name} has not decoded the body within {TIMEOUT_S} s"
             ) from e
+        if isinstance(error, PocketMQError):
+            raise ContentError(str(error))
         if error is not None:
             reason = str(error) or "no reason is given"
             raise ContentError(f"decoder {self.name} failed: {type(error).__name__}: {reason}")
@@ -106,17 +111,29 @@ def _plain(value: object) -> object:
     return msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=str)
 
 
+class _OfSchemas(_Foreign):
+    """The decoder of this project that may wait for a registry; it says at once what suits it."""
+
+    async def suits(self, message: Message) -> bool:
+        return bool(self._decoder.suits(message.body, message.topic, {}))  # type: ignore[attr-defined]
+
+
 class Decoders:
     """All decoders, by name.
 
     Args:
         clock: bounds the time of those of other packages.
         further: decoders of other packages.
+        of_schemas: bodies by their schemas; None for none.
     """
 
-    def __init__(self, clock: Clock, further: Iterable[Decoder] = ()) -> None:
+    def __init__(
+        self, clock: Clock, further: Iterable[Decoder] = (), of_schemas: Decoder | None = None
+    ) -> None:
         self._built_in: dict[str, BuiltIn] = {one.name: one for one in BUILT_IN}
         self._foreign = {one.name: _Foreign(one.name, one, clock) for one in further}
+        if of_schemas is not None:
+            self._foreign[of_schemas.name] = _OfSchemas(of_schemas.name, of_schemas, clock)
 
     @property
     def names(self) -> list[str]:
@@ -158,14 +175,26 @@ class Decoders:
         return Decoded(name, value)
 
 
-def installed_decoders(clock: Clock) -> Decoders:
+def installed_decoders(clock: Clock, schemas: SchemaOptions | None = None) -> Decoders:
     """Returns the decoders of this project and of all packages that offer some.
 
+    Args:
+        clock: bounds their time.
+        schemas: where the schemas of bodies are; None for nowhere.
+
     Raises:
+        ConfigError: the settings of the registry cannot work.
+        SchemaError: a schema of a file cannot be used.
         UsageError: one of them cannot be loaded, or has the name of another.
     """
     further: list[Decoder] = []
     taken = {one.name for one in BUILT_IN}
+    of_schemas: Decoder | None = None
+    if schemas is not None:
+        from pocketmq.console.decoding.schema_decoder import SchemaDecoder  # an extra
+
+        of_schemas = SchemaDecoder(schemas, clock)
+        taken.add(of_schemas.name)
     for entry in entry_points(group=ENTRY_POINTS):
         made, error = outcome_of(lambda entry=entry: entry.load()())
         name = getattr(made, "name", None)
@@ -180,4 +209,4 @@ def installed_decoders(clock: Clock) -> Decoders:
             )
         taken.add(name)
         further.append(made)
-    return Decoders(clock, further)
+    return Decoders(clock, further, of_schemas)

@@ -14,6 +14,7 @@ from pocketmq.schemas.errors import (
     RegistryUnavailableError,
     SchemaError,
     SchemaMissingError,
+    anew,
 )
 from pocketmq.schemas.registry.calls import RegistryCalls
 from pocketmq.schemas.registry.recent import Recent
@@ -93,7 +94,7 @@ class SchemaRegistry:
         if (known := self._by_id.get(schema_id)) is not None:
             return known
         if (missing := self._missing.get(schema_id)) and self._clock.monotonic() < missing[0]:
-            raise missing[1]
+            raise anew(missing[1])
         try:
             stored = self._get(f"/schemas/ids/{schema_id}", _Stored)
         except SchemaMissingError as e:
@@ -215,7 +216,7 @@ class SchemaRegistry:
 
     def _asked(self, call: Any, kind: type[T]) -> T:
         if self._unavailable is not None and self._clock.monotonic() < self._unavailable[0]:
-            raise self._unavailable[1]
+            raise anew(self._unavailable[1])
         try:
             answer = call()
         except RegistryUnavailableError as e:

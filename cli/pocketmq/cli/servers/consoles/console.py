@@ -11,12 +11,13 @@ import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, VerboseOption
 from pocketmq.cli.output import set_up_logging
-from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, load_console
+from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, load_console, schemas_wanted
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.runtime.process import run_server
 
 if TYPE_CHECKING:
+    from pocketmq.console.decoding.schema_decoder import SchemaOptions
     from pocketmq.console.login.settings import LoginOptions
 
 
@@ -63,6 +64,19 @@ def console(
     oidc_scope: Annotated[
         str, typer.Option(help="What the provider is asked for.")
     ] = "openid profile email",
+    schema_registry: Annotated[
+        str,
+        typer.Option(
+            help="Address of the schema registry for bodies in Avro and Protobuf; or set "
+            "POCKETMQ_SCHEMA_REGISTRY."
+        ),
+    ] = "",
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TOPIC=FILE (.avsc or .proto:MESSAGE): the schema of a topic's bodies; repeatable."
+        ),
+    ] = None,
     verbose: VerboseOption = 0,
 ) -> None:
     """Show a cluster, this project's or Apache's, in a browser, and as a JSON API."""
@@ -82,7 +96,8 @@ def console(
     login = None
     if oidc_issuer:
         login = _login(oidc_issuer, oidc_client_id, oidc_client_secret_file, oidc_users, oidc_scope)
-    run_server(_console(namesrv, wanted, login))
+    schemas = schemas_wanted(schema_registry, schema or ())
+    run_server(_console(namesrv, wanted, login, schemas))
 
 
 def _login(
@@ -118,9 +133,16 @@ def _login(
     return LoginOptions(check_issuer(issuer), client_id, secret, read_users(users), scope)
 
 
-async def _console(namesrv: str, wanted: ConsoleWanted, login: LoginOptions | None) -> None:
+async def _console(
+    namesrv: str,
+    wanted: ConsoleWanted,
+    login: LoginOptions | None,
+    schemas: SchemaOptions | None,
+) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(stack, wanted.server(namesrv, login=login), stop)
+        server = await enter_unless_stopped(
+            stack, wanted.server(namesrv, login=login, schemas=schemas), stop
+        )
         typer.echo(f"up console=http://{server.address}")
         await stop.wait()

@@ -5,15 +5,21 @@ Nothing of the console is imported before it is wanted.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pocketmq.console.decoding.schema_decoder import SchemaOptions
     from pocketmq.console.login.settings import LoginOptions
     from pocketmq.console.server import ConsoleOptions, ConsoleServer
     from pocketmq.transport.tls.settings import ClientTls
+
+REGISTRY_VARIABLE = "POCKETMQ_SCHEMA_REGISTRY"
+"""The address of the schema registry; the name is that of `pocketmq.schemas`."""
 
 EXTRA = frozenset({"starlette", "uvicorn", "anyio", "h11", "jinja2", "markupsafe"})
 """The packages that the extra `console` installs."""
@@ -78,10 +84,15 @@ class ConsoleWanted(NamedTuple):
             origin=self.origin,
             tls=tls,
             port_remedy=self.port_remedy,
+            schemas=schemas_wanted(),
         )
 
     def server(
-        self, namesrv: str, tls: ClientTls | None = None, login: LoginOptions | None = None
+        self,
+        namesrv: str,
+        tls: ClientTls | None = None,
+        login: LoginOptions | None = None,
+        schemas: SchemaOptions | None = None,
     ) -> ConsoleServer:
         """Makes the server, which has not been started.
 
@@ -89,11 +100,14 @@ class ConsoleWanted(NamedTuple):
             namesrv: the name servers.
             tls: how to speak TLS to the cluster; None: as the environment says.
             login: how people log in; None for users of the cluster.
+            schemas: where the schemas of bodies are; None: as the environment says.
 
         Raises:
             ConfigError: the extra `console` is not installed, or an option does not fit.
         """
         options = self.options(tls)._replace(login=login)
+        if schemas is not None:
+            options = options._replace(schemas=schemas)
         from pocketmq.console.server import ConsoleServer
 
         return ConsoleServer(namesrv, options)
@@ -151,6 +165,24 @@ def wanted_by(config: ConsoleConfig) -> ConsoleWanted | None:
     )
     wanted.check(is_guarded=config.authentication_enabled, insecure=config.insecure)
     return wanted
+
+
+def schemas_wanted(url: str = "", files: Sequence[str] = ()) -> SchemaOptions | None:
+    """Returns where the schemas of bodies are; None for nowhere, and nothing of them is imported.
+
+    Args:
+        url: of the registry; by default that of the environment.
+        files: ``TOPIC=FILE``.
+
+    Raises:
+        ConfigError: it cannot work.
+        SchemaError: a file cannot be read.
+    """
+    if not url and not files and not os.environ.get(REGISTRY_VARIABLE):
+        return None
+    from pocketmq.console.decoding.schema_decoder import schema_options
+
+    return schema_options(url, files)
 
 
 def load_console(needed_by: str) -> None:
