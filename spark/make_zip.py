@@ -13,7 +13,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 ROOT = Path(__file__).parents[1]
-COMPONENTS = ("runtime", "protocol", "transport", "client", "spark")
+COMPONENTS = ("runtime", "protocol", "transport", "client", "schemas", "spark")
 """What `pocketmq.spark` imports: servers and command stay at home."""
 
 NODE_REQUIREMENTS = (

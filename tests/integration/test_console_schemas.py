@@ -72,17 +72,17 @@ def cluster(registry: Registry) -> Iterator[Cluster]:
             producer.send(Message("Orders", order.encode(value), keys=[f"k{number}"]))
         producer.send(Message("Refunds", refund.encode({"id": 1, "why": "broken"}), keys=["r"]))
         producer.send(Message("Plain", Serializer(PROTO).encode({"id": 2}), keys=["p"]))
-        number = bytes([0, 0, 0, 0, order.schema_id or 0])
+        frame = bytes([0, 0, 0, 0, order.schema_id or 0])
         bodies = {
-            "deep": number + b"\0\x02\0\x02" * 100_000,
-            "cut": number + b"\x02",
+            "deep": frame + b"\0\x02\0\x02" * 100_000,
+            "cut": frame + b"\x02",
             "unknown": b"\0\0\0\x01\0" + b"\x02",
             "nulls": bytes([0, 0, 0, 0, 3]) + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\0",
-            "large": number + bytes(SCHEMA_BODY_SIZE_MAX),
+            "large": frame + bytes(SCHEMA_BODY_SIZE_MAX),
             "none": b"text",
         }
-        for key, body in bodies.items():
-            producer.send(Message("Hostile", body, keys=[key]))
+        for key, content in bodies.items():
+            producer.send(Message("Hostile", content, keys=[key]))
         yield running
 
 

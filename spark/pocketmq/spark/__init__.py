@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from pocketmq.spark.jobs.ingest import IngestOptions, ingest
     from pocketmq.spark.jobs.replay import ReplayOptions, replay
     from pocketmq.spark.jobs.reports import IngestReport, RangeReport, ReplayReport
+    from pocketmq.spark.schemas.bodies import (
+        BodySchema,
+        decoded,
+        encoded,
+        reading_schema,
+        writing_schema,
+    )
     from pocketmq.spark.session import local_session
 
 __all__ = [
     "ArchiveOptions",
+    "BodySchema",
     "DataLossError",
     "ExportOptions",
     "IngestOptions",
@@ -48,11 +56,15 @@ __all__ = [
     "RowError",
     "SchemaError",
     "archive",
+    "decoded",
+    "encoded",
     "export",
     "ingest",
     "local_session",
+    "reading_schema",
     "register",
     "replay",
+    "writing_schema",
 ]
 
 _OF_DRIVERS = {
@@ -68,6 +80,11 @@ _OF_DRIVERS = {
     "RangeReport": "jobs.reports",
     "ReplayReport": "jobs.reports",
     "local_session": "session",
+    "BodySchema": "schemas.bodies",
+    "decoded": "schemas.bodies",
+    "encoded": "schemas.bodies",
+    "reading_schema": "schemas.bodies",
+    "writing_schema": "schemas.bodies",
 }
 """Modules that are loaded when asked for: Spark imports this package for each step of each query,
 in processes that only read or write."""

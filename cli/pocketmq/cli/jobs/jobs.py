@@ -42,6 +42,13 @@ OutputOption = Annotated[
     Format, typer.Option("-o", "--output", help="table: one line on stderr; json: a document.")
 ]
 
+SubjectOption = Annotated[
+    str | None, typer.Option(help="Subject of the schema registry; to write, TOPIC-value.")
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(help="Address of the schema registry; or set POCKETMQ_SCHEMA_REGISTRY."),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 SinceOption = Annotated[
     str | None, typer.Option(help="Messages stored at this time (ISO 8601) or later.")
@@ -80,6 +87,17 @@ def ingest(
     checkpoint: Annotated[
         str | None, typer.Option(help="Directory that says which files were loaded: only new ones.")
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            help="File with the schema of bodies (Avro, Protobuf): .avsc, .proto, .proto:MESSAGE."
+        ),
+    ] = None,
+    subject: SubjectOption = None,
+    schema_registry: RegistryOption = None,
+    register: Annotated[
+        bool, typer.Option(help="Register the schema if the registry does not hold it.")
+    ] = True,
     dry_run: DryRunOption = False,
     cores: CoresOption = None,
     progress: ProgressOption = True,
@@ -103,6 +121,10 @@ def ingest(
         writer_options=name_value_pairs("--write", write),
         create_topic_queues=queues,
         checkpoint=checkpoint,
+        schema=schema,
+        subject=subject,
+        schema_registry=schema_registry,
+        register_schema=register,
         dry_run=dry_run,
         cores=cores,
         progress=progress,
@@ -141,6 +163,18 @@ def export(
     ] = "latest",
     text: Annotated[bool, typer.Option("--text", help="Write bodies as UTF-8 text.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the directory.")] = False,
+    schema: Annotated[
+        str | None,
+        typer.Option(help="File with the schema by which bodies become columns; see ingest."),
+    ] = None,
+    subject: SubjectOption = None,
+    schema_registry: RegistryOption = None,
+    keep_undecoded: Annotated[
+        bool,
+        typer.Option(
+            "--keep-undecoded", help="Write bodies that cannot be decoded to a column rawValue."
+        ),
+    ] = False,
     read: MessageReaderOptions = None,
     slice_rows: SliceOption = SLICE_ROWS_DEFAULT,
     dry_run: DryRunOption = False,
@@ -165,6 +199,10 @@ def export(
         timezone=timezone,
         value_as_text=text,
         overwrite=overwrite,
+        schema=schema,
+        subject=subject,
+        schema_registry=schema_registry,
+        keep_undecoded=keep_undecoded,
         reader_options=name_value_pairs("--read", read),
         slice_rows=slice_rows,
         dry_run=dry_run,

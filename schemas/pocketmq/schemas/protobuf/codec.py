@@ -35,6 +35,7 @@ class ProtobufCodec:
         descriptors: of the file and of those that it imports, as Spark's `from_protobuf` takes
             them.
         message: the full name of the message type.
+        descriptor: of the message type.
 
     Raises:
         SchemaError: it is no schema of Protobuf, or has no such message type.
@@ -67,8 +68,9 @@ class ProtobufCodec:
             raise SchemaError(
                 f"the schema has no message type {message}: there are {', '.join(by_name)}"
             )
-        self.message, self._place = self._places[place].full_name, place
-        self._class = GetMessageClass(self._places[place])
+        self.descriptor, self._place = self._places[place], place
+        self.message: str = self.descriptor.full_name
+        self._class = GetMessageClass(self.descriptor)
         self._reader = reader
 
     def _note(self, kinds: Sequence[Descriptor], above: tuple[int, ...]) -> None:

@@ -135,13 +135,7 @@ class SchemaRegistry:
         try:
             found = self._post(f"/subjects/{_quoted(subject)}/versions", schema, _Id)
         except IncompatibleSchemaError as e:
-            problems = self._problems_or_none(subject, schema) or [str(e)]
-            raise IncompatibleSchemaError(
-                f"the schema is not compatible with what subject {subject} holds: "
-                f"{'; '.join(problems[:PROBLEMS_MAX])}. Change the schema (a new field with a "
-                f"default value is compatible), or register it under another subject",
-                e.code,
-            ) from e
+            raise _incompatible(subject, self._problems_or_none(subject, schema) or [str(e)]) from e
         self._by_id.put(found.id, schema)
         return found.id
 
@@ -163,6 +157,19 @@ class SchemaRegistry:
         path = f"/compatibility/subjects/{_quoted(subject)}/versions/latest?verbose=true"
         verdict = self._post(path, schema, _Verdict)
         return [] if verdict.is_compatible else (verdict.messages or ["the registry says no more"])
+
+    def check_compatible(self, subject: str, schema: Schema) -> None:
+        """Refuses a schema that `register` would refuse; nothing is registered.
+
+        Raises:
+            IncompatibleSchemaError: see `register`.
+        """
+        try:
+            problems = self.problems(subject, schema)
+        except SchemaMissingError:  # a new subject takes any schema
+            return
+        if problems:
+            raise _incompatible(subject, problems)
 
     def references_of(self, schema: Schema) -> list[tuple[str, Schema]]:
         """Returns all schemas that one uses, each behind those that itself uses, with their names.
@@ -226,6 +233,15 @@ class SchemaRegistry:
             return msgspec.convert(answer, kind)
         except msgspec.ValidationError as e:
             raise RegistryError(f"the schema registry gives an answer of another kind: {e}") from e
+
+
+def _incompatible(subject: str, problems: list[str]) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        f"the schema is not compatible with what subject {subject} holds: "
+        f"{'; '.join(problems[:PROBLEMS_MAX])}. Change the schema (a new field with a default "
+        f"value is compatible), or register it under another subject",
+        409,
+    )
 
 
 def _quoted(subject: str) -> str:

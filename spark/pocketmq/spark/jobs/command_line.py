@@ -48,6 +48,12 @@ class JobParser(ArgumentParser):
             option, dest=dest, action="append", default=[], type=_pair, help=help_text
         )
 
+    def add_schema(self, of_what: str) -> None:
+        """Adds the options that name a schema."""
+        self.add_argument("--schema", help=f"{of_what}: .avsc, .proto or .proto:MESSAGE")
+        self.add_argument("--subject", help="of the schema registry")
+        self.add_argument("--schema-registry", help="address; default POCKETMQ_SCHEMA_REGISTRY")
+
     def add_landing(self) -> None:
         """Adds the options of the jobs that write messages to files."""
         self.add_argument("--timezone", default="UTC", help="whose days; default UTC")

@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_instant("--until", "messages stored before this time")
     parser.add_argument("--text", dest="value_as_text", action="store_true", help="values as text")
     parser.add_argument("--overwrite", action="store_true", help="replace the directory")
+    parser.add_schema("by which bodies are read")
+    parser.add_argument("--keep-undecoded", action="store_true", help="in a column rawValue")
     parser.add_landing()
     return parser.run(arguments, lambda given: export(ExportOptions(**given)))
 

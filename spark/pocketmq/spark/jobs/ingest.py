@@ -9,13 +9,14 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
+from pocketmq.schemas.bodies import value_subject
 from pocketmq.spark.errors import JobError, OptionError
 from pocketmq.spark.jobs.columns import JSON_OPTIONS, body_column, quoted, text_column
 from pocketmq.spark.jobs.command_line import JobParser
@@ -24,10 +25,12 @@ from pocketmq.spark.jobs.files.bad_rows import named_row
 from pocketmq.spark.jobs.files.file_portions import FilePortions
 from pocketmq.spark.jobs.files.files import Source, read_rows
 from pocketmq.spark.jobs.files.json_values import exact_body, typed_columns
-from pocketmq.spark.jobs.options import JobOptions
+from pocketmq.spark.jobs.options import JobOptions, SchemaOptions
 from pocketmq.spark.jobs.progress import TopicGrowth, shown
 from pocketmq.spark.jobs.reports import IngestReport
 from pocketmq.spark.options import FORMAT, write_options
+from pocketmq.spark.schemas.bodies import BodySchema, encoded, writing_schema
+from pocketmq.spark.schemas.struct_columns import schema_column
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import queues_to_write
 
@@ -44,7 +47,7 @@ _ORDER, _BODY = "__pocketmq_order_", "__pocketmq_body"
 
 
 @dataclass(frozen=True)
-class IngestOptions(JobOptions):
+class IngestOptions(JobOptions, SchemaOptions):
     """Which rows are loaded, and how they become messages.
 
     Attributes:
@@ -63,6 +66,10 @@ class IngestOptions(JobOptions):
         checkpoint: a directory that says which files were loaded: a second run takes only new
             ones. Rows are marked then, so that readers with dropRepeats take each once, whatever
             cut a run off. Without one every run loads everything.
+        schema, subject, schema_registry: by which schema of Avro or Protobuf bodies are written,
+            instead of JSON. With a registry the schema of a file becomes the newest of the subject
+            (``<topic>-value`` by default), and bodies have a frame with its id.
+        register_schema: if not, a schema that the subject does not hold is an error.
     """
 
     source: str
@@ -76,6 +83,7 @@ class IngestOptions(JobOptions):
     writer_options: Mapping[str, str] = field(default_factory=dict)
     create_topic_queues: int = CREATE_TOPIC_QUEUES
     checkpoint: str | None = None
+    register_schema: bool = True
 
 
 def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestReport:
@@ -92,6 +100,7 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
     """
     settings = _write_settings(options)
     write_options(settings)
+    by = _body_schema(options)
     with job_session("pocketmq ingest", options.cores, spark) as session:
         with job(f"reading {options.source}"):
             found = read_rows(
@@ -101,10 +110,10 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
                 options.reader_options,
                 has_whole_files=options.checkpoint is not None,
             )
-            messages = message_rows(found, options)
+            messages = message_rows(found, options, by)
         try:
             if options.checkpoint is not None:
-                return _run_by_files(session, found, options, settings)
+                return _run_by_files(session, found, options, settings, by)
             if options.dry_run:
                 return _planned(messages, options, settings)
             return _run(session, messages, options, settings)
@@ -113,8 +122,26 @@ def ingest(options: IngestOptions, spark: SparkSession | None = None) -> IngestR
             raise named from e.__cause__
 
 
+def _body_schema(options: IngestOptions) -> BodySchema | None:
+    """Finds the schema of the bodies, and registers it; None if bodies are JSON."""
+    options.check_schema()
+    if not options.has_schema:
+        return None
+    return writing_schema(
+        options.schema,
+        registry=options.schema_registry,
+        subject=options.subject or value_subject(options.topic),
+        registers=options.register_schema,
+        is_dry=options.dry_run,
+    )
+
+
 def _run_by_files(
-    spark: SparkSession, found: Source, options: IngestOptions, settings: dict[str, str]
+    spark: SparkSession,
+    found: Source,
+    options: IngestOptions,
+    settings: dict[str, str],
+    by: BodySchema | None,
 ) -> IngestReport:
     assert options.checkpoint is not None
     if not found.is_file:
@@ -127,13 +154,13 @@ def _run_by_files(
     kept = {"source": options.source, "topic": options.topic}
     portions = FilePortions(spark, options.checkpoint, found, kept)
     if options.dry_run:
-        rows = message_rows(found._replace(rows=portions.new_rows()), options)
+        rows = message_rows(found._replace(rows=portions.new_rows()), options, by)
         return replace(_planned(rows, options, settings), files_done=portions.files_done)
     reports = []
     by_queue: Counter[str] = Counter()
     for portion in portions:
         with job(f"reading {options.source}"):
-            messages = message_rows(found._replace(rows=portion.rows), options)
+            messages = message_rows(found._replace(rows=portion.rows), options, by)
         reports.append(_run(spark, messages, options, {**settings, "writerId": portion.writer_id}))
         by_queue.update(reports[-1].rows_by_queue)
     return IngestReport(
@@ -209,8 +236,13 @@ def _write_settings(options: IngestOptions) -> dict[str, str]:
     return settings
 
 
-def message_rows(source: Source, options: IngestOptions) -> DataFrame:
+def message_rows(source: Source, options: IngestOptions, by: BodySchema | None = None) -> DataFrame:
     """Makes rows of a source the columns of messages, in the partitions that their order asks for.
+
+    Args:
+        source: the rows.
+        options: which column becomes what.
+        by: the schema of the bodies; None for JSON.
 
     Raises:
         OptionError: a column does not exist, or cannot become the named part of a message.
@@ -220,7 +252,7 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
     rows, body = source.rows, None
     if source.types is not None:
         rows = source.rows.select(*typed_columns(source.types))
-        body = exact_body(source.rows, source.types, options.value)
+        body = exact_body(source.rows, source.types, options.value) if by is None else None
     named = {
         "keys": (options.key, "key"),
         "tags": (options.tag, "tag"),
@@ -234,14 +266,25 @@ def message_rows(source: Source, options: IngestOptions) -> DataFrame:
     if body is not None and source.types is not None:
         rows = source.rows.select(*typed_columns(source.types), body.alias(_BODY))
         columns.append(sf.col(_BODY).alias("value"))
+    elif by is not None:
+        columns.append(schema_column(rows, options.value, by, set(_named_heads(options))))
     elif options.value is None:
         whole = sf.struct(*(sf.col(quoted(c)) for c in rows.columns))
         columns.append(sf.to_json(whole, JSON_OPTIONS).alias("value"))
     else:
         columns.append(body_column(rows, options.value).alias("value"))
     if options.sharding_key is None:
-        return rows.select(*columns)
-    return _in_order(rows, columns, is_file=source.is_file)
+        messages = rows.select(*columns)
+    else:
+        messages = _in_order(rows, columns, is_file=source.is_file)
+    return messages if by is None else encoded(messages, by)
+
+
+def _named_heads(options: IngestOptions) -> Iterator[str]:
+    """The columns that become other parts of a message than the body."""
+    for name in (options.key, options.tag, options.sharding_key):
+        if name is not None:
+            yield name
 
 
 def _in_order(rows: DataFrame, columns: Sequence[Column], *, is_file: bool) -> DataFrame:
@@ -278,6 +321,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", help="parquet, csv, json or orc; default: by suffix")
     parser.add_argument("--create-topic-queues", type=int, default=CREATE_TOPIC_QUEUES)
     parser.add_argument("--checkpoint", help="directory that says which files were loaded")
+    parser.add_schema("of the bodies that are written")
+    parser.add_argument("--no-register", dest="register_schema", action="store_false",
+                        help="the registry must hold the schema")  # fmt: skip
     parser.add_further("--read", "reader_options", "reader of files")
     parser.add_further("--write", "writer_options", "write")
     return parser.run(arguments, lambda given: ingest(IngestOptions(**given)))

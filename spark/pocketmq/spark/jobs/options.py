@@ -29,6 +29,38 @@ class JobOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SchemaOptions:
+    """By which schema bodies are written or read, if by one.
+
+    Attributes:
+        schema: a file: ``order.avsc``, ``shop.proto`` or ``shop.proto:shop.Order``.
+        subject: of the schema registry.
+        schema_registry: its address; by default POCKETMQ_SCHEMA_REGISTRY.
+    """
+
+    schema: str | None = None
+    subject: str | None = None
+    schema_registry: str | None = None
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether bodies are written or read by a schema."""
+        return self.schema is not None or self.subject is not None
+
+    def check_schema(self) -> None:
+        """Refuses a registry of which nothing is wanted.
+
+        Raises:
+            OptionError: neither a schema nor a subject is given.
+        """
+        if self.schema_registry is not None and not self.has_schema:
+            raise OptionError(
+                "a schema registry is given, and neither a schema nor a subject: say by which "
+                "schema (--schema FILE or --subject NAME)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LandingOptions(JobOptions):
     """How messages become files.
 
@@ -44,7 +76,7 @@ class LandingOptions(JobOptions):
 
 
 @dataclass(frozen=True)
-class ExportOptions(LandingOptions):
+class ExportOptions(LandingOptions, SchemaOptions):
     """Which messages are written, and where.
 
     Attributes:
@@ -57,6 +89,7 @@ class ExportOptions(LandingOptions):
             milliseconds since the epoch.
         value_as_text: write values as UTF-8 text; always so in csv and json.
         overwrite: replace what is in the directory.
+        keep_undecoded: with a schema, write bodies that it does not fit into a column rawValue.
     """
 
     topic: str
@@ -68,6 +101,7 @@ class ExportOptions(LandingOptions):
     until_ms: int | None = None
     value_as_text: bool = False
     overwrite: bool = False
+    keep_undecoded: bool = False
 
 
 def refuse_own(given: Mapping[str, str], own: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ from pocketmq.protocol.errors import OperatingError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import run
 from pocketmq.spark.errors import JobError, OptionError, nearest
+from pocketmq.spark.jobs.columns import as_body
 from pocketmq.spark.jobs.failures import job
 from pocketmq.spark.jobs.files.directory import Directory
 from pocketmq.spark.jobs.files.files import FORMATS
@@ -37,6 +38,7 @@ from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.reading.offsets import Range
+from pocketmq.spark.schemas.bodies import BodySchema, decoded, reading_schema
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import queue_ends, queues_to_read
 
@@ -88,9 +90,16 @@ def land(
         async with read.client() as instance:
             return await ask(instance, read.topics)
 
+    by = None
+    if options.has_schema:
+        by = reading_schema(
+            options.schema,
+            registry=options.schema_registry,
+            subject=options.subject,
+        )
     bounds = run(asked())
     with job_session(f"pocketmq {name}", options.cores, spark, registers=False) as session:
-        landing = LandingRun(session, name, options, read)
+        landing = LandingRun(session, name, options, read, by)
         return landing.run(bounds, select, is_error_without_messages=is_error_without_messages)
 
 
@@ -100,6 +109,9 @@ def check(options: ExportOptions) -> None:
     Raises:
         OptionError: one is not.
     """
+    options.check_schema()
+    if options.has_schema and options.value_as_text:
+        raise OptionError("bodies are read by a schema or written as text: leave one of both out")
     check_slices_and_times(options.slice_rows, options.since_ms, options.until_ms)
     if options.format not in FORMATS:
         raise OptionError(
@@ -122,11 +134,18 @@ class LandingRun:
         name: of the job.
         options: where to, and how.
         read: options of the data source.
+        by: the schema by which bodies are read; None for none.
     """
 
     def __init__(
-        self, spark: SparkSession, name: str, options: ExportOptions, read: ReadOptions
+        self,
+        spark: SparkSession,
+        name: str,
+        options: ExportOptions,
+        read: ReadOptions,
+        by: BodySchema | None = None,
     ) -> None:
+        self._by = by
         self._spark, self._name, self._options, self._read = spark, name, options, read
         self._topics = ",".join(read.topics)
         self._directory = Directory(spark, options.to_dir)
@@ -207,6 +226,7 @@ class LandingRun:
             "format": options.format,
             "timezone": options.timezone,
             "valueAsText": str(_has_text(options)).lower(),
+            **({"schema": options.schema or options.subject or ""} if options.has_schema else {}),
             **{f"option {k}": v for k, v in sorted(options.reader_options.items())},
         }
 
@@ -275,6 +295,8 @@ class LandingRun:
         reading = {**options.reader_options, "namesrvAddr": self._read.namesrv_addr}
         with job(f"writing {self._topics} to {self._directory}"):
             messages = messages_of(self._spark, reading, ranges)
+            if self._by is not None:
+                messages = decoded(messages, self._by, keeps_undecoded=options.keep_undecoded)
             counted = messages.observe(seen, sf.count(sf.lit(1)).alias("rows"))
             dated = _fitting(counted, options).withColumn(
                 DAY, day_column("storeTimestamp", options.timezone)
@@ -319,7 +341,11 @@ def _fitting(messages: DataFrame, options: ExportOptions) -> DataFrame:
     """The messages in column types that the format has."""
     from pyspark.sql import functions as sf
 
-    if _has_text(options):
+    if options.has_schema and options.format == "csv":
+        messages = messages.withColumn(
+            "value", as_body(sf.col("value"), messages.schema["value"].dataType)
+        )
+    elif _has_text(options) and not options.has_schema:
         messages = messages.withColumn("value", sf.col("value").cast("string"))
     if options.format == "csv" and "properties" in messages.columns:
         messages = messages.withColumn("properties", sf.to_json("properties"))

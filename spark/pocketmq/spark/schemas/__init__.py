@@ -1,0 +1,1 @@
+"""Bodies in Avro and Protobuf as columns, without a jar."""
