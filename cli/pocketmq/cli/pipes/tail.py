@@ -8,6 +8,12 @@ import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument, duration_ms
 from pocketmq.cli.output import EXIT_INTERRUPTED, note
+from pocketmq.cli.pipes.decoding import (
+    DecodeOption,
+    RegistryOption,
+    SchemaOption,
+    decoding_format,
+)
 from pocketmq.cli.pipes.message_format import JSON, LINE, delimiter_of, fields_text, message_format
 from pocketmq.cli.pipes.reading import (
     CountOption,
@@ -59,6 +65,9 @@ def tail(
     delimiter: Annotated[
         str, typer.Option("-D", "--delimiter", help="What follows each body of --format line.")
     ] = "\\n",
+    decode: DecodeOption = False,
+    schema: SchemaOption = None,
+    schema_registry: RegistryOption = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
 ) -> None:
     """Write a topic's messages to standard output as they come; nothing is consumed.
@@ -66,10 +75,11 @@ def tail(
     Messages of a queue stay in order; between queues the oldest comes first. Ends on Ctrl-C,
     with 130 as shells expect it, and when the reader of its output goes away.
     """
+    written = message_format(format_, delimiter_of(delimiter))
     reading = Reading(
         topic=topic,
         namesrv=namesrv,
-        format=message_format(format_, delimiter_of(delimiter)),
+        format=decoding_format(written, decode=decode, schema=schema, registry=schema_registry),
         start=start_point(offset),
         queues=queue,
         expression=expression_of(tag, sql),
