@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.peers.schema_registry import schema_registry
 
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.cluster import Cluster
@@ -30,10 +31,19 @@ PRINTED = {
     "filters": ["by tag: ['eu 20', 'eu 200']", "by properties: ['eu 200']"],
     "retries": ["slow bank attempt 3", "no such customer attempt 1", "dead: no such customer"],
     "hooks": ["handled r-1"],
+    "schemas": ["1 web", "2 shop"],
     "blocking_client": ["SEND_OK", "listener: dear customer", "polled: dear customer"],
 }
 WAITING = {"delay", "retries"}
 """What these wait for lies in the future: the cluster's clock is set forward meanwhile."""
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The schema registry that the environment names."""
+    with schema_registry() as server:
+        monkeypatch.setenv("POCKETMQ_SCHEMA_REGISTRY", server.url)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +54,15 @@ def cluster() -> Iterator[Cluster]:
 
 def test_every_example_is_tested_and_shown() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == PRINTED.keys()
-    guide = (ROOT / "docs" / "client.md").read_text("utf-8")
+    guide = "".join(
+        (ROOT / "docs" / name).read_text("utf-8") for name in ("client.md", "schemas.md")
+    )
     assert [name for name in PRINTED if f'--8<-- "examples/client/{name}.py"' not in guide] == []
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_example_does_what_it_says(
-    name: str, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    name: str, cluster: Cluster, registry: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = runpy.run_path(str(FOLDER / f"{name}.py"))["main"]
     if inspect.iscoroutinefunction(main):

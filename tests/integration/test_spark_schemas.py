@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.commands.here import Command, here
+from support.interop import maven
 from support.peers.schema_registry import Registry, schema_registry
 from support.spark.parts import read, read_rows, write
 
@@ -262,3 +264,46 @@ def test_a_dry_run_asks_the_registry_and_changes_nothing(
     assert code == 1
     assert "is not compatible with what subject Dry-value holds" in errors
     assert client(registry).latest("Dry-value").version == 1
+
+
+# -- by Spark's own functions -------------------------------------------------------------------
+
+JAR_VERSIONS = (pyspark.__version__, "4.2.0")
+"""Of spark-avro: Spark's own, or one that works with it where that is not out yet."""
+
+
+@pytest.fixture
+def avro_jar(tmp_path: Path) -> Path:
+    """Spark's jar for Avro, from Maven's repository."""
+    if reason := maven.missing_tools():
+        pytest.skip(reason)
+    said = ""
+    for version in JAR_VERSIONS:
+        artifact = f"org.apache.spark:spark-avro_2.13:{version}"
+        goal = ("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={tmp_path}")
+        done = subprocess.run(
+            ["mvn", "-q", "-B", *goal], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return tmp_path / f"spark-avro_2.13-{version}.jar"
+        said = done.stdout
+    pytest.fail(f"Maven does not get spark-avro: {said[-1000:]}")
+
+
+@pytest.mark.whole_spark
+@pytest.mark.interop
+def test_sparks_own_function_reads_what_follows_the_frame(
+    spark: Any, spark_namesrv: str, registry: Registry, avro_jar: Path
+) -> None:
+    from pyspark.sql.avro.functions import from_avro
+
+    serializer = Serializer.registered(client(registry), "Own-value", Schema(NEWER))
+    rows = spark.createDataFrame([(serializer.encode({"id": 7, "channel": "a"}),)], "value binary")
+    write(rows, spark_namesrv, "Own", createTopicQueues="1")
+    spark.sql(f"ADD JAR {avro_jar}")
+    schema_id = sf.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as int)")
+    framed = read(spark, spark_namesrv, "Own").withColumn("schemaId", schema_id)
+    payload = sf.expr("substring(value, 6)")
+    orders = framed.select("schemaId", from_avro(payload, NEWER).alias("order"))
+    (found,) = orders.select("schemaId", "order.*").collect()
+    assert tuple(found) == (serializer.schema_id, 7, "a")
