@@ -344,6 +344,8 @@ def test_the_server_of_these_tests_speaks_to_confluents_client(
     with pytest.raises(SchemaRegistryError) as e:
         confluent.get_latest_version("gone")
     assert e.value.error_code == 40401
+    confluent.set_compatibility(SUBJECT, level="NONE")
+    assert confluent.register_schema(SUBJECT, Theirs(BROKEN.text, "AVRO")) == number + 1
 
 
 def test_confluents_serializers_read_and_write_the_same_bodies(

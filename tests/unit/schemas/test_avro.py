@@ -87,7 +87,15 @@ def test_types_of_references_are_known(top: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{}, {**VALUE, "id": "seven"}, {**VALUE, "lines": [{"sku": 1}]}, None, [1]]
+    "value",
+    [
+        {},
+        {**VALUE, "extra": 1},
+        {**VALUE, "id": "seven"},
+        {**VALUE, "lines": [{"sku": 1}]},
+        None,
+        [1],
+    ],
 )
 def test_values_that_do_not_fit_are_refused(value: Any) -> None:
     with pytest.raises(ValueMismatchError, match="does not fit the schema"):

@@ -83,10 +83,19 @@ def test_the_place_of_the_message_type_goes_before_the_message(codec: ProtobufCo
 
 def test_a_reader_leaves_out_what_it_does_not_know(codec: ProtobufCodec) -> None:
     newer = ProtobufCodec(
-        proto('syntax = "proto3"; message Order { int64 id = 1; string channel_name = 40; }')
+        proto(
+            'syntax = "proto3"; package shop; '
+            "message Order { int64 id = 1; string channel_name = 40; }"
+        )
     )
     reading = ProtobufCodec(proto(ORDER), reader=newer)
     assert reading.decode(codec.encode(VALUE)) == {"id": 2**60 + 1, "channel_name": ""}
+
+
+def test_a_reader_of_another_message_type_is_refused(codec: ProtobufCodec) -> None:
+    refund = ProtobufCodec(proto(ORDER), message="shop.Refund")
+    with pytest.raises(BodyError, match=r"of message type shop\.Refund, and shop\.Order is wanted"):
+        ProtobufCodec(proto(ORDER), reader=codec).decode_indexed(refund.encode_indexed({}))
 
 
 def test_imported_files_are_known() -> None:

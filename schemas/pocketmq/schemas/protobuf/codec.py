@@ -28,8 +28,8 @@ class ProtobufCodec:
         schema: the text of a file.
         references: the files that it imports, by the names of their imports.
         message: the full name of the message type of the values; by default the first of the file.
-        reader: has the message type of the values that `decode` returns: fields that this does not
-            know are left out.
+        reader: has the message type of the values that `decode` returns, which must be of the same
+            name: fields that it does not know are left out.
 
     Attributes:
         descriptors: of the file and of those that it imports, as Spark's `from_protobuf` takes
@@ -133,6 +133,9 @@ class ProtobufCodec:
 
     def _decoded(self, message_class: type[Message], payload: bytes) -> Any:
         if self._reader is not None:
+            name, wanted = message_class.DESCRIPTOR.full_name, self._reader.message
+            if name != wanted:
+                raise BodyError(f"the body is of message type {name}, and {wanted} is wanted")
             message_class = self._reader._class
         try:
             return values_of(message_class.FromString(payload))
