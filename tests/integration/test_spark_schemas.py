@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Iterator
@@ -231,6 +232,13 @@ def test_what_does_not_fit_is_told_or_kept(
     rows = spark.read.parquet(str(tmp_path / "out")).select("value.id", "rawValue").collect()
     found = {(row.id, row.rawValue and bytes(row.rawValue)) for row in rows}
     assert found == {(1, None), (None, bodies[1]), (None, bodies[2])}
+
+    text = ExportOptions(**{**vars(keeping), "format": "csv", "to_dir": str(tmp_path / "csv")})
+    assert export(text, spark).rows == 3
+    lines = spark.read.option("header", "true").option("escape", '"').csv(str(tmp_path / "csv"))
+    shown = {(row.value, row.rawValue) for row in lines.select("value", "rawValue").collect()}
+    kept = {(None, base64.b64encode(body).decode()) for body in bodies[1:]}
+    assert shown == {('{"id":1,"channel":"a"}', None), *kept}
 
     nulls = file(tmp_path / "nulls.csv", "id,channel\n1,\n")
     loading = IngestOptions(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, TopicArgument, name_value_pairs
 from pocketmq.cli.output import EXIT_INTERRUPTED, Format, FormatOption, note, print_json
+from pocketmq.cli.pipes.decoding import RegistryOption
+from pocketmq.cli.pipes.encoding import (
+    SubjectOption,
+    WriterSchemaOption,
+    encode,
+    serializer_of,
+)
 from pocketmq.cli.pipes.message_format import delimiter_of
 from pocketmq.cli.pipes.sending_options import (
     KeepGoingOption,
@@ -73,6 +80,9 @@ def produce(
     keep_queue: KeepQueueOption = False,
     keep_ids: KeepIdsOption = False,
     keep_going: KeepGoingOption = False,
+    schema: WriterSchemaOption = None,
+    subject: SubjectOption = None,
+    schema_registry: RegistryOption = None,
     namesrv: NamesrvOption = NAMESRV_DEFAULT,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -91,6 +101,7 @@ def produce(
         properties=name_value_pairs("--property", property_)
         | ({props.SHARDING_KEY: sharding_key} if sharding_key else {}),
         key_delimiter=None if key_delimiter is None else delimiter_of(key_delimiter),
+        serializer=serializer_of(topic, schema=schema, subject=subject, registry=schema_registry),
     )
     destination = Destination(
         topic=topic, namesrv=namesrv, queue=queue, keep_queue=keep_queue, keep_ids=keep_ids
@@ -116,6 +127,7 @@ class _Lines(msgspec.Struct, kw_only=True):
     tag: str | None
     properties: dict[str, str]
     key_delimiter: bytes | None
+    serializer: Any = None
 
     def document(self, line: bytes) -> MessageDocument:
         """Makes the message of one line.
@@ -129,6 +141,8 @@ class _Lines(msgspec.Struct, kw_only=True):
         if document.tags is None and props.TAGS not in document.properties:
             document.tags = self.tag
         document.properties = self.properties | document.properties
+        if self.serializer is not None:
+            encode(document, self.serializer)
         return document
 
     def _of_text(self, line: bytes) -> MessageDocument:

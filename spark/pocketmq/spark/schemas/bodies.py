@@ -14,7 +14,7 @@ from pocketmq.schemas.errors import BodyError, SchemaError, SchemaMissingError
 from pocketmq.schemas.registry.registry import SchemaRegistry
 from pocketmq.schemas.registry.settings import RegistrySettings, registry_settings
 from pocketmq.schemas.schema import Schema
-from pocketmq.schemas.schema_files import SchemaFile, read_schema_file
+from pocketmq.schemas.schema_files import read_schema_file
 from pocketmq.spark.errors import OptionError
 from pocketmq.spark.schemas.types import column_type, fitting
 
@@ -113,9 +113,9 @@ def writing_schema(
         SchemaError, SchemaMissingError, RegistryError: see `reading_schema`.
     """
     settings = registry if isinstance(registry, RegistrySettings) else registry_settings(registry)
-    file = SchemaFile(Schema(""), None) if schema is None else read_schema_file(schema)
+    file = None if schema is None else read_schema_file(schema)
     if settings is None:
-        if schema is None:
+        if file is None:
             raise OptionError(
                 "bodies are encoded by a schema: give its file, or a schema registry and a subject"
             )
@@ -123,21 +123,21 @@ def writing_schema(
     if subject is None:
         raise OptionError("the schema registry holds schemas by subject: give one")
     client = SchemaRegistry(settings)
-    if is_dry and schema is not None:
+    if is_dry and file is not None:
         client.check_compatible(subject, file.schema)
         used = tuple(client.references_of(file.schema))
         return BodySchema(schema=file.schema, references=used, message=file.message)
     made = Serializer.registered(
         client,
         subject,
-        None if schema is None else file.schema,
-        message=file.message,
+        file and file.schema,
+        message=file and file.message,
         registers=registers,
     )
     return BodySchema(
         schema=made.schema,
         references=tuple(client.references_of(made.schema)),
-        message=file.message,
+        message=file and file.message,
         schema_id=made.schema_id,
     )
 

@@ -38,7 +38,7 @@ from pocketmq.spark.jobs.reports import RangeReport
 from pocketmq.spark.jobs.spans import Spans, slices
 from pocketmq.spark.options import ReadOptions, read_options
 from pocketmq.spark.reading.offsets import Range
-from pocketmq.spark.schemas.bodies import BodySchema, decoded, reading_schema
+from pocketmq.spark.schemas.bodies import RAW, BodySchema, decoded, reading_schema
 from pocketmq.spark.session import job_session
 from pocketmq.spark.topics import queue_ends, queues_to_read
 
@@ -345,6 +345,8 @@ def _fitting(messages: DataFrame, options: ExportOptions) -> DataFrame:
         messages = messages.withColumn(
             "value", as_body(sf.col("value"), messages.schema["value"].dataType)
         )
+        if RAW in messages.columns:
+            messages = messages.withColumn(RAW, sf.base64(RAW))
     elif _has_text(options) and not options.has_schema:
         messages = messages.withColumn("value", sf.col("value").cast("string"))
     if options.format == "csv" and "properties" in messages.columns:
