@@ -351,3 +351,24 @@ def test_a_forked_child_leaves_the_connection_to_its_parent(
     assert os.getpid() != -1
     assert message.payload == "x"
     Inbox(connect(), queue).assert_quiet()  # the parent still has the message
+
+
+def test_a_namespace_keeps_queues_apart(cluster: Cluster, name: str) -> None:
+    url = f"pocketmq://{cluster.namesrv}"
+    queue = Queue(name)
+    with (
+        Connection(f"{url}/shop", transport="pocketmq.kombu:Transport") as shop,
+        Connection(url, transport="pocketmq.kombu:Transport") as other,
+    ):
+        send(shop, queue, "of the shop")
+        send(other, queue, "of nobody")
+        assert shop.SimpleQueue(queue).qsize() == 1
+        fanout = Exchange(f"{name}.all", type="fanout")
+        inbox = Inbox(shop, queue, Queue(f"{name}.copy", fanout))
+        message = inbox.next()
+        assert message.payload == "of the shop"
+        message.ack()
+        shop.Producer().publish("to all", exchange=fanout.name)
+        inbox.next().ack()
+        shop.channel().queue_delete(name)
+        assert other.SimpleQueue(queue).qsize() == 1

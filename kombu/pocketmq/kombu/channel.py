@@ -9,10 +9,11 @@ from typing import Any
 
 from kombu.transport import virtual
 
+from pocketmq.client.consumers.priority_topics import topic_of_priority
 from pocketmq.kombu.blocking_link import BlockingLink
 from pocketmq.kombu.linked_queue import Delivery, LinkedQueue
 from pocketmq.kombu.messages import is_expired, packed, unpacked
-from pocketmq.kombu.names import entity_name, topic_of_priority
+from pocketmq.kombu.names import entity_name
 from pocketmq.protocol.errors import ContentError, PocketMQError
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.requests.popping import POPPED_MAX

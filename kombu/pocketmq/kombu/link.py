@@ -6,13 +6,14 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Any
 
-from pocketmq.client.admin import Admin
-from pocketmq.client.errors import BrokerDownError, UnknownTopicError
+from pocketmq.client.admin.provisioning import admin_of, check_brokers, create_missing, has_topic
+from pocketmq.client.consumers.priority_topics import priority_topics
+from pocketmq.client.errors import UnknownTopicError
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.lifecycle import Startable
 from pocketmq.client.producers.producer import Producer
 from pocketmq.kombu.linked_queue import Delivery, LinkedQueue
-from pocketmq.kombu.names import entity_name, priority_topics
+from pocketmq.kombu.names import entity_name
 from pocketmq.kombu.options import Options
 from pocketmq.protocol.errors import GroupMissingError, OperatingError
 from pocketmq.protocol.messages.message import Message
@@ -39,7 +40,8 @@ class Link(Startable):
         self.options = options
         self.instance = ClientInstance(namesrv, **settings)
         self._producer = Producer(PRODUCER_GROUP, instance=self.instance)
-        self._admin = Admin(instance=self.instance)
+        self._admin = admin_of(self.instance, namesrv, settings)
+        self._wire = self.instance.namespace.wrap
         self._queues: dict[str, LinkedQueue] = {}
         self._fanouts: dict[str, set[str]] = {}
         self._known: set[str] = set()
@@ -56,13 +58,8 @@ class Link(Startable):
             stack.push_async_callback(self.instance.close)
             await self._producer.start()
             await self._admin.start()
-            await self._check_brokers("any")
+            await check_brokers(self._admin, "any")  # without brokers kombu tries again later
             stack.pop_all()
-
-    async def _check_brokers(self, topic: str) -> None:
-        """Checks that there is a broker: otherwise kombu is to try again later."""
-        if not (await self._admin.cluster_info()).broker_addr_table:
-            raise BrokerDownError(topic, "every broker of the cluster")
 
     async def close(self) -> None:
         """Acknowledges what was handled, gives back the rest, and disconnects. Idempotent."""
@@ -89,7 +86,8 @@ class Link(Startable):
                 *(entity_name(e, self.options.queue_name_prefix) for e in exchanges),
             ]
             group = entity_name(name, self.options.queue_name_prefix)
-            self._queues[name] = LinkedQueue(name, group, topics, self.instance, self.options)
+            invisible_ms = self.options.invisible_ms
+            self._queues[name] = LinkedQueue(name, group, topics, self.instance, invisible_ms)
         return self._queues[name]
 
     async def make_topics(self, topics: list[str]) -> None:
@@ -100,28 +98,13 @@ class Link(Startable):
             UsageError: there are several clusters, and no option names one.
         """
         options = self.options
-        for topic in topics:
-            if topic not in self._known and not await self.has_topic(topic):
-                await self._check_brokers(topic)
-                await self._admin.create_topic(
-                    topic,
-                    options.queues_per_topic,
-                    cluster=options.cluster or None,
-                    if_exists="keep",
-                )
-            self._known.add(topic)
-
-    async def has_topic(self, topic: str) -> bool:
-        """Whether a broker has a topic."""
-        try:
-            await self._admin.topic_route(topic)
-        except UnknownTopicError:
-            return False
-        return True
+        missing = [self._wire(topic) for topic in topics if topic not in self._known]
+        await create_missing(self._admin, missing, options.queues_per_topic, options.cluster)
+        self._known.update(topics)
 
     async def has_queue(self, name: str) -> bool:
         """Whether a queue was declared, by whomever."""
-        return await self.has_topic(self.topics_of(name)[-1])
+        return await has_topic(self._admin, self._wire(self.topics_of(name)[-1]))
 
     async def make_queue(self, name: str) -> None:
         """Declares a queue."""
@@ -134,8 +117,8 @@ class Link(Startable):
         """
         topic = entity_name(exchange, self.options.queue_name_prefix)
         await self.make_topics([topic])
-        group = entity_name(name, self.options.queue_name_prefix)
-        for stats in await self._admin.topic_stats(topic):
+        group = self._wire(entity_name(name, self.options.queue_name_prefix))
+        for stats in await self._admin.topic_stats(self._wire(topic)):
             if await self._admin.committed_offset(group, stats.queue) is not None:
                 continue
             try:
@@ -169,10 +152,10 @@ class Link(Startable):
         return sum([await self._size_of(name, topic) for topic in self.topics_of(name)])
 
     async def _size_of(self, name: str, topic: str) -> int:
-        group = entity_name(name, self.options.queue_name_prefix)
+        group = self._wire(entity_name(name, self.options.queue_name_prefix))
         count = 0
         try:
-            for stats in await self._admin.topic_stats(topic):
+            for stats in await self._admin.topic_stats(self._wire(topic)):
                 read = await self._admin.committed_offset(group, stats.queue)
                 count += stats.max_offset - max(stats.min_offset, read or 0)
         except UnknownTopicError:
@@ -201,10 +184,10 @@ class Link(Startable):
         for topic in self.topics_of(name):
             self._known.discard(topic)
             try:
-                await self._admin.delete_topic(topic)
+                await self._admin.delete_topic(self._wire(topic))
             except UnknownTopicError:
                 log.debug("queue %s: there is no topic %s to delete", name, topic)
-        group = entity_name(name, self.options.queue_name_prefix)
+        group = self._wire(entity_name(name, self.options.queue_name_prefix))
         try:
             await self._admin.delete_group(group, clean_offset=True)
         except OperatingError as e:

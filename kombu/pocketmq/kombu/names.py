@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -23,27 +22,3 @@ def entity_name(name: str, prefix: str = "") -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode())
-
-
-def priority_topics(topic: str, steps: Iterable[int]) -> list[str]:
-    """Returns the topics of a queue, highest priority first.
-
-    Args:
-        topic: of the queue, which is that of the lowest step.
-        steps: the priorities that have a topic of their own.
-    """
-    _, *higher = sorted(steps)
-    return [f"{topic}%P{step}" for step in reversed(higher)] + [topic]
-
-
-def topic_of_priority(topic: str, steps: Iterable[int], priority: int) -> str:
-    """Returns the topic for a message: that of the highest step that does not exceed its priority.
-
-    Args:
-        topic: of the queue.
-        steps: the priorities that have a topic of their own.
-        priority: of the message.
-    """
-    _, *higher = sorted(steps)
-    reached = [step for step in higher if step <= priority]
-    return f"{topic}%P{reached[-1]}" if reached else topic

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from pocketmq.client.consumers.priority_topics import Priorities
 from pocketmq.client.settings import InvisibleTime, NotNegative, Positive, take_settings
 from pocketmq.protocol.errors import ConfigError
 from pocketmq.protocol.signing import Credentials
@@ -17,8 +18,6 @@ DEFAULT_PORT = 9876
 DAY_MS = 24 * 3600 * 1000
 ALIKE_MIN = 0.8
 """How alike an unknown option must be to one of these to be taken for a slip of the pen."""
-
-Priorities = Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=10)]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
