@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.kombu import celery_app
-from support.kombu.worker import Worker
+from support.worker_process import CELERY, WorkerProcess, lines_of
 
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import LocalCluster
@@ -29,15 +29,11 @@ async def done(tmp_path: Path) -> AsyncIterator[Path]:
     async with LocalCluster(grpc_port=-1) as cluster:
         url = f"pocketmq://{cluster.namesrv}"
         celery_app.app.conf.update(broker_url=url, broker_read_url=url, broker_write_url=url)
-        async with Worker(cluster.namesrv, file):
+        async with WorkerProcess(CELERY, cluster.namesrv, file):
             yield file
             # Celery keeps the connections of remote control; here nobody uses them any more.
             await asyncio.to_thread(celery_app.app.pool.force_close_all)
         assert not list(cluster.dead_letters("celery", missing_ok=True))
-
-
-def lines_of(done: Path) -> list[str]:
-    return done.read_text("utf-8").splitlines()
 
 
 async def notes(done: Path, *wanted: str) -> list[str]:

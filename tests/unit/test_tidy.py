@@ -26,6 +26,7 @@ COMPONENTS = [
     "schemas",
     "console",
     "kombu",
+    "taskiq",
     "spark",
     "cli",
     "testing",

@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from celery import Celery, Task
+from support.worker_process import note
 
 app = Celery("tests", broker=f"pocketmq://{os.environ.get('NAMESRV', '127.0.0.1:9876')}")
 app.conf.update(
@@ -24,12 +25,6 @@ app.conf.update(
     worker_prefetch_multiplier=4,
     worker_send_task_events=True,
 )
-
-
-def note(line: str) -> None:
-    """Adds a line to the file, whole, whoever else writes."""
-    with open(os.environ["DONE"], "ab", buffering=0) as file:
-        file.write(f"{line}\n".encode())
 
 
 @app.task  # type: ignore[untyped-decorator]

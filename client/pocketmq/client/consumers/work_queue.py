@@ -221,14 +221,15 @@ class WorkQueue:
         self._held.let_go(message)
         await self._popper.change_invisible_time(message, delay_ms)
 
-    async def give_up(self, message: ReceivedMessage, reason: str) -> None:
+    async def give_up(self, message: ReceivedMessage, reason: str | BaseException) -> None:
         """Moves a message to the dead letters of the group; if no broker takes it, it comes again.
 
         Args:
             message: as it was popped.
             reason: what the dead letter tells.
         """
-        if not await self._send_back.give_up([message], -1, RejectedError(reason)):
+        error = RejectedError(reason) if isinstance(reason, str) else reason
+        if not await self._send_back.give_up([message], -1, error):
             self._held.handled(message)
         else:
             self._held.let_go(message)
