@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist loadfile
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
 .PHONY: help manifests manifests-check demo test slow ci check style types imports tidy process interop spark crash failover failover-times simulate churn abuse \
-	bench bench-guard growth spark-zip docs reference rpc pictures clean
+	airflow bench bench-guard growth spark-zip docs reference rpc pictures clean
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,13 @@ interop: $(STAMP) ## Apache's clients and its broker, whole; needs Java 17+, Mav
 
 console: $(STAMP) ## the console in a real browser, whole: in the dark, too; needs chromium
 	$(PYTEST) $(SHARED) tests/integration -k console --whole-console
+
+# Airflow pins much, so it has an environment of its own; what it deprecates is not for us to mend.
+airflow: $(STAMP) ## the provider under a real Airflow, which is installed below build/
+	$(PYTHON) -m venv build/airflow
+	build/airflow/bin/pip install --quiet --editable ".[airflow]" \
+		hypothesis pytest pytest-asyncio pytest-timeout
+	build/airflow/bin/python -m pytest --durations=15 tests/airflow -W default
 
 spark: $(STAMP) ## everything on a real Spark, whole; needs Java 17+
 	$(PYTEST) tests/integration tests/crash -m "spark and not interop" --whole-spark

@@ -25,6 +25,7 @@ COMPONENTS = [
     "client",
     "schemas",
     "console",
+    "airflow",
     "kombu",
     "taskiq",
     "spark",

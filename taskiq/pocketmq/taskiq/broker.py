@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 
@@ -14,7 +13,7 @@ from pocketmq.client.consumers.work_queue import WorkQueue
 from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.instance import NamesrvList
 from pocketmq.client.settings import InstanceSettings, take_settings
-from pocketmq.protocol.errors import ContentError, OperatingError
+from pocketmq.protocol.errors import ContentError
 from pocketmq.protocol.messages.delay_levels import retry_delay_s
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.names import check_group, check_topic
@@ -25,14 +24,6 @@ from pocketmq.taskiq.messages import body_of, packed, unpacked
 from pocketmq.taskiq.options import Options
 
 log = logging.getLogger("pocketmq.taskiq")
-
-T = TypeVar("T")
-
-WAIT_MS = 15_000
-"""How long a worker waits for tasks before it looks at the routes again."""
-
-FAILED_PAUSE_S = 0.5
-"""The pause of a worker that could ask no broker."""
 
 recall_handle: ContextVar[str | None] = ContextVar("pocketmq_taskiq_recall_handle", default=None)
 """Of the timer message that was sent last in this context."""
@@ -124,10 +115,9 @@ class PocketMQBroker(AsyncBroker):
         Raises:
             UsageError: the broker was not started.
         """
-        link = self.running()
-        work = await link.work()
+        work = await self.running().work()
         while True:
-            messages = await self._pop(link, work)
+            messages = await work.receive(self.options.pop_batch_size)
             try:
                 while messages:
                     task = await self._opened(messages.pop(0), work)
@@ -136,31 +126,6 @@ class PocketMQBroker(AsyncBroker):
             finally:
                 if messages:
                     await work.give_back(messages)
-
-    async def _pop(self, link: Link, work: WorkQueue) -> list[ReceivedMessage]:
-        """Pops tasks; waits for some if there are none, and pauses if no broker answers.
-
-        The end of a worker interrupts a wait, but not a pop, whose messages would stay hidden.
-        """
-        popping = link.tasks.spawn(self._asked(work.pop(self.options.pop_batch_size)), "pop tasks")
-        try:
-            messages: list[ReceivedMessage] | None = await asyncio.shield(popping)
-        except asyncio.CancelledError:
-            await work.give_back(await popping or [])
-            raise
-        if messages is None:
-            await link.instance.clock.sleep(FAILED_PAUSE_S)
-        elif not messages:
-            await self._asked(work.wait(WAIT_MS))
-        return messages or []
-
-    async def _asked(self, question: Awaitable[T]) -> T | None:
-        """What brokers answer; None if they do not."""
-        try:
-            return await question
-        except OperatingError as e:
-            log.warning("group %s receives no tasks now: %s", self.group, e)
-            return None
 
     async def _opened(self, message: ReceivedMessage, work: WorkQueue) -> AckableMessage | None:
         """Reads a message; one that no task can be run of is settled."""

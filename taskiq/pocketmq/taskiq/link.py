@@ -12,7 +12,6 @@ from pocketmq.client.instance.instance import ClientInstance, NamesrvList
 from pocketmq.client.lifecycle import Startable
 from pocketmq.client.producers.producer import Producer
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.tasks import Tasks
 from pocketmq.taskiq.options import Options
 
 PRODUCER_GROUP = "pocketmq_taskiq"
@@ -32,7 +31,6 @@ class Link(Startable):
     Attributes:
         instance: the connections and routes.
         producer: sends tasks.
-        tasks: what goes on beside the tasks.
     """
 
     def __init__(
@@ -49,7 +47,6 @@ class Link(Startable):
         self._namesrv, self._settings = namesrv, settings
         self.instance = ClientInstance(namesrv, clock=clock, **settings)
         self.producer = Producer(PRODUCER_GROUP, instance=self.instance)
-        self.tasks = Tasks()
         self._work: WorkQueue | None = None
 
     async def start(self) -> None:
@@ -78,7 +75,6 @@ class Link(Startable):
     async def close(self) -> None:
         """Acknowledges what was handled, gives back the rest, and disconnects. Idempotent."""
         work, self._work = self._work, None
-        await self.tasks.close()
         if work is not None:
             await work.close()
         await self.producer.close()

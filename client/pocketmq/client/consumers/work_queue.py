@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from pocketmq.client.errors import BrokerDownError
 from pocketmq.client.hooks import ConsumeHooks
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.listening.send_back import SendBack
-from pocketmq.client.message_selector import subscription_of
+from pocketmq.client.message_selector import Expression, subscription_of
 from pocketmq.client.popping.held_messages import HeldMessages
 from pocketmq.client.popping.popper import Popper, all_queues
 from pocketmq.client.popping.watches import Watches
@@ -23,8 +26,17 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages.message import MessageQueue, ReceivedMessage
 from pocketmq.protocol.requests.popping import INIT_MIN
+from pocketmq.runtime.tasks import Tasks
 
 log = logging.getLogger("pocketmq.client")
+
+T = TypeVar("T")
+
+WAIT_MS = 15_000
+"""How long a receive waits for messages before the routes are looked at again."""
+
+FAILED_PAUSE_S = 0.5
+"""The pause after a receive for which no broker could be asked."""
 
 ERROR_SIZE_MAX = 200
 """Bytes of the reason that a dead letter keeps."""
@@ -44,13 +56,20 @@ class WorkQueue:
         topics: what the group reads, highest priority first.
         instance: the connections and routes; it must be running.
         invisible_ms: for how long others do not get a message when this process was killed.
+        expression: which messages of the topics; tags, or a `MessageSelector`.
     """
 
     def __init__(
-        self, group: str, topics: list[str], instance: ClientInstance, invisible_ms: int
+        self,
+        group: str,
+        topics: list[str],
+        instance: ClientInstance,
+        invisible_ms: int,
+        expression: Expression = SUBSCRIBE_ALL,
     ) -> None:
         self.group, self.topics = group, topics
         self._instance, self._invisible_ms = instance, invisible_ms
+        self._expression = expression
         self._popper = Popper(
             group,
             instance,
@@ -63,6 +82,8 @@ class WorkQueue:
         self._send_back = SendBack(group, instance, -1, error_size_max=ERROR_SIZE_MAX)
         self._subscriptions: dict[str, Subscription] = {}
         self._consumers = 0
+        self._is_failing = False
+        self._tasks = Tasks()
         self._held.start()
 
     # -- as its instance sees it --------------------------------------------------------------
@@ -117,6 +138,7 @@ class WorkQueue:
 
     async def close(self) -> None:
         """Acknowledges what was handled, and gives back the rest."""
+        await self._tasks.close()
         await self._watches.close()
         await self._held.close()
         if self._consumers:
@@ -139,7 +161,7 @@ class WorkQueue:
     def _subscription(self, topic: str) -> Subscription:
         if topic not in self._subscriptions:
             version_ms = self._instance.next_version_ms()
-            self._subscriptions[topic] = subscription_of(topic, SUBSCRIBE_ALL, version_ms)
+            self._subscriptions[topic] = subscription_of(topic, self._expression, version_ms)
         return self._subscriptions[topic]
 
     async def pop(self, max_messages: int, poll_ms: int = 0) -> list[ReceivedMessage]:
@@ -185,6 +207,41 @@ class WorkQueue:
     async def wait(self, timeout_ms: int) -> None:
         """Waits until there seem to be messages, or the time is over."""
         await self._watches.wait(await self.places(), timeout_ms)
+
+    async def receive(self, max_messages: int) -> list[ReceivedMessage]:
+        """Pops messages; waits for some if there are none, and pauses if no broker answers.
+
+        A receive that is cancelled takes nothing: a wait ends at once, a pop gives back.
+
+        Args:
+            max_messages: 1 to 32.
+
+        Returns:
+            None at times: whoever calls in a loop calls again.
+        """
+        popping = self._tasks.spawn(self._asked(self.pop(max_messages)), f"pop for {self.group}")
+        try:
+            messages: list[ReceivedMessage] | None = await asyncio.shield(popping)
+        except asyncio.CancelledError:
+            await self.give_back(await popping or [])
+            raise
+        if messages is None:
+            await self._instance.clock.sleep(FAILED_PAUSE_S)
+        elif not messages:
+            await self._asked(self.wait(WAIT_MS))
+        return messages or []
+
+    async def _asked(self, question: Awaitable[T]) -> T | None:
+        """What brokers answer; None if they do not, of which the first time is told."""
+        try:
+            answer = await question
+        except OperatingError as e:
+            level = logging.INFO if self._is_failing else logging.WARNING
+            log.log(level, "group %s receives nothing now: %s", self.group, e)
+            self._is_failing = True
+            return None
+        self._is_failing = False
+        return answer
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Says soon that a message is done, together with others."""
