@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,29 +19,28 @@ import pytest_asyncio
 
 from pocketmq.testing import AsyncCluster, LocalCluster
 
-if find_spec("airflow") is None or find_spec("airflow").origin is None:  # type: ignore[union-attr]
-    collect_ignore_glob = ["test_*.py"]
+AIRFLOW = find_spec("airflow")  # the folder of that name is no package, and has no origin
 
-HOME = TemporaryDirectory(prefix="airflow-")
-os.environ.update(
-    AIRFLOW_HOME=HOME.name,
-    AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent / "dags"),
-    AIRFLOW__CORE__LOAD_EXAMPLES="False",
-    AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION="False",
-    AIRFLOW__CORE__UNIT_TEST_MODE="False",
-    AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL="5",
-    AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
-)
+if AIRFLOW is None or AIRFLOW.origin is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    HOME = TemporaryDirectory(prefix="airflow-")
+    os.environ.update(
+        AIRFLOW_HOME=HOME.name,
+        AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent / "dags"),
+        AIRFLOW__CORE__LOAD_EXAMPLES="False",
+        AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION="False",
+        AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+    )
 
 
 @pytest.fixture(scope="session")
-def home() -> Iterator[Path]:
+def home() -> Path:
     """Airflow's folder, with a database."""
     subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
     )
-    yield Path(HOME.name)
-    HOME.cleanup()
+    return Path(HOME.name)
 
 
 @pytest_asyncio.fixture

@@ -7,8 +7,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 DONE_S_MAX = 300.0
 POLL_S = 0.2
+LOCALHOST = "127.0.0.1"
 
 LOG = Path(os.environ["AIRFLOW_HOME"]) / "airflow.log"
 
@@ -41,19 +42,13 @@ def done(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def airflow(*words: str, port: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
+async def airflow(*words: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A command of Airflow, with all processes that it starts."""
     bin_folder = Path(sys.executable).parent
-    environment = {
-        **os.environ,
-        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "AIRFLOW__CORE__PARALLELISM": "2",
-    }
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(
-        bin_folder / "airflow", *words, env=environment, start_new_session=True,
-        stdout=LOG.open("wb"), stderr=asyncio.subprocess.STDOUT,
+        bin_folder / "airflow", *words, env={**os.environ, "PATH": path, **environment},
+        start_new_session=True, stdout=LOG.open("ab"), stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
         yield process
@@ -63,10 +58,33 @@ async def airflow(*words: str, port: int = 0) -> AsyncIterator[asyncio.subproces
             await process.wait()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+def ports_of_airflow() -> dict[str, str]:
+    """Free ports for the servers of Airflow, as its settings."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server((LOCALHOST, 0))) for _ in range(3)]
+        api, *logs = (str(server.getsockname()[1]) for server in servers)
+    return {
+        "AIRFLOW__API__HOST": LOCALHOST,
+        "AIRFLOW__API__PORT": api,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{LOCALHOST}:{api}/execution/",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": logs[0],
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": logs[1],
+    }
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits for Airflow."""
+    clock = SystemClock()
+    end_s = clock.monotonic() + DONE_S_MAX
+    while not condition():
+        assert clock.monotonic() < end_s, LOG.read_text("utf-8", "replace")[-5000:]
+        await clock.sleep(POLL_S)
+
+
+def listens(port: str) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex((LOCALHOST, int(port))) == 0
 
 
 async def test_a_task_waits_for_a_message(cluster: AsyncCluster, done: Path) -> None:
@@ -78,13 +96,11 @@ async def test_a_task_waits_for_a_message(cluster: AsyncCluster, done: Path) -> 
 
 
 async def test_messages_start_runs(cluster: AsyncCluster, done: Path) -> None:
-    async with airflow("standalone", port=free_port()):
-        clock = SystemClock()
-        end_s = clock.monotonic() + DONE_S_MAX
+    settings = ports_of_airflow()
+    async with airflow("standalone", **settings):
+        await until(lambda: listens(settings["AIRFLOW__API__PORT"]))
         for count in (1, 2):
             await send(cluster, f"order {count}", "cancelled")
-            while len(lines_of(done)) < count:
-                assert clock.monotonic() < end_s
-                await clock.sleep(POLL_S)
+            await until(lambda: len(lines_of(done)) == count)  # noqa: B023 (awaited here)
         await cluster.drain("refunds")
     assert lines_of(done) == ["refunded order 1", "refunded order 2"]

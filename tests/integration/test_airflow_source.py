@@ -13,8 +13,8 @@ from support.brokers.member_parts import Stage
 
 from pocketmq.airflow.source import REDELIVERIES_MAX, MessageSource
 from pocketmq.airflow.target import Target
-from pocketmq.client import Admin, Message, PullConsumer, ReceivedMessage
-from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.client import Admin, Message, PullConsumer, ReceivedMessage, SimpleConsumer
+from pocketmq.protocol.errors import ConfigError, IllegalNameError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.testing.clock import VirtualClock
 
@@ -27,13 +27,12 @@ class Reader:
 
     def __init__(self, stage: Stage, **arguments: Any) -> None:
         arguments = {
-            "topic": "T", "group": "cg", "expression": "*", "held_max": 4, **arguments,
+            "topic": "T", "group": "cg", "expression": "*", "held_max": 4,
+            "invisible_ms": INVISIBLE_MS, **arguments,
         }  # fmt: skip
         target = Target([stage.namesrv], {})
         self.stage, self.clock = stage, stage.clock
-        self.source = MessageSource(
-            target, invisible_ms=INVISIBLE_MS, clock=stage.clock, **arguments
-        )
+        self.source = MessageSource(target, clock=stage.clock, **arguments)
 
     async def __aenter__(self) -> Reader:
         await self.stage.done(self.source.start())
@@ -126,6 +125,21 @@ async def test_what_is_refused_comes_again_and_is_a_dead_letter_in_the_end(stage
     assert await letters(stage) == ["RejectedError: nobody wants this"]
 
 
+async def test_what_kills_its_processes_is_a_dead_letter_in_the_end(stage: Stage) -> None:
+    await stage.send(1)
+    async with SimpleConsumer("cg", stage.namesrv, clock=stage.clock) as killed:
+        killed.subscribe("T")
+        for _ in range(REDELIVERIES_MAX + 1):
+            (message,) = await stage.done(killed.receive())
+            await stage.done(killed.change_invisible_duration(message, 0))
+    async with Reader(stage) as reader:
+        await reader.assert_nothing_comes()
+    times = REDELIVERIES_MAX + 1
+    assert await letters(stage) == [
+        f"RejectedError: delivered {times} times and never acknowledged"
+    ]
+
+
 async def letters(stage: Stage) -> list[str]:
     """The errors of the group's dead letters."""
     async with PullConsumer("looker", stage.namesrv, clock=stage.clock) as puller:
@@ -146,7 +160,17 @@ async def test_a_topic_may_come_later_and_a_tag_chooses(stage: Stage) -> None:
         reader.source.acknowledge(message)
 
 
-@pytest.mark.parametrize("arguments", [{"topic": "a topic"}, {"group": ""}])
-async def test_illegal_names_are_refused(stage: Stage, arguments: dict[str, str]) -> None:
-    with pytest.raises(IllegalNameError):
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"topic": "a topic"}, IllegalNameError),
+        ({"group": ""}, IllegalNameError),
+        ({"held_max": 0}, ConfigError),
+        ({"invisible_ms": 5}, ConfigError),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_refused(
+    stage: Stage, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
         Reader(stage, **arguments)

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
 
 from pocketmq.airflow.target import Target
 from pocketmq.client.consumers.work_queue import WorkQueue
+from pocketmq.client.errors import ClosedError
 from pocketmq.client.instance.instance import ClientInstance
 from pocketmq.client.lifecycle import Startable
+from pocketmq.client.settings import InvisibleTime, Positive, take_settings
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.names.names import check_group, check_topic
 from pocketmq.protocol.requests.popping import POPPED_MAX
 from pocketmq.runtime.clock import Clock
 
+log = logging.getLogger("pocketmq.airflow")
+
 REDELIVERIES_MAX = 16
 """A message that came again so often and fails again is a dead letter."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a source.
+
+    Attributes:
+        invisible_ms: for how long nobody else gets a message when this process was killed.
+        held_max: how many messages may be neither acknowledged nor given up; then it waits.
+    """
+
+    invisible_ms: InvisibleTime = 60_000
+    held_max: Positive = 64
 
 
 class MessageSource(Startable):
@@ -26,9 +46,8 @@ class MessageSource(Startable):
         topic: need not exist yet.
         group: of all who share the messages.
         expression: tags, such as ``"TagA || TagB"``.
-        invisible_ms: for how long nobody else gets a message when this process was killed.
-        held_max: how many messages may be neither acknowledged nor given up; then it waits.
         clock: the source of time.
+        limits: fields of `Limits`.
 
     Raises:
         IllegalNameError, ConfigError.
@@ -40,15 +59,16 @@ class MessageSource(Startable):
         topic: str,
         group: str,
         expression: str,
-        invisible_ms: int,
-        held_max: int,
+        *,
         clock: Clock | None = None,
+        **limits: Any,
     ) -> None:
         check_topic(topic)
         check_group(group)
         self._instance = ClientInstance(target.namesrv, clock=clock, **target.settings)
         self._topic, self._group, self._expression = topic, group, expression
-        self._invisible_ms, self._room = invisible_ms, held_max
+        self._limits, _ = take_settings(Limits, limits)
+        self._room = self._limits.held_max
         self._settled = asyncio.Event()
         self._work: WorkQueue | None = None
 
@@ -56,8 +76,9 @@ class MessageSource(Startable):
         """Joins the group. Idempotent."""
         if self._work is None:
             await self._instance.start()
+            invisible_ms = self._limits.invisible_ms
             self._work = WorkQueue(
-                self._group, [self._topic], self._instance, self._invisible_ms, self._expression
+                self._group, [self._topic], self._instance, invisible_ms, self._expression
             )
             await self._work.join()
 
@@ -78,7 +99,11 @@ class MessageSource(Startable):
             batch = await work.receive(min(self._room, POPPED_MAX))
             self._room -= len(batch)
             for message in batch:
-                yield message
+                if message.reconsume_times > REDELIVERIES_MAX:  # its processes were killed
+                    times = message.reconsume_times
+                    await self.give_up(message, f"delivered {times} times and never acknowledged")
+                else:
+                    yield message
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Says soon that a message is done."""
@@ -105,6 +130,7 @@ class MessageSource(Startable):
             message: as it came.
             reason: what the dead letter tells.
         """
+        log.warning("message %s of %s is a dead letter: %s", message.msg_id, self._topic, reason)
         await self._running().give_up(message, reason)
         self._make_room()
 
@@ -113,5 +139,6 @@ class MessageSource(Startable):
         self._settled.set()
 
     def _running(self) -> WorkQueue:
-        assert self._work is not None
+        if self._work is None:
+            raise ClosedError(f"source of topic {self._topic}")
         return self._work
