@@ -1,7 +1,9 @@
-"""A real worker of Taskiq: tasks, redeliveries, delays, and a quiet end."""
+"""A real worker of Taskiq: tasks, redeliveries, delays, and a quiet end; what its page shows."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +47,20 @@ async def test_a_worker_does_tasks(tmp_path: Path) -> None:
         assert sorted(lines) == sorted(wanted)
         assert lines.index("7") > lines.index("20")
         assert not list(cluster.dead_letters("taskiq", missing_ok=True))
+
+
+async def test_the_page_shows_what_works() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "taskiq.md").read_text("utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.M | re.S))
+    async with LocalCluster(grpc_port=-1) as cluster:
+        shown: dict[str, Any] = {"__name__": __name__}  # Taskiq leaves the functions there
+        exec(code.replace("127.0.0.1:9876", cluster.namesrv), shown)
+        async with shown["broker"]:
+            sent = await shown["pay"].kiq(4711)
+            tomorrow = datetime.fromtimestamp(cluster.clock.now_ms() / 1000, UTC) + timedelta(
+                days=1
+            )
+            created = await shown["pay"].schedule_by_time(shown["source"], tomorrow, 4712)
+            await created.unschedule()
+        (message,) = await cluster.published("orders")
+        assert message.keys == (sent.task_id,)
