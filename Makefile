@@ -65,7 +65,7 @@ console: $(STAMP) ## the console in a real browser, whole: in the dark, too; nee
 	$(PYTEST) $(SHARED) tests/integration -k console --whole-console
 
 # Airflow pins much, so it has an environment of its own; what it deprecates is not for us to mend.
-airflow: $(STAMP) ## the provider under a real Airflow, which is installed below build/
+airflow: ## the provider under a real Airflow, which is installed below build/
 	$(PYTHON) -m venv build/airflow
 	build/airflow/bin/pip install --quiet --editable ".[airflow]" \
 		hypothesis pytest pytest-asyncio pytest-timeout
