@@ -65,11 +65,13 @@ console: $(STAMP) ## the console in a real browser, whole: in the dark, too; nee
 	$(PYTEST) $(SHARED) tests/integration -k console --whole-console
 
 # Airflow pins much, so it has an environment of its own; what it deprecates is not for us to mend.
-airflow: ## the provider under a real Airflow, which is installed below build/
-	$(PYTHON) -m venv build/airflow
-	build/airflow/bin/pip install --quiet --editable ".[airflow]" \
+airflow: airflow-on-3 ## the provider under a real Airflow, which is installed below build/
+
+airflow-on-%: ## the same on another Airflow, as in `make airflow-on-3.1`
+	$(PYTHON) -m venv build/airflow-$*
+	build/airflow-$*/bin/pip install --quiet --editable ".[airflow]" "apache-airflow==$*.*" \
 		hypothesis pytest pytest-asyncio pytest-timeout
-	build/airflow/bin/python -m pytest --durations=15 tests/airflow -W default
+	build/airflow-$*/bin/python -m pytest --durations=15 tests/airflow -W default
 
 spark: $(STAMP) ## everything on a real Spark, whole; needs Java 17+
 	$(PYTEST) tests/integration tests/crash -m "spark and not interop" --whole-spark
