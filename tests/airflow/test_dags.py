@@ -58,8 +58,8 @@ async def airflow(*words: str, **environment: str) -> AsyncIterator[asyncio.subp
             await process.wait()
 
 
-def ports_of_airflow() -> dict[str, str]:
-    """Free ports for the servers of Airflow, as its settings."""
+def settings_of_airflow() -> dict[str, str]:
+    """Free ports for the servers of Airflow, and patience, as its settings."""
     with ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server((LOCALHOST, 0))) for _ in range(3)]
         api, *logs = (str(server.getsockname()[1]) for server in servers)
@@ -68,6 +68,7 @@ def ports_of_airflow() -> dict[str, str]:
         "AIRFLOW__API__PORT": api,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{LOCALHOST}:{api}/execution/",
         "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": str(DONE_S_MAX),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": logs[0],
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": logs[1],
     }
@@ -96,7 +97,7 @@ async def test_a_task_waits_for_a_message(cluster: AsyncCluster, done: Path) -> 
 
 
 async def test_messages_start_runs(cluster: AsyncCluster, done: Path) -> None:
-    settings = ports_of_airflow()
+    settings = settings_of_airflow()
     async with airflow("standalone", **settings):
         await until(lambda: listens(settings["AIRFLOW__API__PORT"]))
         for count in (1, 2):

@@ -6,7 +6,7 @@ What they get goes into the file that the variable ``DONE`` of the environment n
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
@@ -46,7 +46,7 @@ cancelled = Asset(
 
 with DAG("refunds", schedule=[cancelled], start_date=BEGINNING):
 
-    @task  # type: ignore[untyped-decorator]
+    @task(retries=9, retry_delay=timedelta(seconds=1))  # type: ignore[untyped-decorator]
     def refund(triggering_asset_events: Any = None) -> None:
         """Notes the orders that the triggerer got."""
         for events in triggering_asset_events.values():
