@@ -46,10 +46,11 @@ async def airflow(*words: str, **environment: str) -> AsyncIterator[asyncio.subp
     """A command of Airflow, with all processes that it starts."""
     bin_folder = Path(sys.executable).parent
     path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        bin_folder / "airflow", *words, env={**os.environ, "PATH": path, **environment},
-        start_new_session=True, stdout=LOG.open("ab"), stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+    with LOG.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            bin_folder / "airflow", *words, env={**os.environ, "PATH": path, **environment},
+            start_new_session=True, stdout=log, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
     try:
         yield process
     finally:
