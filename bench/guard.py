@@ -29,8 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BASES = ROOT / "build" / "bench-guard"
 COMPONENTS = (
-    "runtime", "protocol", "transport", "auth", "proxy", "namesrv", "broker", "client", "schemas", "console",
-    "airflow", "kombu", "taskiq", "spark", "cli", "testing",
+    "runtime", "protocol", "transport", "auth", "proxy", "namesrv", "broker", "client", "schemas",
+    "console", "airflow", "kombu", "taskiq", "spark", "cli", "testing",
 )  # fmt: skip
 SCRIPT = "guarded_paths.py"
 GROWTH_PERCENT_MAX = 2.0
