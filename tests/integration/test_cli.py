@@ -70,6 +70,7 @@ def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
         "readQueues": 6,
         "writeQueues": 4,
         "perm": "R--",
+        "attributes": "",
     } in listed
     assert not any(row["topic"] == "TBW102" for row in listed)
     assert "TBW102" in ok("topic", "list", "--all", *names)
@@ -82,6 +83,26 @@ def test_topics_are_created_changed_shown_and_deleted(cluster: Cluster) -> None:
     assert gone.returncode == 1
     assert "CliTopic" in gone.stderr
     assert "Traceback" not in gone.stderr
+
+
+def test_topics_say_how_long_and_how_much_of_them_is_kept(cluster: Cluster) -> None:
+    names = ("--namesrv", cluster.namesrv)
+    ok("topic", "create", "CliKept", "--queues", "1", "--attribute", "+reserve.time=24", *names)
+    ok("topic", "update", "CliKept", "--attribute", "+pocketmq.retention.bytes=1000000",
+       "--broker", cluster.brokers["broker-b"], *names)  # fmt: skip
+    one, both = "reserve.time=24", "pocketmq.retention.bytes=1000000,reserve.time=24"
+    shown = json.loads(ok("topic", "show", "CliKept", "-o", "json", *names))
+    assert {row["broker"]: row["attributes"] for row in shown} == {
+        "broker-a": one, "broker-b": both,
+    }  # fmt: skip
+    assert both in ok("topic", "show", "CliKept", *names)
+    listed = json.loads(ok("topic", "list", "-o", "json", *names))
+    assert [r["attributes"] for r in listed if r["topic"] == "CliKept"] == [f"{both}; {one}"]
+    done = pocketmq("topic", "update", "CliKept", "--attribute", "+reserve.time=a day", *names)
+    assert done.returncode == 1
+    assert "reserve.time is a day: hours, or -1 for as long as the broker says" in done.stderr
+    ok("topic", "update", "CliKept", "--attribute", "-reserve.time", *names)
+    assert one not in ok("topic", "list", *names)
 
 
 def test_what_exists_with_other_settings_is_not_created(cluster: Cluster) -> None:

@@ -40,6 +40,7 @@ from pocketmq.broker.store.metadata.owner import Owner, claim
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics.kept_topics import KeptTopics
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.work_share import WorkShare
@@ -272,7 +273,9 @@ async def build_parts(
         catch_up=CatchUpShare(machine, store.counters.total, work_share),
         schedule=schedule,
         transactions=transactions,
-        retention=Retention(store, settings.view(lambda c: c.reserved_ms), still_needs),
+        retention=Retention(
+            store, settings.view(lambda c: c.reserved_ms), still_needs, KeptTopics(topics).now
+        ),
         keys=KeyIndex(store),
         statistics=Statistics(
             config.broker_cluster_name,

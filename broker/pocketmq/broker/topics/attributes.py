@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pocketmq.protocol.bodies.topics import RESERVE_TIME, RETENTION_BYTES
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import ResponseError, response_error
 
@@ -18,11 +19,13 @@ class Attribute(msgspec.Struct, frozen=True):
     Attributes:
         words: one of these.
         span: a number from the first to the second.
+        meaning: of the number, for who gave another value.
         changeable: whether it may be changed after the creation.
     """
 
     words: tuple[str, ...] = ()
     span: tuple[int, int] | None = None
+    meaning: str = ""
     changeable: bool = True
 
 
@@ -32,10 +35,15 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     "message.type": Attribute(
         ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED")
     ),
-    "reserve.time": Attribute(span=(-1, _LONG_MAX)),
+    RESERVE_TIME: Attribute(
+        span=(-1, _LONG_MAX), meaning="hours, or -1 for as long as the broker says"
+    ),
+    RETENTION_BYTES: Attribute(
+        span=(-1, _LONG_MAX), meaning="bytes on each broker, or -1 for any number"
+    ),
     "lite.topic.expiration": Attribute(span=(-1, 30 * 24 * 60)),
 }
-"""What a topic may have (`TopicAttributes`)."""
+"""What a topic may have (`TopicAttributes`); the number of bytes is PocketMQ's own."""
 
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
     "priority.factor": Attribute(span=(0, 100)),
@@ -98,7 +106,8 @@ def _check(
     if attribute.span is not None:
         low, high = attribute.span
         if not _is_number(value) or not low <= int(value) <= high:
-            raise _refused(f"value is not in range({low}, {high}): {name} is {value}")
+            meaning = f": {attribute.meaning}" if attribute.meaning else ""
+            raise _refused(f"value is not in range({low}, {high}): {name} is {value}{meaning}")
 
 
 def _is_number(text: str) -> bool:

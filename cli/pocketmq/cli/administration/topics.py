@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +19,7 @@ from pocketmq.runtime.process import run
 from pocketmq.runtime.text import counted
 
 if TYPE_CHECKING:
-    from pocketmq.client import QueueState
+    from pocketmq.client import Admin, BrokerRow, QueueState
     from pocketmq.protocol.bodies.routes import TopicRoute
 
 app = typer.Typer(help="Create, list, look at, change and delete topics.", no_args_is_help=True)
@@ -172,6 +174,7 @@ def list_topics(
         rows = []
         async with Admin(namesrv) as admin:
             brokers = await admin.brokers()
+            attributes = await _attributes_of_topics(admin, brokers)
             own = {row.cluster for row in brokers} | {row.broker_name for row in brokers}
             own |= {f"{row.cluster}_REPLY_TOPIC" for row in brokers}
             for name in await admin.topics(cluster=cluster):
@@ -188,11 +191,31 @@ def list_topics(
                         "readQueues": sum(q.read_queue_nums for q in route.queue_datas),
                         "writeQueues": sum(q.write_queue_nums for q in route.queue_datas),
                         "perm": ",".join(sorted({perm_text(q.perm) for q in route.queue_datas})),
+                        "attributes": "; ".join(sorted(attributes.get(name, ()))),
                     }
                 )
         return rows
 
-    show_listing(main, ("topic", "brokers", "readQueues", "writeQueues", "perm"), output, watch)
+    columns = ("topic", "brokers", "readQueues", "writeQueues", "perm", "attributes")
+    show_listing(main, columns, output, watch)
+
+
+async def _attributes_of_topics(admin: Admin, brokers: Sequence[BrokerRow]) -> dict[str, set[str]]:
+    """Asks each leading broker for what its topics have; one that does not answer is left out."""
+    found: dict[str, set[str]] = {}
+
+    async def ask(address: str) -> None:
+        with suppress(OperatingError):
+            for name, config in (await admin.topic_configs(address)).items():
+                if config.attributes:
+                    found.setdefault(name, set()).add(_attributes(config.attributes))
+
+    await asyncio.gather(*(ask(broker.address) for broker in brokers if not broker.broker_id))
+    return found
+
+
+def _attributes(attributes: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(attributes.items()))
 
 
 @app.command()
@@ -254,11 +277,14 @@ def show(
             "messages": row.stats.count,
             "unread": row.unread if output is Format.JSON else _unread(row),
             "lastStored": date(row.stats.last_update_ms),
+            "attributes": _attributes(row.attributes),
         }
         for row in run(main())
     ]
-    columns = ("broker", "queue", "state", "minOffset", "maxOffset", "messages", "unread",
-               "lastStored")  # fmt: skip
+    columns = ["broker", "queue", "state", "minOffset", "maxOffset", "messages", "unread",
+               "lastStored"]  # fmt: skip
+    if output is Format.JSON or any(row["attributes"] for row in rows):
+        columns.append("attributes")
     print_rows(rows, columns, output)
 
 

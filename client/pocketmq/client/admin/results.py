@@ -35,12 +35,14 @@ class QueueState(msgspec.Struct, frozen=True):
         stats: what it holds.
         is_readable, is_writable: whether it is among the topic's read and write queues.
         unread: how many of its messages each group has not read, by group.
+        attributes: of the topic, on this broker.
     """
 
     stats: QueueStats
     is_readable: bool
     is_writable: bool
     unread: dict[str, int]
+    attributes: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def is_hidden(self) -> bool:

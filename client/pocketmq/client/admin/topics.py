@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.groups import GroupList
 from pocketmq.protocol.bodies.routes import TopicRoute
 from pocketmq.protocol.bodies.topics import (
     TopicConfig,
+    TopicConfigTable,
     TopicFigures,
     TopicFiguresTable,
     TopicList,
@@ -31,6 +32,7 @@ from pocketmq.protocol.requests.nameserver import (
 )
 from pocketmq.protocol.requests.offsets import OffsetResponse, QueryConsumerOffsetRequest
 from pocketmq.protocol.requests.topics import (
+    AllTopicConfigRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
     TopicConfigRequest,
@@ -78,7 +80,8 @@ class TopicAdmin(AdminCalls):
             read_queues, write_queues: where the two counts differ.
             perm: bits of `protocol.flags`: 4 read, 2 write.
             order: an order topic.
-            attributes: ``+name=value,-name``, such as ``+message.type=FIFO``.
+            attributes: ``+name=value,-name``, such as ``+message.type=FIFO``; ``reserve.time`` is
+                hours, ``pocketmq.retention.bytes`` bytes on each broker that messages are kept.
             cluster, broker_addr: where.
             if_exists: what becomes of brokers that have the topic: ``replace`` sets their settings
                 anew, as mqadmin does; ``keep`` leaves them; ``refuse`` raises if they differ.
@@ -201,6 +204,11 @@ class TopicAdmin(AdminCalls):
         answer = await self._ask(broker_addr, TopicConfigRequest(topic=topic))
         return TopicConfig.decode(answer.body)
 
+    async def topic_configs(self, broker_addr: str) -> dict[str, TopicConfig]:
+        """Returns the settings of all topics on one broker, the broker's own topics too."""
+        answer = await self._ask(broker_addr, AllTopicConfigRequest())
+        return TopicConfigTable.decode(answer.body).topic_config_table
+
     async def topic_stats(self, topic: str, *, broker_addr: str | None = None) -> list[QueueStats]:
         """Returns the offsets of each queue of a topic, sorted by broker and queue.
 
@@ -266,6 +274,7 @@ class TopicAdmin(AdminCalls):
                         queue_id < config.read_queue_nums,
                         queue_id < config.write_queue_nums,
                         {group: await self._unread(address, group, stats) for group in groups},
+                        config.attributes,
                     )
                 )
         return sorted(rows, key=lambda row: row.stats.queue)

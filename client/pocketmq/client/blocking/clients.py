@@ -140,6 +140,10 @@ class Admin(Blocking[admin.Admin]):
         """Returns a topic's settings on one broker."""
         return self._run(self._twin.topic_config(topic, broker_addr))
 
+    def topic_configs(self, broker_addr: str) -> dict[str, TopicConfig]:
+        """Returns the settings of all topics on one broker, the broker's own topics too."""
+        return self._run(self._twin.topic_configs(broker_addr))
+
     def topic_stats(self, topic: str, *, broker_addr: str | None = None) -> list[QueueStats]:
         """Returns the offsets of each queue of a topic, sorted by broker and queue."""
         return self._run(self._twin.topic_stats(topic, broker_addr=broker_addr))

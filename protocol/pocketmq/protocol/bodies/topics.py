@@ -24,6 +24,13 @@ class DataVersion(msgspec.Struct, rename="camel", kw_only=True, frozen=True):
         )
 
 
+RESERVE_TIME = "reserve.time"
+"""The attribute of a topic that says for how many hours its messages are kept."""
+
+RETENTION_BYTES = "pocketmq.retention.bytes"
+"""The attribute of a topic that says how many bytes of it a broker keeps: PocketMQ's own."""
+
+
 class TopicConfig(Body, kw_only=True):
     """A topic's settings on one broker.
 

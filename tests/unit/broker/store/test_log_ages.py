@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.store.stores import BORN_MS, abandon, open_store, put
 
-from pocketmq.broker.store.log_ages import LogAges
+from pocketmq.broker.store.log_ages import Limits, LogAges
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.testing.clock import VirtualClock
 
@@ -18,7 +18,7 @@ def look_at_all(ages: LogAges) -> None:
 
 
 def due(ages: LogAges, limit_ms: int) -> list[str]:
-    return [known.topic for known in ages.take_due(limit_ms)]
+    return [known.topic for known in ages.take_due(Limits(limit_ms, limit_ms))]
 
 
 @pytest.fixture
@@ -69,4 +69,26 @@ async def test_deleted_logs_are_never_due(store: MessageStore, clock: VirtualClo
         await store.delete_topic(topic)
     look_at_all(ages)
     assert due(ages, FAR_MS) == []
+    await store.close()
+
+
+async def test_logs_of_topics_with_a_time_of_their_own_are_due_by_it(
+    store: MessageStore, clock: VirtualClock
+) -> None:
+    for topic in ("Usual", "Own"):
+        put(store, b"1", topic=topic)
+    ages = LogAges(store.logs, store.clock)
+    ages.set_own_times({"Own": 5000})
+    look_at_all(ages)
+    stored_ms = store.queue_log("Own", 0).last_timestamp
+    begin = Limits(0, stored_ms)
+    assert ages.idle_ms(begin, begin) == 5001
+    assert [known.topic for known in ages.take_due(Limits(0, stored_ms + 5000))] == []
+    assert [known.topic for known in ages.take_due(Limits(0, stored_ms + 5001))] == ["Own"]
+    ages.put(store.queue_log("Own", 0))
+    ages.set_own_times({"Usual": 1})
+    assert ages.idle_ms(begin, begin) == 0, "both are to be looked at"
+    look_at_all(ages)
+    assert [known.topic for known in ages.take_due(Limits(stored_ms + 1, 0))] == ["Own"]
+    assert [known.topic for known in ages.take_due(Limits(0, stored_ms + 2))] == ["Usual"]
     await store.close()

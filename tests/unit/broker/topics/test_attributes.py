@@ -43,6 +43,8 @@ def test_nonsense(text: str) -> None:
         ("reserve.time", "9223372036854775807", "9223372036854775808"),
         ("reserve.time", "0", "soon"),
         ("reserve.time", "7", ""),
+        ("pocketmq.retention.bytes", "-1", "10 GiB"),
+        ("pocketmq.retention.bytes", "1073741824", "1.5"),
     ],
 )
 def test_values_have_a_form(name: str, good: str, bad: str) -> None:
@@ -50,6 +52,11 @@ def test_values_have_a_form(name: str, good: str, bad: str) -> None:
     with pytest.raises(ResponseError, match="value is not in") as caught:
         changed_attributes(TOPIC_ATTRIBUTES, None, {f"+{name}": bad})
     assert caught.value.code == 1
+
+
+def test_a_refusal_says_what_the_number_means() -> None:
+    with pytest.raises(ResponseError, match=r"retention\.bytes is 1G: bytes on each broker"):
+        changed_attributes(TOPIC_ATTRIBUTES, None, {"+pocketmq.retention.bytes": "1G"})
 
 
 def test_what_there_is_no_attribute_of() -> None:
