@@ -56,7 +56,8 @@ class Retention:
         self.reserved_ms, self._still_needs = reserved_ms, still_needs
         self._ages = LogAges(store.logs, store.clock)
         self._looked_before = Limits(0, 0)
-        self._kept_now, self._kept = kept, dict[str, Kept]()
+        self._kept_now = kept
+        self._kept: Mapping[str, Kept] = {}
         self._running = asyncio.Lock()
 
     async def run(self) -> int:
