@@ -10,8 +10,13 @@ import pytest
 import pytest_asyncio
 from support.brokers.broker_parts import GROUP, TOPIC, Client, Stage, advance_until, send_request
 from support.brokers.pop_parts import ack, fill, pop
+from support.store.stores import measure_disk
 
 from pocketmq.broker.statistics.day_totals import next_midnight_ms
+from pocketmq.broker.store.disk.disk import DiskUse
+from pocketmq.client.diagnosis.cluster_state import BrokerState, ClusterState
+from pocketmq.client.diagnosis.disks import check_disks
+from pocketmq.client.diagnosis.findings import Finding, Severity
 from pocketmq.protocol.bodies.brokers import BrokerStats, HAStatus
 from pocketmq.protocol.bodies.topics import (
     KVTable,
@@ -334,3 +339,38 @@ async def test_figures_leave_out_what_tools_read(client: Client) -> None:
     assert (await figures_of(client, TOPIC))[TOPIC].delivered == 0
     await client.pull()
     assert (await figures_of(client, TOPIC))[TOPIC].delivered == 1
+
+
+@pytest.mark.usefixtures("rare_rounds")
+async def test_a_disk_that_fills_is_foretold_to_the_doctor(
+    stage: Stage, clock: VirtualClock
+) -> None:
+    client = await stage.started_with_topic(
+        flush_interval_commit_log=600_000,
+        flush_delay_offset_interval=60_000,
+        flush_consumer_offset_interval=60_000,
+        clean_resource_interval=600_000,
+    )
+    total, others = 10_000_000, 0
+
+    def measure(_: Path) -> DiskUse:
+        used = others + client.broker.store.counters.total.size
+        return DiskUse(total, used, total - used)
+
+    measure_disk(client.broker.store, 90.0, 85.0, 1 << 40, measure)
+
+    async def findings() -> list[Finding]:
+        broker = BrokerState("c", "broker-a", 0, client.broker.address)
+        broker.figures = await figures(client)
+        return await check_disks(ClusterState(client.pool, clock, [], [broker]))
+
+    assert await findings() == []
+    await clock.advance(2 * 3600)  # what the real disk had is forgotten
+    for _ in range(15):
+        await client.send(bytes(100_000))
+        await clock.advance(60)
+    (finding,) = await findings()
+    assert finding.severity is Severity.WARNING
+    assert f"of {TOPIC} were stored; if it goes on like this" in finding.seen
+    assert "more than 60 min ago" in finding.seen
+    assert "(in 5 h)" in finding.seen, "7 MB of room, 1.5 MB an hour"

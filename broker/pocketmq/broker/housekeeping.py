@@ -9,6 +9,7 @@ from pocketmq.broker.config.config import BrokerConfig
 from pocketmq.broker.idle_groups import GROUPS_PER_SLICE, IdleGroups
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.registration.registration import Registration
+from pocketmq.broker.statistics.disk_forecast import LOOK_PERIOD_S
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
 from pocketmq.broker.transactions.check_back import CheckBack, CheckSettings
 from pocketmq.runtime.clock import Clock
@@ -99,6 +100,7 @@ def start_rounds(
         _Round("keys", lambda _: KEY_INDEX_PERIOD_S, parts.keys.run),
         _Round("idle logs", lambda _: IDLE_LOG_PERIOD_S, data.store.logs.close_idle_logs),
         _Round("statistics", lambda _: SAMPLE_PERIOD_S, parts.statistics.sample),
+        _Round("disk forecast", lambda _: LOOK_PERIOD_S, parts.disk_forecast.look),
         _Round("clients", lambda _: CLIENT_SCAN_PERIOD_S, parts.members.expire),
         _Round("idle groups", lambda c: c.idle_group_timeout / 1000, idle_groups.forget),
         _Round("order locks", lambda _: LOCK_SCAN_PERIOD_S, data.order_locks.expire),

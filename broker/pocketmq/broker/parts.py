@@ -32,6 +32,7 @@ from pocketmq.broker.reading.catch_up_share import CatchUpShare
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.statistics.back_pressure import BackPressure
+from pocketmq.broker.statistics.disk_forecast import DiskForecast
 from pocketmq.broker.statistics.statistics import Statistics
 from pocketmq.broker.store.disk.errors import WriteFailedError
 from pocketmq.broker.store.keys.key_index import KeyIndex
@@ -40,7 +41,7 @@ from pocketmq.broker.store.metadata.owner import Owner, claim
 from pocketmq.broker.store.retention import Retention
 from pocketmq.broker.store.settings import StoreSettings
 from pocketmq.broker.store.store import MessageStore
-from pocketmq.broker.topics.kept_topics import KeptTopics
+from pocketmq.broker.topics.kept_topics import KeptTopics, kept_of
 from pocketmq.broker.topics.topics import TopicTable
 from pocketmq.broker.transactions.transactions import Transactions
 from pocketmq.broker.work_share import WorkShare
@@ -96,6 +97,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         retention: removes old messages.
         keys: finds messages by key.
         statistics: what was sent and consumed.
+        disk_forecast: when the disk will be full.
         back_pressure: what holds up clients that ask for too much.
         rate_limits: what an address, a client and a user may ask for in a second.
     """
@@ -115,6 +117,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     retention: Retention
     keys: KeyIndex
     statistics: Statistics
+    disk_forecast: DiskForecast
     back_pressure: BackPressure
     rate_limits: RateLimits
 
@@ -252,6 +255,7 @@ async def build_parts(
         )
 
     progress, work_share = PullProgress(clock), WorkShare()
+    reserved_ms = settings.view(lambda c: c.reserved_ms)
     parts = BrokerParts(
         clock=clock,
         random=rng,
@@ -273,9 +277,7 @@ async def build_parts(
         catch_up=CatchUpShare(machine, store.counters.total, work_share),
         schedule=schedule,
         transactions=transactions,
-        retention=Retention(
-            store, settings.view(lambda c: c.reserved_ms), still_needs, KeptTopics(topics).now
-        ),
+        retention=Retention(store, reserved_ms, still_needs, KeptTopics(topics).now),
         keys=KeyIndex(store),
         statistics=Statistics(
             config.broker_cluster_name,
@@ -284,6 +286,14 @@ async def build_parts(
             progress,
             schedule.timers.delivery.delivered,
             popping.traffic,
+            clock,
+        ),
+        disk_forecast=DiskForecast(
+            store.disk,
+            store.counters,
+            store.logs,
+            reserved_ms,
+            lambda name: kept_of(topics.get(name)),
             clock,
         ),
         back_pressure=back_pressure_of(store, settings, clock),

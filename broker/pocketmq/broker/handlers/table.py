@@ -289,8 +289,8 @@ def _of_administration(parts: BrokerParts, address: str) -> tuple[Family, ...]:
     system_names = system_topic_names(settings.now.broker_cluster_name, name)
     figures = StoreFigures(store.logs, store.disk, store.files, store.committer, store.damaged)
     runtime_info = RuntimeInfo(
-        figures, parts.schedule, parts.polling, store.counters, parts.statistics,
-        parts.back_pressure, parts.rate_limits, parts.clock,
+        figures, parts.disk_forecast, parts.schedule, parts.polling, store.counters,
+        parts.statistics, parts.back_pressure, parts.rate_limits, parts.clock,
     )  # fmt: skip
     return (
         TopicHandlers(system_names, topics, offsets, store, progress, parts.polling, pops),

@@ -159,8 +159,8 @@ def _of_messages(
     )  # fmt: skip
     figures = StoreFigures(store.logs, store.disk, store.files, store.committer, store.damaged)
     runtime_info = RuntimeInfo(
-        figures, None, parts.polling, store.counters, parts.statistics, parts.back_pressure,
-        parts.rate_limits, clock,
+        figures, parts.disk_forecast, None, parts.polling, store.counters, parts.statistics,
+        parts.back_pressure, parts.rate_limits, clock,
     )  # fmt: skip
     families = (
         PullHandlers(

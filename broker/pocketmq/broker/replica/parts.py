@@ -17,9 +17,11 @@ from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.reading.pull_progress import PullProgress
 from pocketmq.broker.replica.data import ReplicaData
 from pocketmq.broker.statistics.back_pressure import BackPressure
+from pocketmq.broker.statistics.disk_forecast import DiskForecast
 from pocketmq.broker.statistics.statistics import Statistics
 from pocketmq.broker.store.keys.key_index import KeyIndex
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.broker.topics.kept_topics import kept_of
 from pocketmq.broker.work_share import WorkShare
 from pocketmq.runtime.clock import Clock
 
@@ -37,6 +39,7 @@ class ReplicaParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         catch_up: bounds the time that groups far behind take from the leader's records.
         keys: finds messages by key.
         statistics: what was consumed here.
+        disk_forecast: when the disk will be full.
         back_pressure: what holds up clients that ask for too much.
         rate_limits: what an address, a client and a user may ask for in a second.
     """
@@ -51,6 +54,7 @@ class ReplicaParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     catch_up: CatchUpShare
     keys: KeyIndex
     statistics: Statistics
+    disk_forecast: DiskForecast
     back_pressure: BackPressure
     rate_limits: RateLimits
 
@@ -88,6 +92,14 @@ def replica_parts(
             progress,
             Traffic(clock.monotonic()),
             PopTraffic(clock),
+            clock,
+        ),
+        disk_forecast=DiskForecast(
+            store.disk,
+            store.counters,
+            store.logs,
+            data.settings.view(lambda c: c.reserved_ms),
+            lambda name: kept_of(data.topics.get(name)),
             clock,
         ),
         back_pressure=back_pressure_of(store, data.settings, clock),

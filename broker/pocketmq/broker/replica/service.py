@@ -15,6 +15,7 @@ from pocketmq.broker.housekeeping import CLIENT_SCAN_PERIOD_S, IDLE_LOG_PERIOD_S
 from pocketmq.broker.replica.handlers import Leadership, replica_table
 from pocketmq.broker.replica.parts import ReplicaParts, replica_parts
 from pocketmq.broker.replication.following import Following
+from pocketmq.broker.statistics.disk_forecast import LOOK_PERIOD_S
 from pocketmq.broker.statistics.statistics import SAMPLE_PERIOD_S
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.broker.turn_share import TurnShare
@@ -117,6 +118,7 @@ class ReplicaService:
             ("idle logs", IDLE_LOG_PERIOD_S, store.logs.close_idle_logs),
             ("keys", KEY_INDEX_PERIOD_S, parts.keys.run),
             ("statistics", SAMPLE_PERIOD_S, parts.statistics.sample),
+            ("disk forecast", LOOK_PERIOD_S, parts.disk_forecast.look),
             ("clients", CLIENT_SCAN_PERIOD_S, parts.members.expire),
         )
         for name, period_s, action in rounds:

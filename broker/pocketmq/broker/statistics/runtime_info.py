@@ -8,6 +8,7 @@ from pocketmq.broker.counters.traffic import MESSAGES, MINUTE
 from pocketmq.broker.delay.schedule import Schedule
 from pocketmq.broker.reading.long_polling import LongPolling
 from pocketmq.broker.statistics.back_pressure import BackPressure
+from pocketmq.broker.statistics.disk_forecast import DiskForecast
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
 from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.protocol.codes import Version
@@ -23,6 +24,7 @@ class RuntimeInfo:
 
     Args:
         store: the figures of the store.
+        forecast: of the disk.
         schedule: of the broker; None for a follower, which delivers nothing.
         polling: of the broker.
         counters, statistics: the rates and totals.
@@ -34,6 +36,7 @@ class RuntimeInfo:
     def __init__(
         self,
         store: StoreFigures,
+        forecast: DiskForecast,
         schedule: Schedule | None,
         polling: LongPolling,
         counters: StoreCounters,
@@ -44,6 +47,7 @@ class RuntimeInfo:
     ) -> None:
         self._back_pressure, self._rate_limits = back_pressure, rate_limits
         self._store, self._schedule, self._polling = store, schedule, polling
+        self._forecast = forecast
         self._counters, self._statistics, self._clock = counters, statistics, clock
 
     def figures(self) -> dict[str, object]:
@@ -54,6 +58,7 @@ class RuntimeInfo:
             **self._rates(),
             **self._days(),
             **self._store.figures(),
+            **self._forecast.figures(),
             **self._queues(),
             **self._back_pressure.figures(),
             "requestsRefusedByRate": self._rate_limits.refused_count,

@@ -43,8 +43,10 @@ class KeptTopics:
         return {name: kept for name, kept in found if kept != Kept()}
 
 
-def kept_of(config: TopicConfig) -> Kept:
+def kept_of(config: TopicConfig | None) -> Kept:
     """Reads a topic's attributes; in RocketMQ, too, 0 and less leave the time to the broker."""
+    if config is None:
+        return Kept()
     hours = int(config.attributes.get(RESERVE_TIME, -1))
     size = int(config.attributes.get(RETENTION_BYTES, -1))
     return Kept(hours * HOUR_MS if hours > 0 else None, size if size > 0 else None)

@@ -1,8 +1,9 @@
-"""Warns of full disks before brokers refuse sends."""
+"""Warns of full disks before brokers refuse sends, and foretells when they will be full."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from pocketmq.client.diagnosis.cluster_state import BrokerState, ClusterState
 from pocketmq.client.diagnosis.findings import Finding, Severity
@@ -15,13 +16,80 @@ NEAR_PERCENT = 5.0
 APACHE_WARNING_PERCENT = 90.0
 """The limit at which Apache's brokers refuse sends: a property of the JVM that they do not tell."""
 
+SOON_S = 7 * 86_400
+"""What is foretold for later is only a note."""
+
 _FREE = re.compile(r"Free : ([\d.]+) (?:([KMGTPE])i)?B")
 _UNITS = " KMGTPE"
 
 
 async def check_disks(state: ClusterState) -> list[Finding]:
-    """Finds brokers whose disk is full or nearly full."""
-    return [finding for broker in state.brokers for finding in _of_broker(broker)]
+    """Finds brokers whose disk is full or nearly full, or will be if it fills as it does."""
+    found = []
+    for broker in state.brokers:
+        found += _of_broker(broker) or _foretold(broker)
+    return found
+
+
+def _foretold(broker: BrokerState) -> list[Finding]:
+    """Words what a broker foretells of its disk; Apache's foretell nothing."""
+    clean_ms = int(broker.figures.get("diskCleanTimestamp", 0))
+    full_ms = int(broker.figures.get("diskFullTimestamp", 0))
+    now_ms, topic = broker.now_ms, broker.figures.get("diskGrowthTopic", "")
+    if now_ms is None or not (clean_ms or full_ms):
+        return []
+    grown = int(broker.figures["diskGrowthSize"])
+    measured = _length(int(broker.figures["diskGrowthTimeMs"]) / 1000)
+    seen = f"its disk holds {_readable(grown)} more than {measured} ago"
+    if topic:
+        stored = _readable(int(broker.figures["diskGrowthTopicSize"]))
+        seen += f", in which {stored} of {topic} were stored"
+    parts = []
+    if clean_ms:
+        parts.append(
+            f"the oldest messages are removed before their time from {_when(clean_ms, now_ms)} on "
+            f"(diskSpaceCleanForciblyRatio)"
+        )
+    if full_ms:
+        unless = ", unless enough is removed," if 0 < clean_ms < full_ms else ""
+        parts.append(
+            f"sends are refused{unless} from {_when(full_ms, now_ms)} on "
+            f"(diskSpaceWarningLevelRatio)"
+        )
+    first_s = (min(filter(None, (clean_ms, full_ms))) - now_ms) / 1000
+    of_topic = (
+        f"keep less of the topic (pocketmq topic update {topic} --attribute +reserve.time=HOURS), "
+        if topic
+        else ""
+    )
+    return [
+        Finding(
+            DISKS,
+            Severity.WARNING if first_s <= SOON_S else Severity.NOTE,
+            str(broker),
+            f"{seen}; if it goes on like this, {', and '.join(parts)}",
+            f"{of_topic}shorten fileReservedTime (pocketmq broker config set "
+            f"fileReservedTime=HOURS -b {broker.address}), or move the data to a larger disk",
+        )
+    ]
+
+
+def _when(time_ms: int, now_ms: int) -> str:
+    time = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    return f"{time:%Y-%m-%d %H:%M} (in {_length((time_ms - now_ms) / 1000)})"
+
+
+def _length(seconds: float) -> str:
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
+
+
+def _readable(size: float) -> str:
+    exponent = 0
+    while size >= 1024 and exponent < len(_UNITS) - 1:
+        size, exponent = size / 1024, exponent + 1
+    return f"{size:.1f} {_UNITS[exponent]}iB" if exponent else f"{size:.0f} B"
 
 
 def _of_broker(broker: BrokerState) -> list[Finding]:

@@ -124,6 +124,20 @@ class DiskGuard:
         return self.failed_reason or self.full_reason
 
     @property
+    def room_to_clean(self) -> int:
+        """Bytes that may still come before `wants_cleaning`."""
+        return self._room_to(self._clean_percent)
+
+    @property
+    def room_to_refusal(self) -> int:
+        """Bytes that may still come before sends are refused."""
+        return self._room_to(self._warning_percent)
+
+    def _room_to(self, percent: float) -> int:
+        free_then = (self.use.used + self.use.free) * (100 - percent) / 100
+        return max(0, self.use.free - int(min(free_then, self._free_min)))
+
+    @property
     def wants_cleaning(self) -> bool:
         """Whether retention should remove the oldest data, whatever its age."""
         return self.use.used_percent >= self._clean_percent and self.use.free < self._free_min
