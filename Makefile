@@ -12,8 +12,9 @@ SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
-.PHONY: help manifests manifests-check demo test slow ci check style types imports tidy process interop spark crash failover failover-times simulate churn abuse \
-	airflow bench bench-guard growth spark-zip docs reference rpc pictures clean
+.PHONY: help manifests manifests-check image-size sbom demo test slow ci check style types \
+	imports tidy process interop spark crash failover failover-times simulate churn abuse bench \
+	bench-guard growth spark-zip docs reference rpc pictures clean airflow
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -136,6 +137,16 @@ manifests: ## deploy/kubernetes from the Helm chart; needs helm, or HELM that na
 manifests-check: $(STAMP) ## chart and manifests against Kubernetes' schemas, offline
 	$(BIN)/pip install --quiet --editable ".[deploy-test]"
 	$(PYTEST) tests/integration/test_kubernetes.py
+
+# The same files as deploy/Dockerfile.small copies; needs Debian's apt, and its python3.
+image-size: $(STAMP) ## what the small image holds, made without Docker: fails above 200 MB
+	PIP="$(abspath $(BIN))/python -m pip" deploy/image-size.sh
+
+sbom: $(STAMP) ## the bill of materials of the image's Python, CycloneDX: dist/pocketmq.cdx.json
+	mkdir -p dist
+	rm -rf build/sbom
+	PIP="$(abspath $(BIN))/python -m pip" PYTHON=$(abspath $(BIN))/python deploy/install.sh build/sbom ".[control,etcd]"
+	CYCLONEDX=$(BIN)/cyclonedx-py deploy/sbom.sh build/sbom/bin/python dist/pocketmq.cdx.json
 
 pictures: $(STAMP) ## the pictures of the README and the site; needs the ports of `pocketmq up`
 	$(BIN)/python docs/scripts/pictures.py

@@ -9,14 +9,20 @@ import csv
 import ipaddress
 import itertools
 import json
+import os
 import re
-from importlib.metadata import metadata
+import subprocess
+import sys
+import venv
+from importlib.metadata import distribution, metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from typer.main import get_command
 
 from pocketmq.broker import BrokerConfig
@@ -30,6 +36,7 @@ from pocketmq.runtime.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
+SMALL_DOCKERFILE = (ROOT / "deploy" / "Dockerfile.small").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 TESTING: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose-testing.yml").read_text())
@@ -318,7 +325,68 @@ def test_the_builder_is_given_every_component() -> None:
         if line.startswith("!")
     }
     components = {path.parent.name for path in ROOT.glob("*/pocketmq")}
-    assert components | {"pyproject.toml", "README.md", "LICENSE"} == passed
+    scripts = {path for path in passed if path.startswith("deploy/")}
+    assert components | {"pyproject.toml", "README.md", "LICENSE"} | scripts == passed
+    for dockerfile in (DOCKERFILE, SMALL_DOCKERFILE):
+        called = set(re.findall(r"deploy/[\w-]+\.sh", re.sub(r"(?m)^#.*", "", dockerfile)))
+        assert called
+        assert called <= scripts
+        for script in called:
+            assert os.access(ROOT / script, os.X_OK)
+
+
+def test_the_small_image_runs_as_the_other_one_does() -> None:
+    def orders(dockerfile: str) -> dict[str, str]:
+        last = dockerfile[dockerfile.rindex("\nFROM ") :].replace("\\\n", " ")
+        lines = (line.split(maxsplit=1) for line in last.splitlines() if line[:1].isupper())
+        return {order: " ".join(words.split()) for order, words in lines if order != "COPY"}
+
+    small, other = orders(SMALL_DOCKERFILE), orders(DOCKERFILE)
+    assert other["USER"] == "pocketmq"
+    assert "useradd --uid 10001 " in DOCKERFILE
+    assert small["USER"] == "10001:10001"
+    for order in ("WORKDIR", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"):
+        assert small[order] == other[order]
+    assert "POCKETMQ_UP_HOST=0.0.0.0 POCKETMQ_UP_CONTROL_HOST=0.0.0.0" in small["ENV"]
+    extras = [re.search(r'ARG EXTRAS="(.*)"', text) for text in (DOCKERFILE, SMALL_DOCKERFILE)]
+    assert len({found and found.group(1) for found in extras}) == 1
+
+
+def environment_of(directory: Path, *packages: str) -> Path:
+    """Makes an environment that has some of the packages here; returns its interpreter."""
+    venv.create(directory)
+    [installed] = directory.glob("lib/*/site-packages")
+    for package in packages:
+        [known] = Path(str(distribution(package).locate_file(""))).glob(f"{package}-*.dist-info")
+        (installed / known.name).symlink_to(known)
+    return directory / "bin" / "python"
+
+
+@pytest.mark.process
+def test_the_bill_of_materials_names_what_is_installed(tmp_path: Path) -> None:
+    python = environment_of(tmp_path / "environment", "pocketmq", "msgpack", "typer")
+    path = tmp_path / "pocketmq.cdx.json"
+    script = str(ROOT / "deploy" / "sbom.sh")
+    command = f"{sys.executable} -m cyclonedx_py"
+    subprocess.run(
+        [script, str(python), str(path)],
+        env={**os.environ, "CYCLONEDX": command},
+        check=True,
+        timeout=100,
+    )
+    text = path.read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str("{}") is not None
+    bill = json.loads(text)
+    root = bill["metadata"]["component"]
+    assert (root["name"], root["type"]) == ("pocketmq", "application")
+    assert root["version"] == metadata("pocketmq")["Version"]
+    named = {part["name"].lower(): part for part in bill["components"]}
+    assert named.keys() == {"msgpack", "typer"}
+    msgpack = named["msgpack"]
+    assert msgpack["version"] == metadata("msgpack")["Version"]
+    assert msgpack["purl"] == f"pkg:pypi/msgpack@{msgpack['version']}"
+    assert msgpack["licenses"]
 
 
 def test_the_images_extras_exist() -> None:
