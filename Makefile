@@ -38,7 +38,7 @@ test-on-%: ## the same on another Python, as in `make test-on-3.14`
 slow: $(STAMP) ## what `make test` leaves out: a slice of each of the slow suites below
 	$(PYTEST) $(SHARED) -m "$(SLOW)"
 
-ci: check test slow bench-guard ## everything a change must pass
+ci: check test slow manifests-check bench-guard ## everything a change must pass
 
 check: style types imports tidy ## lint, format, types, directions of imports, rules of the house
 

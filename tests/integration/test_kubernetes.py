@@ -7,6 +7,7 @@ schemas); the settings in the plain manifests are read by the servers' own code 
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import shutil
 import subprocess
@@ -31,6 +32,9 @@ HELM = os.environ.get("HELM") or shutil.which("helm")
 KUBERNETES_VERSIONS = ("1.25", "1.37")
 """The oldest that Chart.yaml allows, and the newest whose schemas the validator has."""
 
+OPERATORS = "monitoring.coreos.com/v1"
+"""Of the Prometheus operator's own kinds, of which Kubernetes has no schemas."""
+
 SECURE = (
     "--values", str(CHART / "values-secure.yaml"),
     "--set", "security.admin.password=p$ss: word,security.inner.secretKey=two",
@@ -41,14 +45,20 @@ OUTSIDE = (
     "--set", "external.nodePorts={30911,30912}",
 )  # fmt: skip
 
+MONITORED = (
+    "--set", "metrics.enabled=true,metrics.serviceMonitor.enabled=true,metrics.rules.enabled=true",
+    "--set", "metrics.dashboards.enabled=true,metrics.dashboards.datasource=thanos",
+    "--set", "metrics.serviceMonitor.labels.release=prometheus",
+)  # fmt: skip
+
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed (HELM names it)")
 
 Manifests = list[dict[str, Any]]
 
 
-def helm(*words: str) -> subprocess.CompletedProcess[str]:
+def helm(*words: str, chart: Path = CHART) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
-    command = (HELM, "template", "pocketmq", str(CHART), "--kube-version", "1.31.0", *words)
+    command = (HELM, "template", "pocketmq", str(chart), "--kube-version", "1.31.0", *words)
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -56,6 +66,18 @@ def rendered(*words: str) -> Manifests:
     done = helm(*words)
     assert done.returncode == 0, done.stderr
     return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def rendered_notes(directory: Path, *words: str) -> str:
+    """What `helm install` prints in the end: `helm template` leaves that out."""
+    chart = shutil.copytree(CHART, directory / "chart")
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    wrapped = 'kind: Notes\ntext: {{ tpl (.Files.Get "notes.txt") . | toJson }}\n'
+    (chart / "templates" / "notes.yaml").write_text(wrapped)
+    done = helm(*words, chart=chart)
+    assert done.returncode == 0, done.stderr
+    [notes] = [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "Notes"]
+    return str(notes["text"])
 
 
 def plain(name: str) -> Manifests:
@@ -92,6 +114,8 @@ def validate(manifests: Manifests) -> None:
         "kubernetes_validate", reason="the extra deploy-test is not installed"
     )
     for manifest in manifests:
+        if manifest["apiVersion"] == OPERATORS:
+            continue
         for version in KUBERNETES_VERSIONS:
             validator.validate(manifest, version, strict=True)
 
@@ -102,7 +126,9 @@ def test_plain_manifests_are_valid(name: str) -> None:
 
 
 @needs_helm
-@pytest.mark.parametrize("words", [SECURE, OUTSIDE], ids=["secure", "outside"])
+@pytest.mark.parametrize(
+    "words", [SECURE, OUTSIDE, MONITORED], ids=["secure", "outside", "monitored"]
+)
 def test_other_values_are_valid(words: tuple[str, ...]) -> None:
     validate(rendered(*words))
 
@@ -219,6 +245,64 @@ def test_a_secure_cluster_takes_tls_and_signed_requests_only(tmp_path: Path) -> 
 
 
 @needs_helm
+def test_prometheus_finds_every_pod_and_grafana_every_dashboard(tmp_path: Path) -> None:
+    manifests = rendered(*MONITORED)
+    namesrvs, brokers = settings(manifests, tmp_path)
+    servers: list[NamesrvConfig | BrokerConfig] = [*namesrvs.values(), *brokers.values()]
+    for config in servers:
+        assert config.metrics_exporter_type == "PROM"
+        assert config.metrics_prom_exporter_host == "0.0.0.0"
+    [monitor] = of_kind(manifests, "ServiceMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["path"] == "/metrics"
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    for spec in stateful_sets(manifests).values():
+        [service] = [
+            one
+            for one in of_kind(manifests, "Service")
+            if one["metadata"]["name"] == spec["serviceName"]
+        ]
+        assert wanted <= service["metadata"]["labels"].items()
+        ports = {port["name"]: port for port in service["spec"]["ports"]}
+        assert ports[endpoint["port"]]["targetPort"] == "metrics"
+        [container] = spec["template"]["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert {config.metrics_prom_exporter_port for config in servers} == {ports["metrics"]}
+    [rule] = of_kind(manifests, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "grafana" / "alerts.yml").read_text())
+    boards = of_kind(manifests, "ConfigMap")
+    found = {name: json.loads(text) for one in boards for name, text in one["data"].items()}
+    files = list((DEPLOY / "grafana").glob("*.json"))
+    assert found.keys() == {f"pocketmq-{path.name}" for path in files}
+    for path in files:
+        text = path.read_text().replace("${DS_PROMETHEUS}", "thanos")
+        assert found[f"pocketmq-{path.name}"] == json.loads(text)
+    assert {one["metadata"]["labels"]["grafana_dashboard"] for one in boards} == {"1"}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_nothing_is_scraped_unless_it_is_asked_for(name: str, tmp_path: Path) -> None:
+    manifests = plain(name)
+    kinds = {one["kind"] for one in manifests}
+    assert kinds == {"Secret", "Service", "StatefulSet", "PodDisruptionBudget"}
+    namesrvs, brokers = settings(manifests, tmp_path)
+    servers: list[NamesrvConfig | BrokerConfig] = [*namesrvs.values(), *brokers.values()]
+    assert {config.metrics_exporter_type for config in servers} == {"DISABLE"}
+
+
+@needs_helm
+def test_the_notes_tell_where_clients_connect(tmp_path: Path) -> None:
+    notes = rendered_notes(tmp_path / "outside", *OUTSIDE)
+    assert "2 name servers, and 2 brokers in 2 broker sets" in notes
+    assert "pocketmq-namesrv-0.pocketmq-namesrv.default.svc.cluster.local:9876;" in notes
+    assert "mq.example:30911, mq.example:30912" in notes
+    assert "Everybody who reaches the pods may do everything" in notes
+    assert "Messages have one copy" in notes
+    assert "may do everything" not in rendered_notes(tmp_path / "secure", *SECURE)
+
+
+@needs_helm
 def test_a_platform_may_choose_the_user() -> None:
     names = ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy")
     manifests = rendered("--set", ",".join(f"podSecurityContext.{name}=null" for name in names))
@@ -237,6 +321,8 @@ def test_a_platform_may_choose_the_user() -> None:
         ("external.enabled=true", "for each of the 2 brokers' pods"),
         ("security.enabled=true", "needs security.admin.password"),
         ("broker.storage.size=much", "broker"),
+        ("metrics.serviceMonitor.enabled=true", "nothing to scrape"),
+        ("metrics.port=1", "port"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(values: str, reason: str) -> None:

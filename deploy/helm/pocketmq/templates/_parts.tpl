@@ -24,6 +24,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.external.enabled (eq .Values.external.type "NodePort") (ne (len .Values.external.nodePorts) $pods) }}
 {{- fail (printf "external.nodePorts needs a port for each of the %d brokers' pods" $pods) }}
 {{- end }}
+{{- $metrics := .Values.metrics }}
+{{- if and (not $metrics.enabled) (or $metrics.serviceMonitor.enabled $metrics.rules.enabled) }}
+{{- fail "metrics.serviceMonitor and metrics.rules need metrics.enabled: without it there is nothing to scrape" }}
+{{- end }}
 {{- if and .Values.security.enabled (or (not .Values.security.admin.password) (not .Values.security.inner.secretKey)) }}
 {{- fail "security.enabled needs security.admin.password and security.inner.secretKey" }}
 {{- end }}
@@ -41,6 +45,11 @@ initAuthenticationUser: {{ toJson .Values.security.admin }}
 innerClientAuthenticationCredentials: {{ toJson .Values.security.inner }}
 {{- else }}
 insecure: true
+{{- end }}
+{{- if .Values.metrics.enabled }}
+metricsExporterType: PROM
+metricsPromExporterPort: 5557
+metricsPromExporterHost: 0.0.0.0
 {{- end }}
 {{- if .Values.security.tlsSecret }}
 tlsServerMode: enforcing
@@ -99,6 +108,9 @@ spec:
       ports:
         - {name: {{ .kind }}, containerPort: {{ .port }}}
         - {name: health, containerPort: 8088}
+        {{- if $root.Values.metrics.enabled }}
+        - {name: metrics, containerPort: 5557}
+        {{- end }}
       # Probes are answered while the data is read, too. Only an event loop that stands for two
       # minutes is ended.
       livenessProbe:
@@ -153,6 +165,9 @@ spec:
     app.kubernetes.io/component: {{ .kind }}
   ports:
     - {name: {{ .kind }}, port: {{ .port }}, targetPort: {{ .kind }}}
+    {{- if $root.Values.metrics.enabled }}
+    - {name: metrics, port: 5557, targetPort: metrics}
+    {{- end }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
