@@ -14,7 +14,7 @@ SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
 .PHONY: help manifests manifests-check image-size sbom demo test slow ci check style types \
 	imports tidy process interop spark crash failover failover-times simulate churn abuse bench \
-	bench-guard growth spark-zip docs reference rpc pictures clean airflow
+	bench-guard growth spark-zip docs reference rpc pictures trace clean airflow
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -150,6 +150,9 @@ sbom: $(STAMP) ## the bill of materials of the image's Python, CycloneDX: dist/p
 
 pictures: $(STAMP) ## the pictures of the README and the site; needs the ports of `pocketmq up`
 	$(BIN)/python docs/scripts/pictures.py
+
+trace: $(STAMP) ## records the trace in the docs anew, before make pictures; needs Java 17+ and Maven
+	PYTHONPATH=tests $(BIN)/python docs/scripts/record_trace.py
 
 clean: ## removes what all these made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -24,6 +24,8 @@ _STYLE = """
     .asking { fill: #7b8794; }
     .ours { fill: #2f855a; }
     .theirs { fill: #b8c2cc; }
+    .failed { fill: #c53030; }
+    .grid { stroke: #d5dbe3; stroke-width: 1; }
     @media (prefers-color-scheme: dark) {
       text { fill: #e4e7eb; }
       .page { fill: #161b22; stroke: #3e4c59; }
@@ -35,6 +37,8 @@ _STYLE = """
       .tip { fill: #48bb78; }
       .ours { fill: #48bb78; }
       .theirs { fill: #52606d; }
+      .failed { fill: #fc8181; }
+      .grid { stroke: #3e4c59; }
     }
 """
 
@@ -93,6 +97,12 @@ class Drawing:
         self._shapes.append(
             f'<path class="{kind}" d="M {begin.x:g} {begin.y:g} L {end.x:g} {end.y:g}" '
             f'marker-end="url(#{tip})"/>'
+        )
+
+    def line(self, begin: Point, end: Point, kind: str) -> None:
+        """Draws a line without a tip."""
+        self._shapes.append(
+            f'<path class="{kind}" d="M {begin.x:g} {begin.y:g} L {end.x:g} {end.y:g}"/>'
         )
 
     def svg(self) -> str:

@@ -15,13 +15,18 @@ import cluster_picture
 import console_pictures
 import speed_picture
 import terminal_pictures
+import trace_picture
 
 IMAGES = Path(__file__).parents[1] / "images"
 
 
 def drawn() -> dict[str, str]:
     """Names of the files that are drawn, and their contents."""
-    return {"cluster.svg": cluster_picture.picture(), "speed.svg": speed_picture.picture()}
+    return {
+        "cluster.svg": cluster_picture.picture(),
+        "speed.svg": speed_picture.picture(),
+        "trace.svg": trace_picture.picture(),
+    }
 
 
 def stale() -> list[str]:
