@@ -20,6 +20,8 @@ echo "Debian's packages $base MB, PocketMQ with what it depends on $ours MB: $to
 
 if [ "$(id -u)" = 0 ]; then
   chroot --userspec=10001:10001 "$ROOT" /opt/pocketmq/bin/python -c '
+import aiohttp, cryptography.x509, numpy, uvicorn, zstandard
+
 from pocketmq.client import Message
 from pocketmq.testing import LocalCluster
 

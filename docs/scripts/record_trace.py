@@ -149,7 +149,7 @@ def rows_of(spans: Sequence[ReadableSpan]) -> list[Row]:
     for span in spans:
         context, attributes = span.get_span_context(), span.attributes or {}
         assert context is not None
-        group = attributes["messaging.consumer.group.name"]
+        group = str(attributes["messaging.consumer.group.name"])
         rows.append(
             {
                 "service": f"Python, group {group}",
