@@ -25,6 +25,8 @@ LOOKS_PER_ROUND_MAX = 500
 LOGS_PER_TURN = 50
 """Logs that are looked at between two turns of the loop."""
 
+_NONE_KEPT: Mapping[str, Kept] = {}
+
 
 class Retention:
     """Removes segments that are too old, and the oldest ones of what is too large.
@@ -49,7 +51,7 @@ class Retention:
         store: MessageStore,
         reserved_ms: Live[int],
         still_needs: Callable[[QueueLog], bool] = lambda _: False,
-        kept: Callable[[], Mapping[str, Kept]] = dict,
+        kept: Callable[[], Mapping[str, Kept]] = lambda: _NONE_KEPT,
     ) -> None:
         self._logs, self._committer, self._clock = store.logs, store.committer, store.clock
         self._disk, self._freeing = store.disk, store.files.freeing
@@ -57,7 +59,7 @@ class Retention:
         self._ages = LogAges(store.logs, store.clock)
         self._looked_before = Limits(0, 0)
         self._kept_now = kept
-        self._kept: Mapping[str, Kept] = {}
+        self._kept = _NONE_KEPT
         self._running = asyncio.Lock()
 
     async def run(self) -> int:

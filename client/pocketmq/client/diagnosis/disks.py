@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pocketmq.client.diagnosis.cluster_state import BrokerState, ClusterState
 from pocketmq.client.diagnosis.findings import Finding, Severity
+from pocketmq.protocol.names.names import is_system_topic
 
 DISKS = "disks"
 
@@ -59,7 +60,7 @@ def _foretold(broker: BrokerState) -> list[Finding]:
     first_s = (min(filter(None, (clean_ms, full_ms))) - now_ms) / 1000
     of_topic = (
         f"keep less of the topic (pocketmq topic update {topic} --attribute +reserve.time=HOURS), "
-        if topic
+        if topic and not is_system_topic(topic)  # whose settings are the broker's
         else ""
     )
     return [

@@ -59,6 +59,14 @@ async def test_what_is_far_away_is_a_note(days: int, severity: Severity) -> None
     assert "before their time" not in finding.seen
 
 
+async def test_topics_of_the_broker_are_not_to_be_changed() -> None:
+    (finding,) = await of_broker(
+        diskGrowthTopic="SCHEDULE_TOPIC_XXXX", diskFullTimestamp=NOW_MS + HOUR_MS
+    )
+    assert "of SCHEDULE_TOPIC_XXXX were stored" in finding.seen
+    assert finding.remedy.startswith("shorten fileReservedTime")
+
+
 async def test_growth_without_messages_names_no_topic() -> None:
     (finding,) = await of_broker(diskGrowthTopic="", diskFullTimestamp=NOW_MS + HOUR_MS)
     assert finding.seen.startswith("its disk holds 3.0 GiB more than 60 min ago; if it goes on")
