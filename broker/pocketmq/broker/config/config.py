@@ -150,7 +150,7 @@ class BrokerConfig(
         flush_consumer_offset_interval: how often committed offsets are saved.
         segment_size: bytes of one log file of one queue.
         open_files_max: file handles kept open.
-        file_reserved_time: hours that messages are kept.
+        file_reserved_time: hours that messages are kept, unless their topic has a reserve.time.
         clean_resource_interval: how often old data is looked for.
         disk_space_warning_level_ratio: used share of the disk, in percent, that refuses sends.
         disk_space_clean_forcibly_ratio: used share that removes the oldest data whatever its age.

@@ -94,9 +94,8 @@ class DiskForecast:
 
     async def look(self) -> None:
         """Measures the disk, and foretells anew; called every LOOK_PERIOD_S."""
-        self._disk.check()
         self._looks += 1
-        now_s, used = self._clock.monotonic(), self._disk.use.used
+        now_s, used = self._clock.monotonic(), self._disk.look().used
         for window, history in self._histories.items():
             if self._looks % round(window.step_s / LOOK_PERIOD_S) == 0:
                 history.take(now_s, (used,))

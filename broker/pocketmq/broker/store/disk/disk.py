@@ -79,9 +79,14 @@ class DiskGuard:
         self._free_min = free_min
         self.check()
 
+    def look(self) -> DiskUse:
+        """Measures the disk again; whether sends are refused is left to the next `check`."""
+        self.use = self._measure(self._path)
+        return self.use
+
     def check(self) -> None:
         """Measures the disk again, and refuses or accepts sends by the result."""
-        self.use = use = self._measure(self._path)
+        use = self.look()
         if use.used_percent >= self._warning_percent and use.free < self._free_min:
             self.full_reason = (
                 f"the disk of {self._path} is {use.used_percent:.1f} % full, the limit is "
