@@ -232,7 +232,7 @@ async def test_a_newer_format_is_refused_with_the_version(stage: Stage, director
     assert "run the version of PocketMQ that wrote it" in done.stdout
     damage(logs(directory)[0], 9)
     with closing(sqlite3.connect(directory / "meta.db")) as database:
-        database.execute("PRAGMA user_version=2")
+        database.execute("PRAGMA user_version=99")
     with pytest.raises(VersionError, match="run the version of PocketMQ that wrote it"):
         await stage.broker()
     assert "run the version of PocketMQ that wrote it" in start_of(directory)

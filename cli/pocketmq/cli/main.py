@@ -126,9 +126,9 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
+        from pocketmq.runtime.release import VERSION
 
-        typer.echo(f"pocketmq {version('pocketmq')}")
+        typer.echo(f"pocketmq {VERSION}")
         raise typer.Exit
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from importlib.metadata import version
 from typing import Any
 
 from kombu.transport import virtual
@@ -13,6 +12,7 @@ from pocketmq.kombu.channel import Channel
 from pocketmq.kombu.options import DEFAULT_PORT, read_address, read_options
 from pocketmq.protocol.errors import OperatingError, PocketMQError
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.release import VERSION
 
 
 class Transport(virtual.Transport):
@@ -71,7 +71,7 @@ class Transport(virtual.Transport):
 
     def driver_version(self) -> str:
         """Returns the version of this distribution."""
-        return version("pocketmq")
+        return VERSION
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
         """Returns the URL, its secret key masked."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
-from importlib.metadata import version
 
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
+from pocketmq.runtime.release import VERSION
 
 BROKERS = Family("pocketmq_namesrv_brokers", Kind.GAUGE, "Registered brokers, by cluster")
 ADDRESSES = Family("pocketmq_namesrv_live_brokers", Kind.GAUGE, "Broker processes that are alive")
@@ -52,5 +52,5 @@ class NamesrvMetrics:
         out.begin(CONNECTIONS)
         out.sample(node, len(self._connections))
         out.begin(BUILD)
-        out.sample(with_label(node, "version", version("pocketmq")), 1)
+        out.sample(with_label(node, "version", VERSION), 1)
         yield 1

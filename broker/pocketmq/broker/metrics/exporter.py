@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sized
-from importlib.metadata import version
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from pocketmq.runtime.metrics.exposition import (
     label_text,
     with_label,
 )
+from pocketmq.runtime.release import VERSION
 
 _VERSIONS = {int(known): known.name.lower() for known in Version}
 _MODES = {CONSUME_ACTIVELY: "pull", CONSUME_POP: "pop"}
@@ -246,7 +246,7 @@ class BrokerMetrics:
         for name, count in self._truncated.items():
             out.sample(with_label(node, "family", name), count)
         out.begin(f.BUILD)
-        out.sample(with_label(node, "version", version("pocketmq")), 1)
+        out.sample(with_label(node, "version", VERSION), 1)
         out.begin(f.SCRAPE_SECONDS)
         out.sample(node, round(self._clock.stopwatch() - began_s, 6))
         yield 1

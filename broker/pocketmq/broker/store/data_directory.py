@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
 from pocketmq.broker.store.disk.disk import DiskGuard
 from pocketmq.broker.store.disk.errors import DirectoryError, FormatError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.disk.lock import DirectoryLock
 from pocketmq.broker.store.metadata.metadata import BOOT_STATE, CLEAN_STATE, Metadata
+from pocketmq.broker.store.metadata.schema import RELEASE_STATE
 from pocketmq.broker.store.settings import StoreSettings
+from pocketmq.runtime.release import VERSION
 
 
 class DataDirectory:
@@ -61,7 +65,7 @@ class DataDirectory:
             self.was_clean = mark == "yes" or (mark is None and not self.lost_metadata)
             boot_id = self.files.boot_id
             self.lost_power = not self.was_clean and (
-                not boot_id or self.metadata.state(BOOT_STATE) != boot_id
+                not boot_id or self.metadata.state(BOOT_STATE) != _json(boot_id)
             )
             self._opened = opened.pop_all()
 
@@ -81,10 +85,16 @@ class DataDirectory:
         Raises:
             WriteFailedError: the disk may not have the mark.
         """
-        self.metadata.set_state(BOOT_STATE, self.files.boot_id)
+        self.metadata.set_state(RELEASE_STATE, _json(VERSION))
+        self.metadata.set_state(BOOT_STATE, _json(self.files.boot_id))
         self.metadata.set_state(CLEAN_STATE, "yes" if is_clean else "no")
         self.metadata.sync()
 
     def close(self) -> None:
         """Closes the metadata and all files, and releases the lock."""
         self._opened.close()
+
+
+def _json(text: str) -> str:
+    """A state's value as every release reads it: checks of 0.1.0 take all but one for JSON."""
+    return msgspec.json.encode(text).decode()

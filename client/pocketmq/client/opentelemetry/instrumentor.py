@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from importlib.metadata import version
 from typing import Any
 
 from opentelemetry import trace
@@ -14,6 +13,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from pocketmq.client.hooks import COMMON, CommonHooks
 from pocketmq.client.opentelemetry.consuming import ProcessSpans, ReceiveSpans
 from pocketmq.client.opentelemetry.sending import SendingSpans
+from pocketmq.runtime.release import VERSION
 
 
 class PocketMQInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base is not typed
@@ -29,7 +29,7 @@ class PocketMQInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base 
 
     def _instrument(self, **kwargs: Any) -> None:
         tracer = trace.get_tracer(
-            "pocketmq.client.opentelemetry", version("pocketmq"), kwargs.get("tracer_provider")
+            "pocketmq.client.opentelemetry", VERSION, kwargs.get("tracer_provider")
         )
         COMMON.sending = SendingSpans(tracer).hooks
         COMMON.handling = ProcessSpans(tracer).hooks

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
-from importlib.metadata import version
 from typing import Any, get_args
 
 import msgspec
 
 from pocketmq.console.web.operations import Api, Operation
 from pocketmq.console.web.problems import MEDIA_TYPE, Problem
+from pocketmq.runtime.release import VERSION
 
 TEMPLATE = "#/components/schemas/{name}"
 
@@ -34,7 +34,7 @@ def document(operations: Iterable[Operation], api: Api) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": api.title,
-            "version": version("pocketmq"),
+            "version": VERSION,
             "summary": api.summary,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

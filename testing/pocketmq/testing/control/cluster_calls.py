@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +12,7 @@ from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.names.advertise import parse_advertised
+from pocketmq.runtime.release import VERSION
 from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls
@@ -112,7 +112,7 @@ class ClusterCalls:
             )
         return Health(
             status="up" if all(b.state == "up" for b in brokers) else "degraded",
-            version=version("pocketmq"),
+            version=VERSION,
             namesrv=core.namesrv,
             brokers=brokers,
             clock=self._clock.now(),

@@ -11,12 +11,19 @@ from urllib.parse import quote
 
 import msgspec
 
+from pocketmq.broker.store.disk.errors import VersionError
+from pocketmq.broker.store.metadata.features import (
+    FEATURES_STATE,
+    Feature,
+    check_known,
+    decode_features,
+)
 from pocketmq.broker.store.metadata.metadata import (
     BOOT_STATE,
     CLEAN_STATE,
     MEMBER_STATE_PREFIX,
-    SCHEMA_VERSION,
 )
+from pocketmq.broker.store.metadata.schema import PLAIN_SCHEMA, check_schema
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 
@@ -39,7 +46,7 @@ _LATER = frozenset({"log_epochs"})
 """Tables that directories of earlier versions do not have."""
 
 _PLAIN_STATES = (CLEAN_STATE, BOOT_STATE, MEMBER_STATE_PREFIX)
-"""How the keys of states begin that are no JSON."""
+"""How the keys of states begin that may be no JSON."""
 
 
 _TEXTS: dict[str, Any] = {"topics": TopicConfig, "groups": GroupConfig, "state": Any}
@@ -57,7 +64,7 @@ class MetadataSurvey:
 
     Attributes:
         is_there: whether there is one.
-        is_newer: whether it is of a version that this one does not know.
+        is_newer: whether it is of a version, or has features, that this one does not know.
         problems: what is wrong with it, in words.
         rows: what could be read, by table.
     """
@@ -72,6 +79,10 @@ class MetadataSurvey:
     def state(self, key: str) -> str | None:
         """Returns one value of the broker's own."""
         return next((value for k, value in self.rows["state"] if k == key), None)
+
+    def features(self) -> set[Feature]:
+        """Returns what the directory is marked with."""
+        return decode_features(self.state(FEATURES_STATE))
 
     def topics(self) -> dict[str, TopicConfig]:
         """Returns the settings of topics by name."""
@@ -91,7 +102,11 @@ def survey_metadata(directory: Path) -> MetadataSurvey:
         return survey
     try:
         with closing(_open(path)) as database:
-            _read(database, survey)
+            _read(path, database, survey)
+            check_known(path, survey.features())
+    except VersionError as e:
+        survey.is_newer = True
+        survey.problems.append(e.reason)
     except sqlite3.Error as e:
         survey.problems.append(f"SQLite cannot read it ({e})")
     return survey
@@ -110,13 +125,8 @@ def _open(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{place}&immutable=1", uri=True)
 
 
-def _read(database: sqlite3.Connection, survey: MetadataSurvey) -> None:
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > SCHEMA_VERSION:
-        survey.is_newer = True
-        survey.problems.append(f"it is of schema version {version}, known is {SCHEMA_VERSION}")
-        return
-    if version < SCHEMA_VERSION:
+def _read(path: Path, database: sqlite3.Connection, survey: MetadataSurvey) -> None:
+    if check_schema(path, database) < PLAIN_SCHEMA:
         survey.problems.append("it is not PocketMQ's, or was never finished")
     names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
     for table, columns in TABLES.items():
@@ -147,6 +157,8 @@ def _is_sound(table: str, columns: tuple[str, ...], row: tuple[Any, ...]) -> boo
     kind = _TEXTS.get(table)
     if kind is None or (table == "state" and row[0].startswith(_PLAIN_STATES)):
         return True
+    if table == "state" and row[0] == FEATURES_STATE:
+        kind = set[Feature]
     try:
         msgspec.json.decode(row[1], type=kind)
     except msgspec.DecodeError:

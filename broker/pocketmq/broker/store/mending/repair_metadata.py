@@ -16,8 +16,10 @@ from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import QueueKey
 from pocketmq.broker.store.mending.metadata_check import TABLES, MetadataSurvey
 from pocketmq.broker.store.mending.repair_queue import QueueRepairPlan, Step
+from pocketmq.broker.store.metadata.features import FEATURES_STATE, GAPS, encode_features
 from pocketmq.broker.store.metadata.log_epochs import mended_epoch
 from pocketmq.broker.store.metadata.metadata import CLEAN_STATE, SET_ID, Metadata
+from pocketmq.broker.store.metadata.schema import SCHEMA_VERSION
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.flags import PERM_READ, PERM_WRITE
 from pocketmq.protocol.names import names
@@ -65,6 +67,7 @@ class MetadataRepair:
         self._enter_topics()
         self._part_from_set()
         self._cap_offsets()
+        self._mark_gaps()
         if self._changes:
             # One step writes all of them: either meta.db is as planned, or as it was.
             self._steps.append(Step(self._path, "write these changes", self._write))
@@ -167,6 +170,22 @@ class MetadataRepair:
                     (plan.number, mended_epoch(), 0),
                 ),
             ]
+
+    def _mark_gaps(self) -> None:
+        """Keeps releases away that would give consumers what stands in the place of lost records."""
+        features = self._survey.features()
+        if GAPS not in features and any(plan.has_gaps for plan in self._queues.values()):
+            self._say(f"mark the directory: releases before {GAPS.since} know no such gaps")
+            features.add(GAPS)
+        elif not features or not self._survey.problems:
+            return
+        self._changes += [
+            (f"PRAGMA user_version={SCHEMA_VERSION}", ()),
+            (
+                "INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)",
+                (FEATURES_STATE, encode_features(features)),
+            ),
+        ]
 
     def _cap_offsets(self) -> None:
         for group, topic, queue_id, offset in self._survey.rows["consumer_offsets"]:

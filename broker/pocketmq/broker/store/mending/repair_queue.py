@@ -49,6 +49,7 @@ class QueueRepairPlan(NamedTuple):
         number: of the log that is left; None if there is none.
         min_offset: the oldest offset that is left.
         end: where it ends then.
+        has_gaps: whether it holds records in the place of lost ones.
     """
 
     steps: list[Step]
@@ -56,6 +57,7 @@ class QueueRepairPlan(NamedTuple):
     number: int | None = None
     min_offset: int = 0
     end: Checkpoint = Checkpoint()
+    has_gaps: bool = False
 
 
 class _Piece(NamedTuple):
@@ -124,7 +126,8 @@ class QueueRepair:
             self._mend(piece, is_first=not index)
         last = kept[-1].run
         end = Checkpoint(last.end_position, last.end_offset, last.timestamp)
-        return QueueRepairPlan(self._steps, "", number, kept[0].run.offset, end)
+        has_gaps = bool(self._fills) or any(survey.lost for survey in surveys)
+        return QueueRepairPlan(self._steps, "", number, kept[0].run.offset, end, has_gaps)
 
     def _number_of(self, surveys: list[SegmentSurvey]) -> int | None:
         numbers = Counter(s.segment.log_number for s in surveys if s.segment is not None)

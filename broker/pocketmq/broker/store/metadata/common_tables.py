@@ -9,19 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pocketmq.broker.store.metadata.features import (
+    FEATURES_STATE,
+    decode_features,
+    features_of_states,
+)
 from pocketmq.broker.store.metadata.metadata import (
     BOOT_STATE,
     CLEAN_STATE,
     MEMBER_STATE_PREFIX,
     Metadata,
 )
+from pocketmq.broker.store.metadata.schema import RELEASE_STATE
 
 ROWS_PER_STEP = 1000
 """Rows that one step of `read_common_tables` reads, in a few milliseconds."""
 
 LOCAL_STATES = frozenset(
-    {CLEAN_STATE, BOOT_STATE, "owner", "damaged_queues", "unsure_times", "adopted_topics"}
-)
+    {
+        CLEAN_STATE, BOOT_STATE, RELEASE_STATE,
+        "owner", "damaged_queues", "unsure_times", "adopted_topics",
+    }
+)  # fmt: skip
 """Keys of further states that belong to one directory."""
 
 STATE_TABLE, LOG_TABLE, NUMBER_TABLE = "state", "queue_logs", "numbers"
@@ -63,14 +72,24 @@ def read_common_tables(metadata: Metadata) -> Iterator[tuple[str, Rows]]:
 def take_over(metadata: Metadata, tables: Mapping[str, Rows]) -> None:
     """Replaces the common tables, but for the logs, which are not touched.
 
+    The directory keeps the features that it is marked with, and is marked with those of the tables.
+
     Args:
         metadata: to be changed.
         tables: all rows by the name of the table.
 
     Raises:
+        VersionError: this release does not know one of the features.
         WriteFailedError: nothing was changed.
     """
-    common = [(key,) for key in metadata.states("") if not is_local_state(key)]
+    states = dict(tables.get(STATE_TABLE, []))
+    metadata.use_features(
+        decode_features(states.pop(FEATURES_STATE, None)) | features_of_states(states)
+    )
+    tables = {**tables, STATE_TABLE: list(states.items())}
+    common = [
+        (key,) for key in metadata.states("") if not is_local_state(key) and key != FEATURES_STATE
+    ]
     changes: list[tuple[str, Rows]] = [("DELETE FROM state WHERE key = ?", common)]
     changes += [(f"DELETE FROM {name}", [()]) for name in _COLUMNS if name != STATE_TABLE]  # noqa: S608
     for name, columns in _COLUMNS.items():

@@ -12,19 +12,31 @@ from pocketmq.broker.store.disk.errors import (
     DirectoryError,
     DiskFullError,
     FormatError,
-    VersionError,
     WriteFailedError,
 )
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
-
-SCHEMA_VERSION = 1
+from pocketmq.broker.store.metadata.features import (
+    FEATURES_STATE,
+    Feature,
+    check_known,
+    decode_features,
+    encode_features,
+    features_of_states,
+    features_of_topics,
+)
+from pocketmq.broker.store.metadata.schema import (
+    PLAIN_SCHEMA,
+    SCHEMA_VERSION,
+    TABLES,
+    check_schema,
+)
 
 CLEAN_STATE = "clean_stop"
 """The key of the state that says whether the last stop was clean: yes or no, and no JSON."""
 
 BOOT_STATE = "boot_id"
-"""The key of the state that names the run of the system in which the directory was used last."""
+"""The key of the state that names, in JSON, the run of the system that used the directory last."""
 
 MEMBER_STATE_PREFIX = "member_"
 """How the keys of states begin that say something of one member of a broker set; no JSON either."""
@@ -34,45 +46,6 @@ SET_ID = "member_set_id"
 
 _BESIDE = ("wal", "shm")
 """How the names of SQLite's other files end."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS queue_logs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic TEXT NOT NULL,
-    queue_id INTEGER NOT NULL,
-    position INTEGER NOT NULL DEFAULT 0,
-    offset INTEGER NOT NULL DEFAULT 0,
-    timestamp INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (topic, queue_id)
-);
-CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, config TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS consumer_offsets (
-    group_name TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    queue_id INTEGER NOT NULL,
-    offset INTEGER NOT NULL,
-    PRIMARY KEY (group_name, topic, queue_id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS order_locks (
-    group_name TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    broker_name TEXT NOT NULL,
-    queue_id INTEGER NOT NULL,
-    client_id TEXT NOT NULL,
-    PRIMARY KEY (group_name, topic, broker_name, queue_id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS log_epochs (
-    number INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    PRIMARY KEY (number, epoch)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS deleted_logs (number INTEGER PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS timer_pages (page INTEGER PRIMARY KEY, bits BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-"""
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,9 +97,10 @@ class Metadata:
     Attributes:
         on_change: told of each change that all members of a broker set are to make: the name in
             `CHANGES` and the arguments. None without a set.
+        features: what the directory is marked with, see `features`.
 
     Raises:
-        FormatError: it is damaged or of another version.
+        FormatError: it is damaged, or of another version (`VersionError`).
         DirectoryError: it cannot be opened or written.
     """
 
@@ -134,6 +108,7 @@ class Metadata:
         self._path = path
         self._files = files or Files()
         self.on_change: Callable[[str, tuple[object, ...]], object] | None = None
+        self.features: set[Feature] = set()
         try:
             self._db = self._files.database(path)
         except sqlite3.OperationalError as e:
@@ -141,16 +116,14 @@ class Metadata:
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, SCHEMA_VERSION):
-                raise VersionError(
-                    path,
-                    f"it is of schema version {version}, this broker knows {SCHEMA_VERSION}: "
-                    f"run the version of PocketMQ that wrote it",
-                )
-            self._db.executescript(_SCHEMA)
-            if version != SCHEMA_VERSION:
-                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            version = check_schema(path, self._db)
+            if version:
+                self.features = decode_features(self.state(FEATURES_STATE))
+                check_known(path, self.features)
+            self._db.executescript(TABLES)
+            if not version:
+                self._db.execute(f"PRAGMA user_version={PLAIN_SCHEMA}")
+            self._mark_what_is_there()
         except sqlite3.OperationalError as e:
             self._db.close()
             raise self._unusable(e) from e
@@ -203,6 +176,35 @@ class Metadata:
         """
         return self._path.with_name(f"{self._path.name}-wal")
 
+    # -- features -----------------------------------------------------------------------------
+
+    def _mark_what_is_there(self) -> None:
+        """Marks the directory with what it holds already: a repair may have lost the mark."""
+        topics = self._rows("SELECT DISTINCT topic FROM queue_logs")
+        self._mark(features_of_states(self.states("")))
+        self._mark(features_of_topics(topic for (topic,) in topics))
+
+    def _mark(self, features: set[Feature]) -> None:
+        if not features <= self.features:
+            self.use_features(sorted(features))
+
+    @_told
+    def use_features(self, features: Iterable[Feature]) -> None:
+        """Marks the directory with features, before anything of them is written.
+
+        Raises:
+            VersionError: one is unknown: the leader of the broker set is of a later release.
+            WriteFailedError: nothing was changed.
+        """
+        marked = self.features.union(Feature(*feature) for feature in features)
+        if marked == self.features:
+            return
+        check_known(self._path, marked)
+        self._write(f"PRAGMA user_version={SCHEMA_VERSION}", ())
+        row = (FEATURES_STATE, encode_features(marked))
+        self.transaction([("INSERT OR REPLACE INTO state VALUES (?, ?)", [row])])
+        self.features = marked
+
     # -- state --------------------------------------------------------------------------------
 
     def state(self, key: str) -> str | None:
@@ -218,6 +220,7 @@ class Metadata:
     @_told
     def set_state(self, key: str, value: str, *, durably: bool = False) -> None:
         """Writes one value of the broker's own; with `durably` it is on the disk on return."""
+        self._mark(features_of_states([key]))
         statement = "INSERT OR REPLACE INTO state VALUES (?, ?)"
         self.transaction([(statement, [(key, value)])], durably=durably)
 
@@ -235,9 +238,11 @@ class Metadata:
         Raises:
             WriteFailedError: nothing was changed.
         """
+        rows = list(written)
+        self._mark(features_of_states(key for key, _ in rows))
         self.transaction(
             [
-                ("INSERT OR REPLACE INTO state VALUES (?, ?)", list(written)),
+                ("INSERT OR REPLACE INTO state VALUES (?, ?)", rows),
                 ("DELETE FROM state WHERE key = ?", [(key,) for key in removed]),
             ],
             durably=durably,
@@ -269,8 +274,9 @@ class Metadata:
         Raises:
             WriteFailedError: nothing was changed.
         """
-        self._many("INSERT INTO queue_logs VALUES (?, ?, ?, ?, ?, ?)",
-                   [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs])  # fmt: skip
+        rows = [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs]
+        self._mark(features_of_topics(row[1] for row in rows))
+        self._many("INSERT INTO queue_logs VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:
         """Inserts a log that was found on the disk, under the number that its files carry.
@@ -278,6 +284,7 @@ class Metadata:
         Raises:
             FormatError: that number is another log's.
         """
+        self._mark(features_of_topics([topic]))
         try:
             self._write(
                 "INSERT INTO queue_logs (number, topic, queue_id) VALUES (?, ?, ?)",

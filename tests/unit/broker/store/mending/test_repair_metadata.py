@@ -9,10 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.store.repairs import BODIES, enter_topic, filled, left, repaired
+from support.store.repairs import BODIES, contents, enter_topic, filled, left, repaired
 from support.store.stores import TOPIC, cut_file, open_store, put, queue_directory
 
 from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.broker.store.mending.repair import repair_directory
+from pocketmq.broker.store.metadata.features import GAPS
+from pocketmq.broker.store.metadata.metadata import Metadata
+from pocketmq.broker.store.metadata.schema import SCHEMA_VERSION
 from pocketmq.testing.clock import VirtualClock
 
 GROUP = "group-a"
@@ -104,13 +108,33 @@ async def test_what_can_be_read_of_it_is_kept(tmp_path: Path, clock: VirtualCloc
         f"INSERT INTO consumer_offsets VALUES ('{GROUP}', '{TOPIC}', 0, 2)",
         """INSERT INTO state VALUES ('owner', '"me"')""",
     )
+    with closing(Metadata(directory / "meta.db")) as metadata:
+        metadata.use_features([GAPS])
     broken_topic(directory)
     repaired(directory)
+    with closing(sqlite3.connect(directory / "meta.db")) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     store = open_store(directory, clock)
+    assert store.metadata.features == {GAPS}
     assert store.metadata.consumer_offsets() == [(GROUP, TOPIC, 0, 2)]
     assert store.metadata.state("owner") == '"me"'
     assert not store.was_clean
     await store.close()
+
+
+async def test_what_a_later_release_wrote_is_left_as_it_is(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    directory = await filled(tmp_path / "data", clock)
+    text = """[["tiers","0.3.0","logs in an object store"]]"""
+    change(directory, f"INSERT INTO state VALUES ('features', '{text}')", "PRAGMA user_version=2")
+    before = contents(directory)
+    (problem,) = check_directory(directory).problems
+    assert "logs in an object store (tiers, since 0.3.0): run PocketMQ 0.3.0" in problem
+    report = repair_directory(directory, directory / "set-aside", dry_run=False)
+    assert report.steps == []
+    assert "(tiers, since 0.3.0)" in report.refusals[0]
+    assert contents(directory) == before
 
 
 async def test_groups_are_put_back_to_the_end_of_a_log(tmp_path: Path, clock: VirtualClock) -> None:

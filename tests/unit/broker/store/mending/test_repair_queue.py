@@ -24,7 +24,9 @@ from support.store.stores import (
 
 from pocketmq.broker.store.log.segment import ENTRY, ENTRY_SIZE, HEADER_SIZE
 from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.broker.store.mending.metadata_check import survey_metadata
 from pocketmq.broker.store.mending.repair import repair_directory
+from pocketmq.broker.store.metadata.features import GAPS
 from pocketmq.protocol.names.names import SCHEDULE_TOPIC
 from pocketmq.testing.clock import VirtualClock
 
@@ -128,6 +130,7 @@ async def test_what_is_sound_stays_in_service(
     before = set(contents(directory / "queues").values())
     report = repaired(directory)
     assert text in "\n".join(report.steps)
+    assert survey_metadata(directory).features() == ({GAPS} if "a gap" in text else set())
     kept = set(contents(directory).values())
     changed = [data for data in before - kept if len(data) > HEADER_SIZE]
     # Cut ends are kept as pieces, new headers beside the old ones; all else is there whole.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from pocketmq.broker.store.disk.errors import DirectoryError, FormatError, WriteFailedError
 from pocketmq.broker.store.log.checkpoint import Checkpoint
-from pocketmq.broker.store.metadata.metadata import SCHEMA_VERSION, Metadata, QueueLogRow
+from pocketmq.broker.store.metadata.metadata import Metadata, QueueLogRow
 
 
 @pytest.fixture
@@ -92,18 +91,6 @@ def test_a_number_of_another_log_is_not_adopted(metadata: Metadata) -> None:
     metadata.add_queue_logs([new_log(1, "T", 0)])
     with pytest.raises(FormatError, match="U queue 5 carry the log number 1, which is another"):
         metadata.adopt_queue_log(1, "U", 5)
-
-
-def test_a_newer_schema_is_refused_and_left_alone(metadata: Metadata, path: Path) -> None:
-    metadata.close()
-    database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
-    database.close()
-    with pytest.raises(FormatError, match="schema version 2, this broker knows 1: run the version"):
-        Metadata(path)
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION + 1,)
-    database.close()
 
 
 @pytest.mark.parametrize("size", [100, 5000])

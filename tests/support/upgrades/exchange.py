@@ -1,0 +1,62 @@
+"""Runs a release's own scenarios of clients against any cluster; a line of JSON tells of each.
+
+    python exchange.py TESTS NAMESRV [SCENARIO...]
+
+TESTS is the folder `tests` of the release whose packages are imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from importlib import import_module
+from types import ModuleType
+
+TABLES = {
+    "client": ("SCENARIOS", "RETRY_SCENARIOS"),
+    "polling": ("POLLING_SCENARIOS",),
+    "group": ("GROUP_SCENARIOS",),
+    "extra": ("EXTRA_SCENARIOS",),
+    "query": ("QUERY_SCENARIOS",),
+    "popping": ("POPPING_SCENARIOS",),
+}
+"""The modules with scenarios, and their lists."""
+
+
+def module_of(name: str) -> ModuleType | None:
+    """The module of scenarios, where this release has it; None if it has none."""
+    for place in (f"support.scenarios.{name}", f"integration.{name}_scenarios"):
+        try:
+            return import_module(place)
+        except ModuleNotFoundError:
+            continue
+    return None
+
+
+def scenarios() -> Iterator[Callable[[str], Awaitable[None]]]:
+    """All that the release has."""
+    for name, tables in TABLES.items():
+        module = module_of(name)
+        for table in tables if module else ():
+            yield from getattr(module, table)
+
+
+async def main(namesrv: str, *names: str) -> None:
+    """Runs the scenarios one after the other."""
+    for scenario in scenarios():
+        if names and scenario.__name__ not in names:
+            continue
+        error = None
+        try:
+            await asyncio.wait_for(scenario(namesrv), 60)
+        except Exception:
+            error = traceback.format_exc()
+        print(json.dumps({"scenario": scenario.__name__, "error": error}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    asyncio.run(main(*sys.argv[2:]))

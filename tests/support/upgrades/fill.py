@@ -1,0 +1,158 @@
+"""Fills a cluster with all that a data directory can hold, and writes down what it should hold.
+
+    python fill.py NAMESRV EXPECTED.json [CYCLE]
+
+Any release runs it, with its own packages: it uses what the client had in 0.1.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pocketmq.client import (
+    Admin,
+    LocalTransactionState,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    PushConsumer,
+    ReceivedMessage,
+    RetryLater,
+    TransactionProducer,
+    by_hash,
+)
+from pocketmq.protocol.bodies.clients import GroupConfig
+
+HOUR_MS = 3_600_000
+LAST_LEVEL = 18
+"""The level of two hours."""
+
+TOPICS = {
+    "Orders": 4,
+    "Debts": 1,
+    "Later": 2,
+    "Placed": 1,
+}
+READ = ["Orders", "Debts", "Placed", "%RETRY%billing", "%DLQ%billing"]
+
+
+class Decisions:
+    """Commits, rolls back or leaves open, as each transaction says."""
+
+    async def execute_local_transaction(
+        self, message: Message, arg: LocalTransactionState
+    ) -> LocalTransactionState:
+        """The end of a new transaction."""
+        return arg
+
+    async def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        """Nothing is known of it yet."""
+        return LocalTransactionState.UNKNOWN
+
+
+async def send_all(namesrv: str) -> None:
+    """Sends messages of all kinds."""
+    async with Producer("shop", namesrv) as producer:
+        for number in range(12):
+            await producer.send(
+                Message(
+                    "Orders", f"order {number} · ".encode() * (number + 1),
+                    tags=("red", "blue")[number % 2], keys=f"key{number}",
+                    sharding_key=f"customer {number % 3}", properties={"größe": f"{number} m"},
+                ),
+                selector=by_hash,
+            )  # fmt: skip
+        await producer.send_batch([Message("Orders", b"of a batch", tags="batch")] * 3)
+        await producer.send(Message("Orders", b"compressible " * 2000, tags="large"))
+        for number in range(3):
+            await producer.send(Message("Later", b"level %d" % number, delay_level=LAST_LEVEL))
+        in_an_hour = int(time.time() * 1000) + HOUR_MS
+        for number in range(3):
+            message = Message("Later", b"timer %d" % number, deliver_at_ms=in_an_hour + number)
+            await producer.send(message)
+        recalled = await producer.send(Message("Later", b"called back", deliver_at_ms=in_an_hour))
+        assert recalled.recall_handle
+        await producer.recall("Later", recalled.recall_handle)
+    async with TransactionProducer("payers", namesrv, listener=Decisions()) as payers:
+        for state in (
+            LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK,
+            LocalTransactionState.UNKNOWN,
+        ):  # fmt: skip
+            message = Message("Placed", state.name.encode(), keys=state.name)
+            await payers.send_in_transaction(message, state)
+
+
+async def fail(namesrv: str) -> None:
+    """Sends a message to the dead letters, one to a retry in two hours, and one comes again."""
+    handled = asyncio.Event()
+    left = {b"dead", b"in two hours", b"again", b"fine"}
+
+    async def bill(messages: list[ReceivedMessage]) -> RetryLater | None:
+        (message,) = messages
+        if message.body == b"again" and not message.reconsume_times:
+            return RetryLater(delay_level=1)
+        left.discard(message.body)
+        if not left:
+            handled.set()
+        levels = {b"dead": -1, b"in two hours": LAST_LEVEL}
+        level = levels.get(message.body)
+        return None if level is None else RetryLater(delay_level=level)
+
+    consumer = PushConsumer(
+        "billing", namesrv, listener=bill, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+    )
+    consumer.subscribe("Debts")
+    async with consumer, Producer("shop", namesrv) as producer:
+        for body in sorted(left):
+            await producer.send(Message("Debts", body))
+        await handled.wait()
+
+
+async def contents(namesrv: str) -> dict[str, Any]:
+    """All messages of the topics that can be read, by topic and queue."""
+    found: dict[str, Any] = {}
+    async with PullConsumer("readers", namesrv) as consumer:
+        for topic in READ:
+            for queue in await consumer.queues(topic):
+                offset, messages = await consumer.min_offset(queue), []
+                while True:
+                    result = await consumer.pull(queue, offset)
+                    messages += [
+                        [m.queue_offset, m.body.decode(), m.properties] for m in result.messages
+                    ]
+                    offset = result.next_offset
+                    if result.status is PullStatus.NO_NEW_MESSAGE:
+                        break
+                found[f"{topic} {queue.queue_id}"] = messages
+    return found
+
+
+async def main(namesrv: str, expected: str) -> None:
+    """Makes topics and groups, sends and consumes, and writes down what there should be."""
+    async with Admin(namesrv) as admin:
+        for name, count in TOPICS.items():
+            await admin.create_topic(name, count)
+    await send_all(namesrv)
+    await fail(namesrv)
+    async with Admin(namesrv) as admin:
+        await admin.create_group(GroupConfig(group_name="auditors", retry_max_times=3))
+        for queue_id in range(4):
+            queue = MessageQueue("Orders", "broker-a", queue_id)
+            await admin.commit_offset("auditors", queue, 1)
+    holding = {
+        "recorded_ms": int(time.time() * 1000),
+        "contents": await contents(namesrv),
+        "topics": TOPICS,
+    }
+    Path(expected).write_text(json.dumps(holding, ensure_ascii=False, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
