@@ -1,3 +1,3 @@
-"""The release that this code is: what `pocketmq --version` prints, and servers tell of themselves."""
+"""The release that this code is, as `pocketmq --version` and the servers tell it."""
 
 VERSION = "0.2.0"

@@ -1,8 +1,9 @@
 """Fills a cluster with all that a data directory can hold, and writes down what it should hold.
 
-    python fill.py NAMESRV EXPECTED.json [CYCLE]
+    python fill.py NAMESRV EXPECTED.json everything|popped|last
 
-Any release runs it, with its own packages: it uses what the client had in 0.1.0.
+Any release runs it, with its own packages: `everything` and `last`, one more message, use what the
+client had in 0.1.0; `popped` needs 0.2.0.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ class Decisions:
 async def send_all(namesrv: str) -> None:
     """Sends messages of all kinds."""
     async with Producer("shop", namesrv) as producer:
+        for queue_id in range(TOPICS["Orders"]):
+            queue = MessageQueue("Orders", "broker-a", queue_id)
+            await producer.send(Message("Orders", b"the first one"), queue=queue)
         for number in range(12):
             await producer.send(
                 Message(
@@ -134,8 +138,44 @@ async def contents(namesrv: str) -> dict[str, Any]:
     return found
 
 
-async def main(namesrv: str, expected: str) -> None:
-    """Makes topics and groups, sends and consumes, and writes down what there should be."""
+async def pop(namesrv: str) -> None:
+    """Pops two messages: one is acknowledged, the other one is in flight for two hours."""
+    from pocketmq.client import SimpleConsumer
+
+    async with Admin(namesrv) as admin, Producer("shop", namesrv) as producer:
+        await admin.create_topic("Popped", 1)
+        for body in (b"acknowledged", b"in flight"):
+            await producer.send(Message("Popped", body))
+    consumer = SimpleConsumer("poppers", namesrv)
+    consumer.subscribe("Popped")
+    async with consumer:
+        popped: list[ReceivedMessage] = []
+        while len(popped) < 2:
+            popped += await consumer.receive(2, 2 * HOUR_MS)
+        (done,) = (message for message in popped if message.body == b"acknowledged")
+        await consumer.ack(done)
+
+
+async def offsets(namesrv: str) -> dict[str, int | None]:
+    """The committed offsets of the groups, by group, topic and queue."""
+    found: dict[str, int | None] = {}
+    async with Admin(namesrv) as admin:
+        for group, topic in (("auditors", "Orders"), ("billing", "Debts")):
+            for queue_id in range(TOPICS[topic]):
+                queue = MessageQueue(topic, "broker-a", queue_id)
+                found[f"{group} {topic} {queue_id}"] = await admin.committed_offset(group, queue)
+    return found
+
+
+async def send_last(namesrv: str) -> None:
+    """Sends one more message to a queue that holds some."""
+    async with Producer("shop", namesrv) as producer:
+        queue = MessageQueue("Orders", "broker-a", 0)
+        await producer.send(Message("Orders", b"the last one"), queue=queue)
+
+
+async def everything(namesrv: str) -> None:
+    """Makes topics and groups, sends and consumes."""
     async with Admin(namesrv) as admin:
         for name, count in TOPICS.items():
             await admin.create_topic(name, count)
@@ -143,16 +183,24 @@ async def main(namesrv: str, expected: str) -> None:
     await fail(namesrv)
     async with Admin(namesrv) as admin:
         await admin.create_group(GroupConfig(group_name="auditors", retry_max_times=3))
-        for queue_id in range(4):
-            queue = MessageQueue("Orders", "broker-a", queue_id)
-            await admin.commit_offset("auditors", queue, 1)
-    holding = {
+        for queue_id in range(TOPICS["Orders"]):
+            await admin.commit_offset("auditors", MessageQueue("Orders", "broker-a", queue_id), 1)
+
+
+WAYS = {"everything": everything, "popped": pop, "last": send_last}
+
+
+async def fill(namesrv: str, way: str) -> dict[str, Any]:
+    """Fills a cluster in a way; returns what there should be then."""
+    await WAYS[way](namesrv)
+    return {
         "recorded_ms": int(time.time() * 1000),
+        "offsets": await offsets(namesrv),
         "contents": await contents(namesrv),
-        "topics": TOPICS,
     }
-    Path(expected).write_text(json.dumps(holding, ensure_ascii=False, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    expected = asyncio.run(fill(sys.argv[1], sys.argv[3]))
+    text = json.dumps(expected, ensure_ascii=False, indent=1)
+    Path(sys.argv[2]).write_text(f"{text}\n", encoding="utf-8")

@@ -30,6 +30,10 @@ BEFORE = "0.1.0"
 """The release before the working tree's."""
 
 
+TIMEOUT_S = 300
+"""Of a program, on a machine that does much else."""
+
+
 class MissingReleaseError(Exception):
     """The repository has no commit of a release."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,13 @@ def name_server(release: str, folder: Path, **settings: object) -> Iterator[str]
 
 @contextmanager
 def broker(
-    release: str, directory: Path, namesrv: str = "", *, name: str = "broker-a", **settings: object
+    release: str,
+    directory: Path,
+    namesrv: str = "",
+    *,
+    name: str = "broker-a",
+    stop_signal: signal.Signals = signal.SIGTERM,
+    **settings: object,
 ) -> Iterator[str]:
     """Runs a broker on a data directory; yields its address. Raises processes.StartFailure."""
     own = {
@@ -32,17 +39,23 @@ def broker(
         "storePathRootDir": str(directory),
         "diskSpaceFreeMin": 0,
     }
-    with _server(release, "broker", directory.parent, own | settings) as addresses:
+    with _server(release, "broker", directory.parent, own | settings, stop_signal) as addresses:
         yield addresses[name]
 
 
 @contextmanager
 def _server(
-    release: str, kind: str, folder: Path, settings: dict[str, object]
+    release: str,
+    kind: str,
+    folder: Path,
+    settings: dict[str, object],
+    stop_signal: signal.Signals = signal.SIGTERM,
 ) -> Iterator[dict[str, str]]:
     name = settings.get("brokerName", kind)
     file = folder / f"{name}-{release}.yaml"
     file.write_text(yaml.safe_dump({"listenPort": 0, "bindAddress": HOST} | settings))
     command = [sys.executable, "-m", "pocketmq.cli.main", kind, "-c", str(file)]
-    with running(command, POCKETMQ_UP, environment=environment(release)) as up:
+    with running(
+        command, POCKETMQ_UP, environment=environment(release), stop_signal=stop_signal
+    ) as up:
         yield dict(ADDRESS.findall(up.group()))

@@ -172,7 +172,7 @@ class MetadataRepair:
             ]
 
     def _mark_gaps(self) -> None:
-        """Keeps releases away that would give consumers what stands in the place of lost records."""
+        """Keeps releases away that would give consumers records that stand for lost ones."""
         features = self._survey.features()
         if GAPS not in features and any(plan.has_gaps for plan in self._queues.values()):
             self._say(f"mark the directory: releases before {GAPS.since} know no such gaps")

@@ -1,7 +1,7 @@
 """What a data directory holds that some releases cannot read: such a release refuses it by name.
 
-A directory is marked with a feature before anything of the feature is written. As long as no feature
-is in use, releases that know none of them can open it.
+A directory is marked with a feature before anything of the feature is written. As long as no
+feature is in use, releases that know none of them can open it.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ def test_a_follower_refuses_what_it_does_not_know_before_it_is_written(
     metadata.set_state("user/ann", "{}")
     later(path, TIERS)
     with closing(Metadata(tmp_path / "follower.db")) as follower:
-        with pytest.raises(VersionError, match="run PocketMQ 0.10.0 or a newer one"):
+        with pytest.raises(VersionError, match=r"run PocketMQ 0\.10\.0 or a newer one"):
             take_over(follower, tables_of(metadata))
-        with pytest.raises(VersionError, match="tiers, since 0.10.0"):
+        with pytest.raises(VersionError, match=r"tiers, since 0\.10\.0"):
             follower.use_features([TIERS])
         assert follower.states("user/") == {}
         assert follower.features == set()
