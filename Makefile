@@ -12,9 +12,9 @@ SHARED := -n $(WORKERS) --dist loadfile
 # By marker, what `make test` leaves to `make slow`, but for one round trip through a real Spark.
 SLOW := (spark or interop or crash or process or abuse) and not round_trip
 
-.PHONY: help manifests manifests-check image-size sbom demo test slow ci check style types \
-	imports tidy process interop spark crash failover failover-times simulate churn abuse bench \
-	bench-guard growth spark-zip docs reference rpc pictures trace clean airflow
+.PHONY: help manifests manifests-check demo test slow ci check style types imports tidy process \
+	interop spark upgrade crash failover failover-times simulate churn abuse bench bench-guard \
+	growth spark-zip docs reference rpc pictures clean image-size sbom trace airflow
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -83,6 +83,9 @@ spark-on-%: $(STAMP) ## the same on another PySpark, as in `make spark-on-4.0`
 	$(BIN)/pip install --quiet --upgrade --target build/pyspark-$* "pyspark==$*.*"
 	PYTHONPATH=build/pyspark-$* $(PYTEST) tests/unit/spark tests/integration \
 		-m "not interop" -k spark --whole-spark -W ignore::pytest.PytestUnraisableExceptionWarning
+
+upgrade: $(STAMP) ## this release and the one before, together: data, servers, clients, commands
+	$(PYTEST) $(SHARED) tests/upgrade --whole-upgrade
 
 crash: $(STAMP) ## kills real brokers often, and crashes simulated disks everywhere
 	$(PYTEST) tests/crash --crash-rounds=25 --crash-points=all --whole-spark

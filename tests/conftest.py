@@ -55,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run every test on a real Spark, not only the slice that is quick enough",
     )
     parser.addoption(
+        "--whole-upgrade",
+        action="store_true",
+        help="run everything that clients of the release before do, not only a slice",
+    )
+    parser.addoption(
         "--whole-abuse",
         action="store_true",
         help="attack with all there is, and measure time, instead of counting calls",
@@ -111,6 +116,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for option, reason in (
         ("whole_interop", "on Apache's broker too, or builds for long: make interop"),
         ("whole_console", "all ways, and in the dark, too: make console"),
+        ("whole_upgrade", "beyond the slice of each run: make upgrade"),
         ("whole_spark", "takes long on a real Spark: --whole-spark, make spark"),
     ):
         if config.getoption(option):

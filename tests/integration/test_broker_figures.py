@@ -36,6 +36,7 @@ from pocketmq.protocol.requests.topics import (
     TopicStatsRequest,
 )
 from pocketmq.protocol.wire.command import Command
+from pocketmq.runtime.release import VERSION
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 
@@ -64,6 +65,7 @@ async def test_a_new_broker_has_all_of_rocketmqs_figures(client: Client) -> None
     table = await figures(client)
     expected = {
         "brokerActive": "true", "brokerVersion": "513", "brokerVersionDesc": "V5_5_0",
+        "pocketmqVersion": VERSION,
         "earliestMessageTimeStamp": "-1", "commitLogMinOffset": "0", "commitLogMaxOffset": "0",
         "putMessageTimesTotal": "0", "putMessageFailedTimes": "0", "putMessageAverageSize": "0.0",
         "putTps": "0.0 0.0 0.0", "getTotalTps": "0.0 0.0 0.0", "dispatchBehindBytes": "0",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.upgrades.fill import HOUR_MS, TOPICS, contents, offsets
+from support.upgrades.fill import HOUR_MS, TOPICS, contents, offsets, read
 
 from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.client import (
@@ -48,8 +47,7 @@ def unpacked(archive: str, folder: Path) -> dict[str, Any]:
     """Unpacks what a release has left; returns what it should hold."""
     with tarfile.open(GOLDEN / f"{archive}.tar.xz") as tar:
         tar.extractall(folder, filter="data")
-    expected: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    return expected
+    return read(folder / "expected.json")
 
 
 @asynccontextmanager

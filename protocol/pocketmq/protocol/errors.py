@@ -31,7 +31,12 @@ Data lives on the exception, text is built in ``__str__``.
 
 from __future__ import annotations
 
+import re
+
 from pocketmq.protocol.codes import ResponseCode
+
+_OWN_CODE = re.compile(r"\b31\d{3}\b")
+"""A request code of PocketMQ's own, in the words of a peer that does not know it."""
 
 
 class PocketMQError(Exception):
@@ -146,7 +151,19 @@ class SubscriptionError(ResponseError):
 
 
 class UnsupportedRequestError(ResponseError):
-    """The peer has no handler for this request code (3)."""
+    """The peer has no handler for this request code (3).
+
+    PocketMQ's own codes begin at 31000: the peer is Apache's, or an earlier release.
+    """
+
+    def __str__(self) -> str:
+        told = super().__str__()
+        if not _OWN_CODE.search(self.remark or ""):
+            return told
+        return (
+            f"{told}; it is Apache's, or of a release of PocketMQ that does not know this yet: "
+            f"`pocketmq doctor` tells the versions"
+        )
 
 
 ERROR_BY_CODE: dict[int, type[ResponseError]] = {

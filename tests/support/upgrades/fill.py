@@ -1,6 +1,6 @@
 """Fills a cluster with all that a data directory can hold, and writes down what it should hold.
 
-    python fill.py NAMESRV EXPECTED.json everything|popped|last
+    python fill.py NAMESRV EXPECTED.json everything|popped|last|nothing
 
 Any release runs it, with its own packages: `everything` and `last`, one more message, use what the
 client had in 0.1.0; `popped` needs 0.2.0.
@@ -187,7 +187,11 @@ async def everything(namesrv: str) -> None:
             await admin.commit_offset("auditors", MessageQueue("Orders", "broker-a", queue_id), 1)
 
 
-WAYS = {"everything": everything, "popped": pop, "last": send_last}
+async def nothing(namesrv: str) -> None:
+    """Only looks at what is there."""
+
+
+WAYS = {"everything": everything, "popped": pop, "last": send_last, "nothing": nothing}
 
 
 async def fill(namesrv: str, way: str) -> dict[str, Any]:
@@ -198,6 +202,12 @@ async def fill(namesrv: str, way: str) -> dict[str, Any]:
         "offsets": await offsets(namesrv),
         "contents": await contents(namesrv),
     }
+
+
+def read(expected: Path) -> dict[str, Any]:
+    """What a fill wrote down."""
+    read: dict[str, Any] = json.loads(expected.read_text(encoding="utf-8"))
+    return read
 
 
 if __name__ == "__main__":

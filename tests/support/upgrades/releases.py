@@ -89,21 +89,24 @@ def environment(release: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, components))}
 
 
-def command(
-    release: str, *words: str, stdin: str | None = None
-) -> subprocess.CompletedProcess[str]:
+Done = subprocess.CompletedProcess[str]
+
+
+def command(release: str, *words: str, stdin: str = "") -> Done:
     """Runs a release's command line to its end."""
     return _run(release, "-m", "pocketmq.cli.main", *words, stdin=stdin)
 
 
-def program(release: str, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a Python file with a release's packages to its end."""
-    return _run(release, str(file), *words)
+def program(release: str, file: Path, *words: str) -> Done:
+    """Runs a Python file with a release's packages to its end, which must be a good one."""
+    done = _run(release, str(file), *words)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
-def _run(release: str, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def _run(release: str, *words: str, stdin: str = "") -> Done:
     return subprocess.run(
         [sys.executable, *words],
         env=environment(release), cwd=tempfile.gettempdir(),
-        input=stdin, capture_output=True, text=True, timeout=100, check=False,
+        input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )  # fmt: skip

@@ -11,9 +11,11 @@ from pocketmq.broker.statistics.back_pressure import BackPressure
 from pocketmq.broker.statistics.disk_forecast import DiskForecast
 from pocketmq.broker.statistics.statistics import RATE_SPANS_S, Statistics
 from pocketmq.broker.statistics.store_figures import StoreFigures
+from pocketmq.protocol.bodies.brokers import RELEASE_FIGURE
 from pocketmq.protocol.codes import Version
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.release import VERSION
 
 _EXECUTORS = ("send", "pull", "litePull", "query", "ack")
 """RocketMQ has a queue of requests for each of them; here requests never queue."""
@@ -74,6 +76,7 @@ class RuntimeInfo:
             "brokerActive": "true",
             "brokerVersion": int(Version.V5_5_0),
             "brokerVersionDesc": "V5_5_0",
+            RELEASE_FIGURE: VERSION,
             "bootTimestamp": self._statistics.started_ms,
             "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
             "startAcceptSendRequestTimeStamp": 0,

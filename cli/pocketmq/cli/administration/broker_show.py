@@ -11,6 +11,7 @@ import typer
 from pocketmq.cli.administration.broker_sets import for_people
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption
 from pocketmq.cli.output import Format, FormatOption, date, note, print_json, print_rows
+from pocketmq.protocol.bodies.brokers import RELEASE_FIGURE
 from pocketmq.protocol.errors import OperatingError, PocketMQError, UsageError
 from pocketmq.runtime.process import run
 
@@ -130,6 +131,7 @@ async def _lone(admin: Admin, row: BrokerRow) -> dict[str, Any]:
         "brokerId": row.broker_id,
         "address": row.address,
         "version": figures.get("brokerVersionDesc"),
+        "release": figures.get(RELEASE_FIGURE),
         "uptime": None if runtime is None else runtime.strip("[] "),
         "diskRatio": None if ratio is None else float(ratio),
         "disk": figures.get("commitLogDirCapacity"),

@@ -11,6 +11,7 @@ from pocketmq.cli.administration.broker_show import show
 from pocketmq.cli.administration.elections import elect
 from pocketmq.cli.options import NAMESRV_DEFAULT, NamesrvOption, name_value_pairs
 from pocketmq.cli.output import Format, FormatOption, note, print_rows
+from pocketmq.protocol.bodies.brokers import RELEASE_FIGURE
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, UsageError
 from pocketmq.runtime.clock import SystemClock
@@ -105,7 +106,8 @@ def list_brokers(
         return rows
 
     columns = ("cluster", "broker", "brokerId", "address", "role", "epoch", "inSync", "lag",
-               "version", "putTps", "getTps", "putTotal", "getTotal", "diskRatio")  # fmt: skip
+               "version", "release", "putTps", "getTps", "putTotal", "getTotal",
+               "diskRatio")  # fmt: skip
     rows = run(main())
     print_rows(for_people(rows) if output is Format.TABLE else rows, columns, output)
 
@@ -113,6 +115,7 @@ def list_brokers(
 def _rates(figures: dict[str, str]) -> dict[str, Any]:
     return {
         "version": figures.get("brokerVersionDesc"),
+        "release": figures.get(RELEASE_FIGURE),
         "putTps": _first(figures.get("putTps")),
         "getTps": _first(figures.get("getTransferredTps")),
         "putTotal": int(figures.get("msgPutTotalTodayNow", 0)),

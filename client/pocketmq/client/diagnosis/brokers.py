@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pocketmq.client.diagnosis.cluster_state import BrokerState, ClusterState
 from pocketmq.client.diagnosis.findings import Finding, Severity
+from pocketmq.protocol.bodies.brokers import RELEASE_FIGURE
 from pocketmq.protocol.flags import is_readable, is_writable, perm_text
 from pocketmq.protocol.messages.hosts import split_address
 
@@ -111,14 +112,13 @@ async def check_damage(state: ClusterState) -> list[Finding]:
 
 
 async def check_versions(state: ClusterState) -> list[Finding]:
-    """Finds brokers of one cluster that are of different versions."""
+    """Finds brokers of one cluster that are of different versions, or releases of PocketMQ."""
     found = []
     for cluster in sorted({broker.cluster for broker in state.brokers}):
         versions: dict[str, list[str]] = {}
         for broker in state.brokers:
             if broker.cluster == cluster and not broker.error:
-                kind = "PocketMQ, as " if broker.is_pocketmq else ""
-                version = kind + broker.figures.get("brokerVersionDesc", "unknown")
+                version = _version(broker)
                 versions.setdefault(version, []).append(str(broker))
         if len(versions) > 1:
             texts = [f"{', '.join(names)}: {version}" for version, names in versions.items()]
@@ -133,3 +133,9 @@ async def check_versions(state: ClusterState) -> list[Finding]:
                 )
             )
     return found
+
+
+def _version(broker: BrokerState) -> str:
+    if not broker.is_pocketmq:
+        return broker.figures.get("brokerVersionDesc", "unknown")
+    return f"PocketMQ {broker.figures.get(RELEASE_FIGURE, 'before 0.2.0')}"

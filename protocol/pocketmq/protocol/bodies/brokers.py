@@ -6,6 +6,9 @@ from msgspec import field
 
 from pocketmq.protocol.bodies import Body
 
+RELEASE_FIGURE = "pocketmqVersion"
+"""The figure (28) that names a broker's release of PocketMQ; those before 0.2.0 have none."""
+
 
 class StatsItem(Body, kw_only=True):
     """A statistic in one window: its sum, its rate a second and its mean per request."""
