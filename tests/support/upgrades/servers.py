@@ -13,6 +13,9 @@ from support.interop.clusters import ADDRESS, HOST, POCKETMQ_UP
 from support.interop.processes import running
 from support.upgrades.releases import environment
 
+HOURS_KEPT = 87_600
+"""Directories that were recorded long ago keep their messages under the machine's clock."""
+
 
 @contextmanager
 def name_server(release: str, folder: Path, **settings: object) -> Iterator[str]:
@@ -38,6 +41,7 @@ def broker(
         "namesrvAddr": namesrv,
         "storePathRootDir": str(directory),
         "diskSpaceFreeMin": 0,
+        "fileReservedTime": HOURS_KEPT,
     }
     with _server(release, "broker", directory.parent, own | settings, stop_signal) as addresses:
         yield addresses[name]
