@@ -36,7 +36,7 @@ from pocketmq.protocol.requests.topics import (
     TopicStatsRequest,
 )
 from pocketmq.protocol.wire.command import Command
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 from pocketmq.testing.clock import VirtualClock
 from pocketmq.transport.connection import Connection
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.commands.here import pocketmq
+from support.commands.process import ok_process
 from support.interop.apache_servers import free_port
 from support.store.stores import damage
 
@@ -374,6 +377,7 @@ async def test_a_queue_whose_newest_message_has_waited_long() -> None:
     assert "queues Orders/broker-a/0 are stuck" in finding.seen
 
 
+@pytest.mark.process
 async def test_dead_letters() -> None:
     async with LocalCluster(topics={"Orders": 1}, groups={"billing": {"retry_max_times": 0}}) as c:
         async with c.push_consumer("billing", listener=refused) as consumer:
@@ -383,6 +387,10 @@ async def test_dead_letters() -> None:
             await c.drain("billing")
             finding = await only(c.namesrv, "dead letters")
         assert "2 messages were given up" in finding.seen
+        look = re.search(r"look at them: pocketmq (.*?);", finding.remedy)
+        assert look is not None
+        words = [*shlex.split(look[1]), "--namesrv", c.namesrv]
+        assert len((await asyncio.to_thread(ok_process, *words)).splitlines()) == 2
 
 
 async def test_timers_that_are_late() -> None:

@@ -20,7 +20,7 @@ from upgrade.test_golden_directories import of_the_record, unpacked
 from pocketmq.broker.store.metadata import features
 from pocketmq.broker.store.metadata.features import Feature
 from pocketmq.broker.store.metadata.metadata import Metadata
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 

@@ -22,7 +22,7 @@ from pocketmq.client import (
     ReceivedMessage,
     SimpleConsumer,
 )
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 from pocketmq.testing import AsyncCluster, LocalCluster
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -18,7 +18,7 @@ from support.upgrades import bulk, exchange
 from support.upgrades.releases import BEFORE, THIS, command, environment, program, unpacked_or_skip
 from support.upgrades.servers import broker, name_server
 
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
@@ -27,8 +27,6 @@ SLICE = ("sends_of_all_kinds", "pushes", "consumes_in_order", "transactions", "t
 
 RACES = {"unknown_topics"}
 """Scenarios of 0.1.0 that fail there, too, if the broker's next registration takes a moment."""
-
-SETTINGS = {"transactionCheckInterval": 200, "transactionTimeOut": 100}
 
 BEYOND = pytest.mark.whole_upgrade
 
@@ -62,7 +60,13 @@ def test_all_that_clients_do(
     unpacked_or_skip(BEFORE)
     with (
         name_server(namesrv_of, tmp_path) as namesrv,
-        broker(broker_of, tmp_path / "data", namesrv, **SETTINGS),
+        broker(
+            broker_of,
+            tmp_path / "data",
+            namesrv,
+            transactionCheckInterval=200,
+            transactionTimeOut=100,
+        ),
     ):
         all_of_them = (exchange.WITHOUT_POPS,) if broker_of == BEFORE else ()
         found = outcomes(client_of, namesrv, *(names or all_of_them))

@@ -126,7 +126,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from pocketmq.runtime.release import VERSION
+        from pocketmq.runtime import VERSION
 
         typer.echo(f"pocketmq {VERSION}")
         raise typer.Exit

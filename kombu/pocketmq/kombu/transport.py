@@ -11,8 +11,8 @@ from pocketmq.kombu.blocking_link import BlockingLink
 from pocketmq.kombu.channel import Channel
 from pocketmq.kombu.options import DEFAULT_PORT, read_address, read_options
 from pocketmq.protocol.errors import OperatingError, PocketMQError
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.release import VERSION
 
 
 class Transport(virtual.Transport):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sized
 
 from pocketmq.namesrv.route_table import RouteTable
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
-from pocketmq.runtime.release import VERSION
 
 BROKERS = Family("pocketmq_namesrv_brokers", Kind.GAUGE, "Registered brokers, by cluster")
 ADDRESSES = Family("pocketmq_namesrv_live_brokers", Kind.GAUGE, "Broker processes that are alive")

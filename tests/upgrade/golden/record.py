@@ -21,7 +21,7 @@ from support.upgrades import fill
 from support.upgrades.releases import THIS, program
 from support.upgrades.servers import broker, name_server
 
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 HERE = Path(__file__).parent
 ENDS = ("stopped", "killed", "torn")

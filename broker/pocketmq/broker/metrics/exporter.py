@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.clients import CONSUME_ACTIVELY, CONSUME_POP
 from pocketmq.protocol.codes import Version
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import (
@@ -23,7 +24,6 @@ from pocketmq.runtime.metrics.exposition import (
     label_text,
     with_label,
 )
-from pocketmq.runtime.release import VERSION
 
 _VERSIONS = {int(known): known.name.lower() for known in Version}
 _MODES = {CONSUME_ACTIVELY: "pull", CONSUME_POP: "pop"}

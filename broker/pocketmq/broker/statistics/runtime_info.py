@@ -14,8 +14,8 @@ from pocketmq.broker.statistics.store_figures import StoreFigures
 from pocketmq.protocol.bodies.brokers import RELEASE_FIGURE
 from pocketmq.protocol.codes import Version
 from pocketmq.protocol.names import names
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.release import VERSION
 
 _EXECUTORS = ("send", "pull", "litePull", "query", "ack")
 """RocketMQ has a queue of requests for each of them; here requests never queue."""

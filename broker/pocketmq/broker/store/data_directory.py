@@ -14,7 +14,7 @@ from pocketmq.broker.store.disk.lock import DirectoryLock
 from pocketmq.broker.store.metadata.metadata import BOOT_STATE, CLEAN_STATE, Metadata
 from pocketmq.broker.store.metadata.schema import RELEASE_STATE
 from pocketmq.broker.store.settings import StoreSettings
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 
 class DataDirectory:

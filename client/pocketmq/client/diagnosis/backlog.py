@@ -51,8 +51,8 @@ async def _given_up(state: ClusterState, topic: str) -> list[Finding]:
             f"{count} messages were given up after all retries, and are in {topic} until retention "
             f"takes them",
             ("" if can_read else f"pocketmq topic update '{topic}' --perm rw; ")
-            + f"look at them: pocketmq tail '{topic}' -o beginning -e; mend what fails; send them "
-            f"again: pocketmq tail '{topic}' -o beginning -e -f json | pocketmq produce TOPIC "
+            + f"look at them: pocketmq tail '{topic}' -O beginning -e; mend what fails; send them "
+            f"again: pocketmq tail '{topic}' -O beginning -e -f json | pocketmq produce TOPIC "
             f"-f json",
         )
     ]

@@ -81,7 +81,7 @@ def _dead_letter(case: Case, copy: ReceivedMessage) -> Verdict:
         f"the group sent it back {counted(copy.reconsume_times, 'time')}, and gave it up "
         f"{date(copy.store_timestamp)}",
         f"look at it: pocketmq message get {copy.offset_msg_id}; mend what fails; send all of "
-        f"them again: pocketmq tail '{topic}' -o beginning -e -f json | pocketmq produce "
+        f"them again: pocketmq tail '{topic}' -O beginning -e -f json | pocketmq produce "
         f"{case.topic} -f json",
     )
     return Verdict(

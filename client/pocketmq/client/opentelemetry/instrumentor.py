@@ -13,7 +13,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from pocketmq.client.hooks import COMMON, CommonHooks
 from pocketmq.client.opentelemetry.consuming import ProcessSpans, ReceiveSpans
 from pocketmq.client.opentelemetry.sending import SendingSpans
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 
 class PocketMQInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base is not typed

@@ -11,7 +11,7 @@ import msgspec
 
 from pocketmq.console.web.operations import Api, Operation
 from pocketmq.console.web.problems import MEDIA_TYPE, Problem
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 TEMPLATE = "#/components/schemas/{name}"
 

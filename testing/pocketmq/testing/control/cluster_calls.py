@@ -12,7 +12,7 @@ from pocketmq.console.web.operations import Call, Operation
 from pocketmq.console.web.problems import not_found
 from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.names.advertise import parse_advertised
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.text import counted
 from pocketmq.testing.control.clients import ControlClients
 from pocketmq.testing.control.clock_calls import ClockCalls

@@ -14,7 +14,7 @@ import msgspec
 
 from pocketmq.broker.store.disk.errors import VersionError
 from pocketmq.protocol.names import names
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 FEATURES_STATE = "features"
 """The key of the state that lists the features in use, as (name, since, what) in JSON."""

@@ -274,8 +274,9 @@ class Metadata:
         Raises:
             WriteFailedError: nothing was changed.
         """
-        rows = [(n, topic, queue_id, *at) for n, topic, queue_id, at in logs]
-        self._mark(features_of_topics(row[1] for row in rows))
+        new = list(logs)
+        self._mark(features_of_topics(row.topic for row in new))
+        rows: list[tuple[object, ...]] = [(n, t, q, *at) for n, t, q, at in new]
         self._many("INSERT INTO queue_logs VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def adopt_queue_log(self, number: int, topic: str, queue_id: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from pocketmq.broker.store.disk.errors import VersionError
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 PLAIN_SCHEMA = 1
 """The version of a directory without features (see `features`), which 0.1.0 reads, too."""

@@ -17,7 +17,7 @@ from pocketmq.broker.store.metadata.features import Feature
 from pocketmq.broker.store.metadata.metadata import Metadata, QueueLogRow
 from pocketmq.broker.store.metadata.schema import PLAIN_SCHEMA, RELEASE_STATE, SCHEMA_VERSION
 from pocketmq.protocol.names import names
-from pocketmq.runtime.release import VERSION
+from pocketmq.runtime import VERSION
 
 TIERS = Feature("tiers", "0.10.0", "logs in an object store")
 CLOUDS = Feature("clouds", "0.9.0", "clouds")
