@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from msgspec import toml
 
+from pocketmq.runtime import VERSION
+
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = toml.decode((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPONENTS = [
@@ -116,6 +118,17 @@ def test_the_build_knows_every_component() -> None:
     assert set(tool["importlinter"]["root_packages"]) == packages
     layers = tool["importlinter"]["contracts"][0]["layers"]
     assert {name for layer in layers for name in layer.split(" | ")} == packages
+
+
+def test_one_release_stands_everywhere() -> None:
+    chart = (ROOT / "deploy" / "helm" / "pocketmq" / "Chart.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:appV|v)ersion: (\S+)$", chart, re.M) == [VERSION, VERSION]
+    manifests = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "deploy" / "kubernetes").glob("*.yaml")
+    )
+    assert set(re.findall(r"pocketmq:(\d[\w.]*)", manifests)) == {VERSION}
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changelog, re.M)[0] == VERSION
 
 
 def test_the_readme_says_what_the_build_says() -> None:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.upgrades.fill import HOUR_MS, TOPICS, contents, offsets, read
+from support.upgrades.releases import THIS
+from support.upgrades.servers import broker, name_server
 
 from pocketmq.broker.store.mending.check import check_directory
+from pocketmq.broker.store.metadata.features import BROKER_SET
+from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.client import (
+    Admin,
     LocalTransactionState,
     Message,
     MessageQueue,
@@ -141,6 +146,29 @@ async def test_an_open_transaction_is_asked_about_and_ends(archive: str, tmp_pat
         await payers.send_in_transaction(Message("Placed", b"new"))
         await cluster.clock.advance(minutes=2)
         assert await bodies(cluster, "Placed") == [b"COMMIT", b"UNKNOWN"]
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+async def test_a_directory_of_the_release_before_founds_a_broker_set(tmp_path: Path) -> None:
+    expected = unpacked("0.1.0-killed", tmp_path)
+    follower = tmp_path / "follower"
+    follower.mkdir()
+    settings: dict[str, Any] = {"enableControllerMode": True, "grpcServerPort": -1}
+    with (
+        name_server(THIS, tmp_path, arbiterPath=str(tmp_path / "arbiter.db")) as namesrv,
+        broker(THIS, tmp_path / "broker-a", namesrv, brokerId=1, **settings),
+        broker(THIS, follower / "broker-a", namesrv, brokerId=2, **settings),
+    ):
+        async with Admin(namesrv) as admin:
+            await admin.create_topic("Both", 1)
+        found = of_the_record(await contents(namesrv))
+        assert found == of_the_record(expected["contents"])
+        assert await offsets(namesrv) == expected["offsets"]
+    for directory in (tmp_path / "broker-a", follower / "broker-a"):
+        assert check_directory(directory).problems == []
+        with closing(Metadata(directory / "meta.db")) as metadata:
+            assert BROKER_SET in metadata.features
 
 
 @pytest.mark.parametrize("archive", [name for name in ARCHIVES if name.endswith("popped")])

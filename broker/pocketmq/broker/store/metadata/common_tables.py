@@ -82,7 +82,7 @@ def take_over(metadata: Metadata, tables: Mapping[str, Rows]) -> None:
         VersionError: this release does not know one of the features.
         WriteFailedError: nothing was changed.
     """
-    states: dict[str, str] = {key: value for key, value in tables.get(STATE_TABLE, [])}
+    states: dict[str, str] = dict(tables.get(STATE_TABLE, []))
     metadata.use_features(
         decode_features(states.pop(FEATURES_STATE, None)) | features_of_states(states)
     )
