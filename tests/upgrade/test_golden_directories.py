@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -13,14 +15,14 @@ from typing import Any
 
 import pytest
 from support.upgrades.fill import HOUR_MS, TOPICS, contents, offsets, read
-from support.upgrades.releases import THIS
+from support.upgrades.releases import THIS, command
 from support.upgrades.servers import broker, name_server
 
+from pocketmq.broker.store.log.segment import HEADER_SIZE
 from pocketmq.broker.store.mending.check import check_directory
 from pocketmq.broker.store.metadata.features import BROKER_SET
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.client import (
-    Admin,
     LocalTransactionState,
     Message,
     MessageQueue,
@@ -148,6 +150,21 @@ async def test_an_open_transaction_is_asked_about_and_ends(archive: str, tmp_pat
         assert await bodies(cluster, "Placed") == [b"COMMIT", b"UNKNOWN"]
 
 
+def is_in_step(namesrv: str) -> bool:
+    """Whether both members of the broker set are in its in-sync set."""
+    done = command(THIS, "cluster", "list", "-o", "json", "--namesrv", namesrv)
+    assert done.returncode == 0, done.stderr
+    return [row["inSync"] for row in json.loads(done.stdout)] == [True, True]
+
+
+def logs_of(directory: Path) -> dict[Path, bytes]:
+    """The records of all queues, by file, without the headers, which say when a file was begun."""
+    return {
+        path.relative_to(directory): path.read_bytes()[HEADER_SIZE:]
+        for path in directory.glob("queues/*/*/*.log")
+    }
+
+
 @pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_a_directory_of_the_release_before_founds_a_broker_set(tmp_path: Path) -> None:
@@ -160,11 +177,12 @@ async def test_a_directory_of_the_release_before_founds_a_broker_set(tmp_path: P
         broker(THIS, tmp_path / "broker-a", namesrv, brokerId=1, **settings),
         broker(THIS, follower / "broker-a", namesrv, brokerId=2, **settings),
     ):
-        async with Admin(namesrv) as admin:
-            await admin.create_topic("Both", 1)
+        while not await asyncio.to_thread(is_in_step, namesrv):
+            pass
         found = of_the_record(await contents(namesrv))
         assert found == of_the_record(expected["contents"])
         assert await offsets(namesrv) == expected["offsets"]
+    assert logs_of(follower / "broker-a") == logs_of(tmp_path / "broker-a")
     for directory in (tmp_path / "broker-a", follower / "broker-a"):
         assert check_directory(directory).problems == []
         with closing(Metadata(directory / "meta.db")) as metadata:
