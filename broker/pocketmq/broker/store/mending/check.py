@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
-from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
+from pocketmq.broker.store.mending.metadata_check import (
+    LEFT_AS_IT_IS,
+    MetadataSurvey,
+    survey_metadata,
+)
 from pocketmq.broker.store.mending.survey import OnProgress, SegmentSurvey, survey_queue
 from pocketmq.broker.store.metadata.metadata import CLEAN_STATE
 from pocketmq.runtime.text import counted
@@ -160,7 +164,7 @@ def _check_metadata(
     repair: str,
 ) -> list[Finding]:
     path = directory / "meta.db"
-    remedy = "run the version of PocketMQ that wrote it" if metadata.is_newer else repair
+    remedy = LEFT_AS_IT_IS if metadata.is_newer else repair
     out = [Finding(path, problem, remedy) for problem in metadata.problems]
     if out or not metadata.is_there:
         return out

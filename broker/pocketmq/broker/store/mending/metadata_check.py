@@ -27,6 +27,9 @@ from pocketmq.broker.store.metadata.schema import PLAIN_SCHEMA, check_schema
 from pocketmq.protocol.bodies.clients import GroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 
+LEFT_AS_IT_IS = "this release leaves it as it is"
+"""Ends what is said of a directory of a later release, whose problem names the remedy."""
+
 PROBLEMS_MAX = 10
 """Of each kind, those that SQLite is asked for."""
 

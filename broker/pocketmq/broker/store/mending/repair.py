@@ -14,7 +14,11 @@ from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.mending.aside import Aside
 from pocketmq.broker.store.mending.check import OPEN_FILES_MAX, QueueKey, queue_directories
-from pocketmq.broker.store.mending.metadata_check import MetadataSurvey, survey_metadata
+from pocketmq.broker.store.mending.metadata_check import (
+    LEFT_AS_IT_IS,
+    MetadataSurvey,
+    survey_metadata,
+)
 from pocketmq.broker.store.mending.repair_metadata import MetadataRepair
 from pocketmq.broker.store.mending.repair_queue import QueueRepair, QueueRepairPlan, Step
 from pocketmq.broker.store.mending.survey import OnProgress, survey_queue
@@ -56,8 +60,8 @@ def repair_directory(
         metadata = survey_metadata(directory)
         if metadata.is_newer:
             text = "; ".join(metadata.problems)
-            remedy = "run the version of PocketMQ that wrote it"
-            return RepairReport([], [f"{directory / 'meta.db'}: {text}; {remedy}"], folder)
+            refusal = f"{directory / 'meta.db'}: {text}; {LEFT_AS_IT_IS}"
+            return RepairReport([], [refusal], folder)
         plans = _plan_queues(files, aside, directory, metadata, on_progress)
         steps = [step for plan in plans.values() for step in plan.steps]
         refusals = [plan.refusal for plan in plans.values() if plan.refusal]

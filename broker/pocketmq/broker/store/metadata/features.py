@@ -49,6 +49,9 @@ _OF_STATES = {"user/": USERS, "pop_": POPS, "redrive_": REDRIVES, "member_": BRO
 _OF_TOPICS = {names.POP_JOURNAL_TOPIC: POPS, names.REDRIVE_TOPIC: REDRIVES}
 """By the topics whose logs belong to a feature."""
 
+FEATURE_TOPICS = tuple(_OF_TOPICS)
+"""The topics whose logs belong to features."""
+
 _STATE_PREFIXES = tuple(_OF_STATES)
 
 

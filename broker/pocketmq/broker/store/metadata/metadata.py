@@ -17,6 +17,7 @@ from pocketmq.broker.store.disk.errors import (
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.log.checkpoint import Checkpoint
 from pocketmq.broker.store.metadata.features import (
+    FEATURE_TOPICS,
     FEATURES_STATE,
     Feature,
     check_known,
@@ -180,9 +181,11 @@ class Metadata:
 
     def _mark_what_is_there(self) -> None:
         """Marks the directory with what it holds already: a repair may have lost the mark."""
-        topics = self._rows("SELECT DISTINCT topic FROM queue_logs")
-        self._mark(features_of_states(self.states("")))
-        self._mark(features_of_topics(topic for (topic,) in topics))
+        keys = self._rows("SELECT key FROM state")
+        self._mark(features_of_states(key for (key,) in keys))
+        for topic in FEATURE_TOPICS:
+            if self._rows("SELECT 1 FROM queue_logs WHERE topic = ? LIMIT 1", (topic,)):
+                self._mark(features_of_topics([topic]))
 
     def _mark(self, features: set[Feature]) -> None:
         if not features <= self.features:
