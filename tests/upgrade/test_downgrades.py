@@ -24,6 +24,8 @@ from pocketmq.runtime import VERSION
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
+BEYOND = pytest.mark.whole_upgrade
+
 REFUSED_BY_0_1_0 = "it is of schema version 2, this broker knows 1: run the version of PocketMQ"
 
 
@@ -36,7 +38,9 @@ def files_of(directory: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("end", ["stopped", "killed", "torn"])
+@pytest.mark.parametrize(
+    "end", ["stopped", pytest.param("killed", marks=BEYOND), pytest.param("torn", marks=BEYOND)]
+)
 def test_a_directory_without_anything_new_goes_back_and_comes_again(
     end: str, tmp_path: Path
 ) -> None:
@@ -65,6 +69,7 @@ def test_a_directory_without_anything_new_goes_back_and_comes_again(
             assert checked.returncode == 0, checked.stdout
 
 
+@BEYOND
 @pytest.mark.parametrize("feature", sorted(features.KNOWN), ids=lambda feature: feature.name)
 def test_the_release_before_refuses_what_it_does_not_know(feature: Feature, tmp_path: Path) -> None:
     unpacked_or_skip(BEFORE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.upgrades import bulk, exchange
+from support.upgrades import bulk, exchange, fill
 from support.upgrades.releases import BEFORE, THIS, command, environment, program, unpacked_or_skip
 from support.upgrades.servers import broker, name_server
 
@@ -115,6 +115,7 @@ def test_brokers_of_both_releases_share_a_name_server_and_its_topics(tmp_path: P
         )
 
 
+@BEYOND
 @pytest.mark.parametrize(("first", "then"), [(BEFORE, THIS), (THIS, BEFORE)])
 def test_a_name_server_goes_on_with_the_configuration_of_the_other_release(
     first: str, then: str, tmp_path: Path
@@ -173,3 +174,42 @@ def listed(text: str) -> list[dict[str, Any]]:
     told = json.loads(text)
     rows: list[dict[str, Any]] = told if isinstance(told, list) else told["findings"]
     return rows
+
+
+COMMANDS = [
+    "topic list",
+    "topic show Orders",
+    "topic stats Orders",
+    "topic create Fresh --queues 2",
+    "send Fresh hello --key k1",
+    "message find Orders --key key3",
+    "group list",
+    "group show billing",
+    "group lag billing",
+    "group offsets auditors",
+    "group reset auditors --topic Orders --to earliest",
+    "cluster list",
+    "broker stats",
+    "broker config get",
+    "snapshot",
+    "topic delete Fresh",
+]
+"""Commands that both releases have, with the same options."""
+
+
+@BEYOND
+@pytest.mark.parametrize(("servers", "client"), [(THIS, BEFORE), (BEFORE, THIS)])
+def test_commands_that_both_releases_have(servers: str, client: str, tmp_path: Path) -> None:
+    unpacked_or_skip(BEFORE)
+    with (
+        name_server(servers, tmp_path) as namesrv,
+        broker(servers, tmp_path / "data", namesrv),
+    ):
+        expected = str(tmp_path / "expected.json")
+        program(servers, Path(fill.__file__), namesrv, expected, "everything")
+        for words in COMMANDS:
+            told = done(client, *words.split(), "--namesrv", namesrv)
+            assert told or words.startswith(("topic create", "topic delete"))
+        examined = command(client, "doctor", "-o", "json", "--namesrv", namesrv)
+        assert examined.returncode == 1, "there are dead letters, and a group without members"
+        assert {finding["severity"] for finding in listed(examined.stdout)} == {"warning"}
