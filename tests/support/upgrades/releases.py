@@ -86,7 +86,9 @@ def environment(release: str) -> dict[str, str]:
     root = unpacked_or_skip(release)
     components = sorted(path.parent for path in root.glob("*/pocketmq"))
     assert components, root
-    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, components))}
+    # Nothing that lies in the folder of the process is imported.
+    path = os.pathsep.join(map(str, components))
+    return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 Done = subprocess.CompletedProcess[str]

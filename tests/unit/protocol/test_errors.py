@@ -65,3 +65,10 @@ def test_texts_name_cause_and_remedy() -> None:
         "the message body has 5000000 bytes, the limit is 4194304: send it in parts, "
         "compress it, or raise maxMessageSize on client and broker"
     )
+
+
+def test_a_peer_that_does_not_know_a_request_of_this_project_is_told_by_its_release() -> None:
+    own = errors.response_error(3, " request type 31040 not supported", "10.0.0.5:10911")
+    assert "of a release of PocketMQ that does not know this yet: `pocketmq doctor`" in str(own)
+    other = errors.response_error(3, " request type 200050 not supported")
+    assert str(other).endswith("not supported")
