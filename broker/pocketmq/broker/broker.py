@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +21,7 @@ from pocketmq.broker.endpoint.endpoint import GrpcEndpoint, Served, Wiring
 from pocketmq.broker.endpoint.remoting import listen, remoting_server
 from pocketmq.broker.handlers.access import broker_audit, broker_guard
 from pocketmq.broker.handlers.leaving import leave
+from pocketmq.broker.handlers.sending.answers import SendAnswers
 from pocketmq.broker.handlers.table import handler_table
 from pocketmq.broker.housekeeping import start_rounds
 from pocketmq.broker.parts import BrokerParts, build_parts, claim_directory, load_data
@@ -47,6 +49,10 @@ from pocketmq.transport.connection import BeforeRequest, Connection, Handler
 from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.pool import Way
 
+if TYPE_CHECKING:  # they are loaded where metrics are exported
+    from pocketmq.broker.metrics.metering import Metering
+    from pocketmq.transport.metered import Meter
+
 log = logging.getLogger("pocketmq.broker")
 
 
@@ -72,6 +78,7 @@ class Broker:
         registration: registers the broker with name servers.
         store, settings, topics, groups, offsets: the state kept in the data directory.
         parts: all parts that handlers work with.
+        redrives: send dead letters again.
         broker_set: this broker as a member of its set; None if it stands alone.
         tables_changed: called when `tables` has changed.
 
@@ -95,6 +102,8 @@ class Broker:
         self.address = ""
         self.vip_port: int | None = None
         self.metrics_port: int | None = None
+        self._metering: Metering | None = None
+        self._send_answers: type[SendAnswers] = SendAnswers
         self.grpc_endpoint: GrpcEndpoint | None = None
         self.handlers: dict[int, Handler] = {}
         self.grpc_handlers: dict[int, Handler] = {}
@@ -188,7 +197,9 @@ class Broker:
 
     async def _export_metrics(self, stack: AsyncExitStack) -> None:
         """Lets Prometheus scrape the broker, as a follower of its set, too."""
+        from pocketmq.broker.metrics.broker_figures import Process, Served
         from pocketmq.broker.metrics.exporter import BrokerMetrics
+        from pocketmq.broker.metrics.metered import MeteredSendAnswers
         from pocketmq.runtime.metrics.endpoint import ScrapeEndpoint
 
         config = self.config
@@ -197,11 +208,13 @@ class Broker:
             config.broker_cluster_name,
             config.broker_name,
             config.metrics_max_series,
-            lambda: self.parts if self.is_serving else None,
-            self._connections,
-            self._in_sync_count,
+            lambda: Served(self.parts, self.redrives) if self.is_serving else None,
+            Process(
+                self._connections, lambda: getattr(self, "server", None), lambda: self.broker_set
+            ),
             self.clock,
         )
+        self._metering, self._send_answers = metrics.metering, MeteredSendAnswers
         endpoint = ScrapeEndpoint(metrics.page, self.clock.machine)
         try:
             await endpoint.listen(host, port)
@@ -211,9 +224,10 @@ class Broker:
         stack.push_async_callback(endpoint.close)
         self.metrics_port = endpoint.port
 
-    def _in_sync_count(self) -> int | None:
-        leading = None if self.broker_set is None else self.broker_set.leading
-        return None if leading is None else leading.in_sync_count
+    @property
+    def meter(self) -> Meter | None:
+        """Is told of each answer; None if nobody scrapes the broker."""
+        return None if self._metering is None else self._metering.calls
 
     async def serve(
         self, config: BrokerConfig, leading: Leading | None, stack: AsyncExitStack
@@ -226,7 +240,11 @@ class Broker:
             stack: ends it.
         """
         clock = self.clock
-        data = load_data(self.store, config, clock, stack, is_new_leader=leading is not None)
+        metering = self._metering
+        data = load_data(
+            self.store, config, clock, stack, is_new_leader=leading is not None,
+            appender=None if metering is None else metering.appender(self.store),
+        )  # fmt: skip
         self.settings = self._config = data.settings
         self.topics, self.groups, self.offsets = data.topics, data.groups, data.offsets
         self.parts = await build_parts(data, clock, self._random, stack)
@@ -256,7 +274,7 @@ class Broker:
         config, store = self.config, self.store
         self.server = server = remoting_server(
             config, self.clock, self.handlers, self._connections, parts.back_pressure,
-            self._disconnected, read_events=store.committer,
+            self._disconnected, read_events=store.committer, meter=self.meter,
         )  # fmt: skip
         # From here to the table of handlers nothing waits: whoever connects finds all of them.
         is_guarded = config.authentication_enabled
@@ -274,7 +292,7 @@ class Broker:
         restore_topics(self.topics, store, store.orphan_logs, config.default_topic_queue_nums)
         parts.schedule.start()
         parts.popping.revival.start()
-        redrives = redrives_of(parts, store_host)
+        redrives = self.redrives = redrives_of(parts, store_host)
         redrives.start()
         stack.push_async_callback(redrives.close)
         audit = broker_audit(parts, store_host, stack)
@@ -288,7 +306,10 @@ class Broker:
             parts, self.address, store_host, routes, redrives, guard, audit, self._user_telling,
             leading,
             None if self.broker_set is None else self.broker_set.handlers(),
+            self._send_answers,
         )  # fmt: skip
+        if self._metering is not None:
+            self._metering.follow(parts, guard)
         stack.callback(leave, self.handlers)
         stack.callback(self.grpc_handlers.clear)
         self.handlers.clear()

@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -43,6 +43,9 @@ from pocketmq.transport.pool import ConnectionPool, Way
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import ClientTls, client_tls
 
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.transport.metered import Meter
+
 log = logging.getLogger("pocketmq.broker")
 
 
@@ -59,6 +62,9 @@ class ServingBroker(Protocol):
 
     @property
     def grpc_port(self) -> int | None: ...  # noqa: D102
+
+    @property
+    def meter(self) -> Meter | None: ...  # noqa: D102
 
     async def serve(
         self, config: BrokerConfig, leading: Leading | None, stack: AsyncExitStack
@@ -268,7 +274,7 @@ class BrokerSet:
         stack = self._role = AsyncExitStack()
         self._is_resting = True
         service = self._service = ReplicaService(
-            broker.store, config, broker.auth, broker.clock, stack
+            broker.store, config, broker.auth, broker.clock, stack, broker.meter
         )
         broker.server = service.server
         await service.listen(self._port)

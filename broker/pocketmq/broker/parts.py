@@ -139,6 +139,7 @@ def load_data(
     stack: AsyncExitStack,
     *,
     is_new_leader: bool = False,
+    appender: Appender | None = None,
 ) -> BrokerState:
     """Loads what the data directory of an open store holds besides messages.
 
@@ -148,6 +149,7 @@ def load_data(
         clock: of the broker.
         stack: saves the offsets at the end.
         is_new_leader: whether another member of a broker set has led before.
+        appender: the way into the store's logs; None for one that counts nothing.
 
     Raises:
         ConfigError: passwords of users cannot be decrypted.
@@ -160,7 +162,7 @@ def load_data(
     limits = settings.view(NameLimits.of)
     data = BrokerState(
         store=store,
-        appender=Appender(store),
+        appender=appender or Appender(store),
         settings=settings,
         topics=TopicTable(metadata, clock, limits),
         groups=GroupTable(

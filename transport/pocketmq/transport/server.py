@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pocketmq.protocol.messages.hosts import check_port, join_address
 from pocketmq.runtime.clock import Clock
@@ -20,12 +22,26 @@ from pocketmq.transport.tls.connection import TlsConnection
 from pocketmq.transport.tls.listener import TlsListener
 from pocketmq.transport.tls.settings import ServerTls, TlsMode
 
+if TYPE_CHECKING:
+    from pocketmq.transport.metered import Meter
+
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
 """Further connections are closed at once; each open one costs a few kilobytes."""
 
 RETUNED_BELOW = 8
 """With less than an eighth of the connections for which pause sizes were cut, they grow again."""
+
+
+def connection_types(
+    meter: Meter | None,
+) -> tuple[Callable[..., Connection], Callable[..., TlsConnection]]:
+    """Returns what makes connections without and with TLS, which a meter is told of."""
+    if meter is None:
+        return Connection, TlsConnection
+    from pocketmq.transport.metered import MeteredConnection, MeteredTlsConnection
+
+    return partial(MeteredConnection, meter), partial(MeteredTlsConnection, meter)
 
 
 class Server:
@@ -46,10 +62,12 @@ class Server:
         connections: where the server keeps, in order, its open connections.
         view_codes: requests whose handlers take a `memoryview` as their body.
         tls: whether it speaks TLS, and how.
+        meter: is told of each answer; None if nobody wants to know.
 
     Attributes:
         connections: those that are open.
         address: of the first socket; empty before `listen`.
+        refused_count: connections that were closed at once, because too many are open.
     """
 
     def __init__(
@@ -69,7 +87,9 @@ class Server:
         connections: dict[Connection, None] | None = None,
         view_codes: frozenset[int] = frozenset(),
         tls: ServerTls | None = None,
+        meter: Meter | None = None,
     ) -> None:
+        self._connection_types = connection_types(meter)
         self._tls = tls or ServerTls()
         self._tls_listener: TlsListener | None = None
         self._clock, self._handlers, self._limits = clock.machine, handlers, limits or Limits()
@@ -96,6 +116,7 @@ class Server:
         self._is_closed = False
         self.connections: dict[Connection, None] = {} if connections is None else connections
         self.address = ""
+        self.refused_count = 0
 
     async def listen(self, host: str, port: int) -> None:
         """Binds an address; port 0 lets the system choose, and `address` tells its choice.
@@ -129,17 +150,25 @@ class Server:
         """The port of the first socket."""
         return int(self.address.rpartition(":")[2])
 
+    @property
+    def certificate_expires_ms(self) -> float | None:
+        """When its certificate expires, in milliseconds since the epoch; None without TLS."""
+        return None if self._tls_listener is None else self._tls_listener.certificate_expires_ms
+
     def _connection(self) -> Connection:
-        return Connection(self._clock, self._handlers, self._options)
+        plain, _ = self._connection_types
+        return plain(self._clock, self._handlers, self._options)
 
     def _tls_connection(self) -> TlsConnection:
-        return TlsConnection(self._clock, self._handlers, self._options)
+        _, secured = self._connection_types
+        return secured(self._clock, self._handlers, self._options)
 
     def _opened(self, connection: Connection) -> None:
         if self._is_closed:  # it was accepted just before the listening socket closed
             connection.abort("the server stops")
             return
         if len(self.connections) >= self._connections_max:
+            self.refused_count += 1
             self._peer_log.warning(
                 connection.remote_address,
                 "refusing %s: %d connections are open, which is the limit",
@@ -150,6 +179,7 @@ class Server:
             return
         host = connection.remote_address.rpartition(":")[0]
         if self._of_address[host] >= self._of_address_max:
+            self.refused_count += 1
             self._peer_log.warning(
                 connection.remote_address,
                 "refusing %s: it has %d connections, which is the limit of an address",

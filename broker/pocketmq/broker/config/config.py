@@ -449,7 +449,7 @@ class BrokerConfig(
     metrics_exporter_type: str = METRICS_OFF
     metrics_prom_exporter_port: int = 5557
     metrics_prom_exporter_host: str = "127.0.0.1"
-    metrics_max_series: int = 20_000
+    metrics_max_series: int = 30_000
 
     health_port: int = 0
     health_host: str = "127.0.0.1"

@@ -22,10 +22,12 @@ from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.segment import ENTRY
 from pocketmq.broker.store.metadata.metadata import Metadata
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.protocol.errors import OperatingError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.records import check_record
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 INDEXED_PER_TURN_MAX = 4096
 """New messages that one turn enters into the index."""
@@ -53,6 +55,7 @@ class TimerDelivery(Delivery):
 
     Attributes:
         delivered: how much, since the start.
+        copied: notified of the topic of each message that is delivered.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class TimerDelivery(Delivery):
         self._precision_ms = precision_ms
         self.index = TimerIndex(precision_ms if counts_slots else 0)
         self.delivered = Traffic(clock.monotonic())
+        self.copied: Listeners[[str]] = Listeners()
         self._delivered = DeliveredSet(metadata)
         self._steps: Steps[list[int]] = Steps()
         self._next_offset = self._opened_end = 0
@@ -100,6 +104,15 @@ class TimerDelivery(Delivery):
         """How many messages wait to be entered into the index."""
         queue_log = self._queue_log()
         return 0 if queue_log is None else max(queue_log.end_offset - self._next_offset, 0)
+
+    @property
+    def behind_ms(self) -> int:
+        """How long the first of them has waited."""
+        queue_log = self._queue_log()
+        if queue_log is None or not self.behind_count:
+            return 0
+        offset = max(self._next_offset, queue_log.min_offset)
+        return max(self._clock.now_ms() - queue_log.timestamp_at(offset), 0)
 
     def expect_recall(self) -> None:
         """A recall is about to be appended: nothing is delivered before it is in the index."""
@@ -206,6 +219,11 @@ class TimerDelivery(Delivery):
         if len(message.properties) + len(added) <= props.PROPERTIES_SIZE_MAX:
             message = message._replace(properties=message.properties + added)
         super()._append_copy(offset, message)
+
+    def _copy_stored(self, offset: int, target: QueueLog, error: OperatingError | None) -> None:
+        super()._copy_stored(offset, target, error)
+        if error is None:
+            self.copied.notify(target.topic)
 
     # -- progress -----------------------------------------------------------------------------
 

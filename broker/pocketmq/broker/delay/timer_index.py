@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 SPLIT_PER_STEP_MAX = 4096
 """Entries that one step moves from a bucket to finer ones, so that sends and pulls get theirs."""
@@ -111,6 +112,21 @@ class TimerIndex:
     def count_near(self, due_ms: int) -> int:
         """Counts the items that wait in the slot of a time."""
         return self._slots[(due_ms - 1) // self._slot_ms] if self._slot_ms else 0
+
+    def groups(self) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yields (first time, last time, due times) of groups that together are all items.
+
+        The index may change between two groups.
+        """
+        heap = [entry >> _ITEM_BITS for entry in self._heap]
+        if heap:
+            yield heap[0], max(heap), heap
+        if self._split_to < len(self._splitting):
+            rest = self._splitting[self._split_to :: 2]
+            yield min(rest), max(rest), rest
+        for width_ms, buckets in zip(_WIDTHS_MS, self._levels, strict=True):
+            for start_ms, bucket in list(buckets.items()):
+                yield start_ms, start_ms + width_ms - 1, bucket[::2]
 
     def next_ms(self) -> int | None:
         """Returns when `advance` has something to do again; None if never."""

@@ -20,6 +20,7 @@ from pocketmq.protocol.errors import ResponseError, response_error
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 from pocketmq.runtime.live import Live
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -62,6 +63,10 @@ class Timers:
         metadata: knows which messages were delivered.
         find_target: where a message goes when it is due.
         rng: decides who is refused when a slot is congested.
+
+    Attributes:
+        delivery: delivers them.
+        redirected: notified of the topic and the delay in milliseconds of each new one.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Timers:
         rng: random.Random,
     ) -> None:
         self._settings, self._store, self._clock, self._rng = settings, store, clock, rng
+        self.redirected: Listeners[[str, int]] = Listeners()
         counts_slots = settings.now.congestion_max < CONGESTION_UNLIMITED
         self.delivery = TimerDelivery(
             store, metadata, clock, appender, find_target, settings.now.precision_ms, counts_slots
@@ -133,6 +139,7 @@ class Timers:
         if is_recall:
             self.delivery.expect_recall()
             return Redirect(queue_log, store_ms, -slot_ms, text)
+        self.redirected.notify(topic, deliver_ms - now)
         return Redirect(queue_log, store_ms, deliver_ms, text)
 
     def _is_congested(self, deliver_ms: int) -> bool:

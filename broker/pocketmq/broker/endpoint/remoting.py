@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.broker.config.config import BrokerConfig
@@ -17,6 +18,9 @@ from pocketmq.transport.limits import Limits
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
 
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.transport.metered import Meter
+
 
 def remoting_server(
     config: BrokerConfig,
@@ -26,6 +30,7 @@ def remoting_server(
     pressure: BackPressure,
     on_close: Callable[[Connection], object],
     read_events: ReadEvents | None = None,
+    meter: Meter | None = None,
 ) -> Server:
     """Makes the server of a broker; it does not listen yet.
 
@@ -37,6 +42,7 @@ def remoting_server(
         pressure: what holds up clients that ask for too much.
         on_close: called when a connection is gone.
         read_events: notified when a read of any connection begins and ends.
+        meter: is told of each answer; None if nobody wants to know.
 
     Raises:
         ConfigError: the settings of TLS cannot be used.
@@ -58,6 +64,7 @@ def remoting_server(
         connections=connections,
         view_codes=VIEW_CODES,
         tls=server_tls(config),
+        meter=meter,
     )
 
 

@@ -92,6 +92,11 @@ class SubscriptionConflicts:
         """Whether the members subscribe differently."""
         return len(self._counts) > 1
 
+    @property
+    def count(self) -> int:
+        """How many different subscriptions the members have."""
+        return len(self._counts)
+
     def change(self, before: MemberSubscription | None, after: MemberSubscription | None) -> None:
         """Records a member's change; `before` is None if it has come, `after` if it has gone."""
         if after is not None:

@@ -115,6 +115,7 @@ def handler_table(
     telling: UserTelling | None = None,
     leading: Leading | None = None,
     of_set: Mapping[int, Handler] | None = None,
+    send_answers: type[SendAnswers] = SendAnswers,
 ) -> Tables:
     """Builds what a broker answers, by request code.
 
@@ -129,11 +130,12 @@ def handler_table(
         telling: has the users that other servers of the cluster are told; None if they need none.
         leading: the leadership of a member of a broker set; None without followers.
         of_set: handlers about the broker set; None without one.
+        send_answers: answers sends.
     """
     selections = SelectionShare(parts.work_share)
     limits = parts.rate_limits
     families = (
-        *_of_messages(parts, address, store_host, selections, leading),
+        *_of_messages(parts, address, store_host, selections, leading, send_answers),
         *_of_pops(parts, selections, routes),
         *_of_clients(parts, selections),
         *_of_administration(parts, address),
@@ -173,6 +175,7 @@ def _of_messages(
     store_host: bytes,
     selections: SelectionShare,
     leading: Leading | None,
+    send_answers: type[SendAnswers],
 ) -> tuple[Family, ...]:
     data, members, rng = parts.data, parts.members, parts.random
     settings, store, topics, groups = data.settings, data.store, data.topics, data.groups
@@ -183,7 +186,7 @@ def _of_messages(
         SendTargets(topics, groups, store, store.disk, sending, rng),
     )
     added = SendProperties(sending, store_host, parts.clock, rng)
-    answers = SendAnswers(sending, store_host)
+    answers = send_answers(sending, store_host)
     return (
         SendHandlers(
             checks, targets, added, answers,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from pocketmq.broker.metrics import families as f
+from pocketmq.broker.metrics.broker_figures import BrokerFigures, Process, Served
 from pocketmq.broker.metrics.lags import Lag, Lags
+from pocketmq.broker.metrics.metering import Metering
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.protocol.bodies.clients import CONSUME_ACTIVELY, CONSUME_POP
 from pocketmq.protocol.codes import Version
@@ -30,6 +32,10 @@ _MODES = {CONSUME_ACTIVELY: "pull", CONSUME_POP: "pop"}
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
+SHARES = 6
+"""A page's series are shared alike by what comes in, what goes out, sizes, lags, acknowledged pops,
+and clients."""
+
 OF_TOPIC = (f.MESSAGES_IN, f.THROUGHPUT_IN)
 OF_OUT = (f.MESSAGES_OUT, f.THROUGHPUT_OUT)
 OF_LAG = (f.LAG, f.READY, f.IN_FLIGHT, f.LAG_LATENCY, f.QUEUEING_LATENCY)
@@ -37,17 +43,19 @@ OF_QUEUE = (f.QUEUE_MIN, f.QUEUE_MAX, f.QUEUE_OFFSET, f.QUEUE_LAG)
 
 
 class BrokerMetrics:
-    """Writes a broker's metrics for each scrape; between two scrapes it does nothing.
+    """Writes a broker's metrics for each scrape.
 
     Args:
         cluster, name: of the broker, for the labels that all metrics have.
-        series_max: series of topics, groups and clients that a page has (metricsMaxSeries); a
-            fourth each is for what comes in, what goes out, lags, and the rest. Those with the
-            most messages are shown, and `pocketmq_metrics_truncated` counts the others.
-        parts: returns the parts of the broker; None while it does not serve clients.
-        connections: those that are open.
-        in_sync_count: returns how many members are in sync; None without a broker set.
+        series_max: series of topics, groups and clients that a page has (metricsMaxSeries); see
+            `SHARES`. Those with the most messages are shown, and `pocketmq_metrics_truncated`
+            counts the others.
+        served: returns what the broker has while it serves clients; None while it does not.
+        process: what it has in any case.
         clock: of the broker.
+
+    Attributes:
+        metering: what the broker counts for it.
     """
 
     def __init__(
@@ -55,25 +63,30 @@ class BrokerMetrics:
         cluster: str,
         name: str,
         series_max: int,
-        parts: Callable[[], BrokerParts | None],
-        connections: Sized,
-        in_sync_count: Callable[[], int | None],
+        served: Callable[[], Served | None],
+        process: Process,
         clock: Clock,
     ) -> None:
-        self._parts, self._connections, self._in_sync_count = parts, connections, in_sync_count
-        self._share, self._clock = max(series_max // 4, 1), clock
+        self._served, self._clock = served, clock
+        self._share = max(series_max // SHARES, 1)
         node = {"cluster": cluster, "node_id": name, "node_type": "broker"}
         of_meter = node | {"otel_scope_name": "broker-meter"}
-        self._node, self._meter = label_text(node), label_text(of_meter)
-        self._storage = label_text(of_meter | {"storage_medium": "disk", "storage_type": "local"})
+        storage = {"storage_medium": "disk", "storage_type": "local"}
+        self.metering = Metering(of_meter, storage, clock)
+        self._figures = BrokerFigures(node, of_meter, storage, process, self.metering, clock)
+        self._node = label_text(node)
         self._truncated: Counter[str] = Counter()
         self._topics = LabelSets(of_meter, "topic", "is_system", "message_type")
         self._pairs = LabelSets(of_meter, "consumer_group", "topic", "is_system")
+        self._pops = LabelSets(node, "consumer_group", "topic")
         self._lags = LabelSets(of_meter, "consumer_group", "topic", "is_system", "is_retry")
         self._producers = LabelSets(of_meter, "language", "version", "protocol_type")
         self._consumers = LabelSets(
             of_meter, "consumer_group", "is_system", "consume_mode", "language", "version",
             "protocol_type",
+        )  # fmt: skip
+        self._sets = (
+            self._topics, self._pairs, self._pops, self._lags, self._producers, self._consumers
         )  # fmt: skip
 
     async def page(self, request: ScrapeRequest) -> bytes | None:
@@ -86,22 +99,38 @@ class BrokerMetrics:
             return None
         began_s = self._clock.stopwatch()
         out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
-        parts = self._parts()
+        served = self._served()
         if request.path == "/metrics/per-queue":
+            parts = None if served is None else served.parts
             await out.write(self._queues(out, parts, request.query.get("topic", "")))
             return out.end()
         self._truncated.clear()
-        if parts is not None:
+        if served is not None:
+            parts, redrives = served
             lags = Lags(parts)
             await out.write(lags.compute())
             await out.write(self._traffic(out, parts))
+            await out.write(self._sizes(out, parts))
             await out.write(self._write_lags(out, lags.rows))
+            await out.write(self._acknowledged(out, parts))
             await out.write(self._clients(out, parts))
-            await out.write(self._figures(out, parts))
-        await out.write(self._own(out, parts, began_s))
-        for sets in (self._topics, self._pairs, self._lags, self._producers, self._consumers):
+            await out.write(self.metering.write(out, parts))
+            await out.write(self._figures.of_parts(out, parts))
+            await out.write(self._figures.redrives(out, redrives))
+            await out.write(self._figures.conflicts(out, parts))
+        await out.write(self._figures.of_process(out, is_serving=served is not None))
+        await out.write(self._of_scrape(out, began_s))
+        for sets in self._sets:
             sets.end_scrape()
         return out.end()
+
+    def _of_scrape(self, out: Exposition, began_s: float) -> Iterator[int]:
+        out.begin(f.TRUNCATED)
+        for name, count in self._truncated.items():
+            out.sample(with_label(self._node, "family", name), count)
+        out.begin(f.SCRAPE_SECONDS)
+        out.sample(self._node, round(self._clock.stopwatch() - began_s, 6))
+        yield 1
 
     # -- topics and groups --------------------------------------------------------------------
 
@@ -134,6 +163,33 @@ class BrokerMetrics:
             labels.append(self._pairs.text(group, topic, _flag(names.is_system_topic(topic))))
             yield 1
         yield from _columns(out, OF_OUT, given, labels)
+
+    def _sizes(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        sizes, topics = self.metering.sizes, parts.data.topics
+        sizes.keep(topics.__contains__)
+        rows = [(sum(histogram.counts), topic) for topic, histogram in sizes.items()]
+        yield len(rows)
+        lines = len(sizes.family.bounds) + 3
+        out.begin(sizes.family)
+        for _, topic in self._most(rows, (sizes.family,) * lines):
+            is_system = _flag(names.is_system_topic(topic))
+            labels = self._topics.text(topic, is_system, self._type_of(parts, topic))
+            histogram = sizes[topic]
+            out.histogram(labels, sizes.family, histogram.counts, histogram.total)
+            yield lines
+
+    def _acknowledged(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        topics = parts.data.topics
+        rows = [
+            (traffic.messages, group, topic)
+            for (group, topic), traffic in parts.popping.traffic.acknowledged.items()
+            if topic in topics
+        ]
+        yield len(rows)
+        out.begin(f.POP_ACKED)
+        for count, group, topic in self._most(rows, (f.POP_ACKED,)):
+            out.sample(self._pops.text(group, topic), count)
+            yield 1
 
     @staticmethod
     def _type_of(parts: BrokerParts, topic: str) -> str:
@@ -181,75 +237,10 @@ class BrokerMetrics:
         room = max(self._share // len(written), 1)
         if len(rows) <= room:
             return rows
-        for family in written:
+        for family in set(written):
             self._truncated[family.name] += len(rows) - room
         rows.sort(key=itemgetter(0), reverse=True)
         return rows[:room]
-
-    # -- the broker ---------------------------------------------------------------------------
-
-    def _figures(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
-        data, meter, storage, node = parts.data, self._meter, self._storage, self._node
-        store, counters = data.store, data.store.counters
-        timers, pressure = parts.schedule.timers.delivery, parts.back_pressure
-        due_ms, now_ms = timers.index.next_ms(), self._clock.now_ms()
-        use, times = store.disk.use, counters.times
-        for family, labels, value in (
-            (f.TOPIC_NUMBER, meter, len(data.topics)),
-            (f.GROUP_NUMBER, meter, sum(1 for _ in data.groups)),
-            (f.PERMISSION, meter, data.settings.now.broker_permission),
-            (f.STORAGE_SIZE, storage, use.used),
-            (f.FLUSH_BEHIND, storage, store.committer.unflushed_size),
-            (f.DISPATCH_BEHIND, storage, 0),
-            (f.TIMING, storage, len(timers.index)),
-            (f.TIMER_ENQUEUE_LAG, storage, timers.behind_count),
-            (f.TIMER_DEQUEUE_LATENCY, storage,
-             0 if due_ms is None else max(now_ms - due_ms, 0)),
-            (f.HALF, meter, parts.transactions.half_states.open_count()),
-            (f.TIMER_DEQUEUED, node, timers.delivered.messages),
-            (f.DELAYED, node, parts.schedule.waiting_count),
-            (f.POP_IN_FLIGHT, node, parts.popping.queues.count),
-            (f.HELD_PULLS, node, len(parts.polling)),
-            (f.HELD_POPS, node, len(parts.waiting)),
-            (f.PUTS_FAILED, node, counters.failed_count),
-            (f.PUT_SECONDS, node, round(times.total_s, 6)),
-            (f.PUTS, node, times.count),
-            (f.PULLS_MISSED, node, parts.progress.missed),
-            (f.LOOP_BLOCKED, node, pressure.watch.count),
-            (f.LOOP_BLOCKED_MAX, node, round(pressure.watch.max_s, 6)),
-            (f.LARGE_FRAMES, node, pressure.budget.size),
-            (f.SLOW_READERS, node, pressure.slow_readers.count),
-            (f.SLOW_READERS_UNSENT, node, pressure.slow_readers.size),
-            (f.BUSY_REFUSALS, node, pressure.backlog.refused_count),
-            (f.RATE_REFUSALS, node, parts.rate_limits.refused_count),
-            (f.HELD_SENDERS, node, pressure.backlog.held_count),
-            (f.DISK_USED, node, round(use.used_percent / 100, 6)),
-            (f.DISK_FREE, node, use.free),
-            (f.WRITABLE, node, 0 if store.disk.refusal else 1),
-            (f.DAMAGED, node, len(store.damaged)),
-            (f.QUEUE_LOGS, node, len(store.logs.table)),
-        ):  # fmt: skip
-            out.begin(family)
-            out.sample(labels, value)
-        yield 1
-
-    def _own(self, out: Exposition, parts: BrokerParts | None, began_s: float) -> Iterator[int]:
-        node, in_sync = self._node, self._in_sync_count()
-        out.begin(f.CONNECTIONS)
-        out.sample(node, len(self._connections))
-        out.begin(f.SERVING)
-        out.sample(node, 0 if parts is None else 1)
-        if in_sync is not None:
-            out.begin(f.IN_SYNC)
-            out.sample(node, in_sync)
-        out.begin(f.TRUNCATED)
-        for name, count in self._truncated.items():
-            out.sample(with_label(node, "family", name), count)
-        out.begin(f.BUILD)
-        out.sample(with_label(node, "version", VERSION), 1)
-        out.begin(f.SCRAPE_SECONDS)
-        out.sample(node, round(self._clock.stopwatch() - began_s, 6))
-        yield 1
 
     # -- queues -------------------------------------------------------------------------------
 
@@ -261,7 +252,7 @@ class BrokerMetrics:
             raise UsageError("name a topic of this broker: /metrics/per-queue?topic=Orders")
         store, node = parts.data.store, self._node
         queue_ids, groups = store.queue_ids(topic), sorted(parts.data.offsets.groups_of(topic))
-        room = self._share * 4
+        room = self._share * SHARES
         rows: list[list[tuple[str, int]]] = [[] for _ in OF_QUEUE]
         left_out = 0
         for queue_id in queue_ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 
 import msgspec
 
@@ -19,6 +20,7 @@ from pocketmq.broker.store.store import MessageStore
 from pocketmq.protocol.bodies.redrives import (
     LetterCounts,
     LetterState,
+    Outcome,
     Redrive,
     RedriveChange,
     RedriveOrder,
@@ -81,6 +83,7 @@ class Redrives:
         self._metadata, self._broker_name, self._clock = metadata, broker_name, clock
         self._planner = Planner(letters, targets, copies, broker_name)
         self._known: dict[tuple[str, str], Progress] = {}
+        self._past: Counter[tuple[str, Outcome]] = Counter()  # of redrives that are forgotten
         self._running: dict[str, RedriveTask] = {}
         self._starting: set[str] = set()
         self._tasks = Tasks()
@@ -196,6 +199,7 @@ class Redrives:
             [_row(progress)], [_key(old.redrive) for old in forgotten], durably=True
         )
         for old in forgotten:
+            self._past.update(_outcomes(old.redrive))
             del self._known[order.group, old.redrive.redrive_id]
         self._known[order.group, asked.redrive_id] = progress
         return progress
@@ -284,6 +288,16 @@ class Redrives:
         """The redrives of a group, the newest first."""
         return [progress.redrive for progress in self._of(group)]
 
+    def outcomes(self) -> Counter[tuple[str, Outcome]]:
+        """Counts the dead letters that redrives were done with, by group and outcome.
+
+        Redrives count that are known at the start of the broker, and all since then.
+        """
+        counts = Counter(self._past)
+        for progress in self._known.values():
+            counts.update(_outcomes(progress.redrive))
+        return counts
+
     async def results(self, group: str, redrive_id: str, begin: int) -> ResultPage:
         """Reads results of a redrive.
 
@@ -349,3 +363,13 @@ def _key(redrive: Redrive) -> str:
 
 def _row(progress: Progress) -> tuple[str, str]:
     return _key(progress.redrive), msgspec.json.encode(progress).decode()
+
+
+def _outcomes(redrive: Redrive) -> dict[tuple[str, Outcome], int]:
+    group = redrive.order.group
+    return {
+        (group, Outcome.SENT): redrive.sent,
+        (group, Outcome.DISCARDED): redrive.discarded,
+        (group, Outcome.REOPENED): redrive.reopened,
+        (group, Outcome.REFUSED): redrive.refused,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from pocketmq.auth.audit_log.audit import Audit
 from pocketmq.auth.settings import AuthSettings
@@ -23,6 +24,9 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection, Handler
 
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.transport.metered import Meter
+
 
 class ReplicaService:
     """Answers what a follower may answer, from its own copy.
@@ -33,6 +37,7 @@ class ReplicaService:
         auth: who may ask.
         clock: of the broker.
         stack: ends it.
+        meter: is told of each answer; None if nobody wants to know.
 
     Attributes:
         server: the sockets and connections.
@@ -50,6 +55,7 @@ class ReplicaService:
         auth: AuthSettings,
         clock: Clock,
         stack: AsyncExitStack,
+        meter: Meter | None = None,
     ) -> None:
         self._store, self._config, self._auth, self._clock = store, config, auth, clock
         self._stack = stack
@@ -58,7 +64,7 @@ class ReplicaService:
         self.parts: ReplicaParts = replica_parts(store, config, clock, stack)
         self.server = remoting_server(
             config, clock, self.handlers, self._connections, self.parts.back_pressure,
-            self._disconnected,
+            self._disconnected, meter=meter,
         )  # fmt: skip
 
     async def listen(self, port: int) -> None:

@@ -33,6 +33,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OperatingError, ResponseError, response_error
 from pocketmq.protocol.names import names
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.listeners import Listeners
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -70,6 +71,7 @@ class Transactions:
 
     Attributes:
         half_states: the state of each half message.
+        decided: notified of each half message that was committed or rolled back, and of which.
         copies: the newest copy of each open half message that was moved, its offset by the physical
             offset of the original.
     """
@@ -88,6 +90,7 @@ class Transactions:
         text = metadata.state(_PROGRESS)
         self._saved = Saved() if text is None else msgspec.json.decode(text, type=Saved)
         self.half_states = HalfMessageStates(0, 0)
+        self.decided: Listeners[[StoredMessage, int]] = Listeners()
         self.copies: dict[int, int] = {}
         self._ending: dict[int, list[tuple[int, OnEnded]]] = {}
         self._written: dict[QueueLog, int] = {}
@@ -190,7 +193,7 @@ class Transactions:
         else:
             if self._store.refusal is not None:
                 raise unavailable(self._store.refusal)
-            ended = partial(self._ended, offset, origin_of(half), outcome)
+            ended = partial(self._ended, offset, half, outcome)
             if outcome == COMMITTED:
                 self._append_real(half, ended)
             else:
@@ -219,14 +222,17 @@ class Transactions:
             self._written[target] = target.written_position
         ended(error)
 
-    def _ended(self, offset: int, origin: int, outcome: int, error: OperatingError | None) -> None:
+    def _ended(
+        self, offset: int, half: StoredMessage, outcome: int, error: OperatingError | None
+    ) -> None:
         waiting = self._ending.pop(offset)
         if is_stored(error):
             error = None
             self.half_states.set(offset, outcome)
-            self.copies.pop(origin, None)
+            self.copies.pop(origin_of(half), None)
             if outcome == COMMITTED:
                 self._operations.add(offset, outcome)
+            self.decided.notify(half, outcome)
         else:
             self.half_states.set(offset, OPEN)
         for wanted, on_ended in waiting:

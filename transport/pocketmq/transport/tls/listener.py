@@ -144,6 +144,11 @@ class TlsListener:
                 self._loop.add_reader(one, self._accept, one)
 
     @property
+    def certificate_expires_ms(self) -> float:
+        """When the certificate for new connections expires, in milliseconds since the epoch."""
+        return self._reloaded.expires_ms
+
+    @property
     def pending_count(self) -> int:
         """Connections without a first byte or in a handshake."""
         return len(self._pending)

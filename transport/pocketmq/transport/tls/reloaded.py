@@ -41,6 +41,7 @@ class ReloadedContext:
 
     Attributes:
         context: for the next connection.
+        expires_ms: when its certificate expires, in milliseconds since the epoch.
 
     Raises:
         ConfigError: a file cannot be read or does not fit, or the certificate has expired.
@@ -50,7 +51,7 @@ class ReloadedContext:
         self._settings, self._clock, self._alpn = settings, clock, alpn
         self._stamp = self._files_stamp()
         self.context: ssl.SSLContext = server_context(settings, alpn)
-        self._expires_ms = self._expiry_ms()
+        self.expires_ms = self._expiry_ms()
         self._told_s: float | None = None
         self._look_at_expiry()
         if is_readable_by_others(Path(settings.key_path).expanduser()):
@@ -63,7 +64,7 @@ class ReloadedContext:
             self._stamp = stamp  # a bad pair is told once
             try:
                 context = server_context(self._settings, self._alpn)
-                self._expires_ms = self._expiry_ms()
+                self.expires_ms = self._expiry_ms()
             except ConfigError as e:
                 log.error("%s; new connections get the certificate from before", e)
             else:
@@ -84,7 +85,7 @@ class ReloadedContext:
         if self._told_s is not None and now_s - self._told_s < _DAY_S:
             return
         self._told_s = now_s
-        left = (self._expires_ms - self._clock.now_ms()) / _DAY_MS
+        left = (self.expires_ms - self._clock.now_ms()) / _DAY_MS
         if left < 0:
             log.error("TLS: the certificate %s has expired %.1f days ago", self._path, -left)
         elif left < WARN_DAYS:

@@ -1,0 +1,219 @@
+"""The figures of a whole broker: its disk, timers, pressure, connections, and its broker set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sized
+from importlib.metadata import version
+from typing import NamedTuple
+
+from pocketmq.broker.broker_set import BrokerSet
+from pocketmq.broker.metrics import families as f
+from pocketmq.broker.metrics.metering import Metering
+from pocketmq.broker.metrics.timer_snapshot import BOUNDS_S, snapshot
+from pocketmq.broker.parts import BrokerParts
+from pocketmq.broker.redrive.redrives import Redrives
+from pocketmq.broker.store.queue_logs import QueueLogs
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, with_label
+from pocketmq.transport.server import Server
+
+LOOKS_MAX = 16
+"""Logs at rest that one scrape opens for the time of their oldest message."""
+
+WORK_OF_A_LOOK = 20
+LOGS_PER_SLICE = 250
+
+
+class Served(NamedTuple):
+    """What a broker has while it answers clients."""
+
+    parts: BrokerParts
+    redrives: Redrives
+
+
+class Process(NamedTuple):
+    """What a broker has whether it answers clients or follows.
+
+    Attributes:
+        connections: those that are open.
+        server: returns the one that listens; None while none does.
+        broker_set: returns the broker as a member of its set; None if it stands alone.
+    """
+
+    connections: Sized
+    server: Callable[[], Server | None]
+    broker_set: Callable[[], BrokerSet | None]
+
+
+class BrokerFigures:
+    """Writes the figures that a broker has one of.
+
+    Args:
+        node: the labels of the broker's own metrics.
+        common, storage: those of RocketMQ's.
+        process: of the broker.
+        metering: what is counted for metrics alone.
+        clock: of the broker.
+    """
+
+    def __init__(
+        self,
+        node: Mapping[str, str],
+        common: Mapping[str, str],
+        storage: Mapping[str, str],
+        process: Process,
+        metering: Metering,
+        clock: Clock,
+    ) -> None:
+        self._node, self._meter = label_text(node), label_text(common)
+        self._storage = label_text(dict(common) | dict(storage))
+        self._process, self._metering, self._clock = process, metering, clock
+
+    def _write(self, out: Exposition, *rows: tuple[Family, str, float]) -> None:
+        for family, labels, value in rows:
+            out.begin(family)
+            out.sample(labels, value)
+
+    def of_parts(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        """Writes what a broker tells that answers clients; yields the work."""
+        data, meter, storage, node = parts.data, self._meter, self._storage, self._node
+        store, counters = data.store, data.store.counters
+        pressure, use, times = parts.back_pressure, store.disk.use, counters.times
+        self._write(
+            out,
+            (f.TOPIC_NUMBER, meter, len(data.topics)),
+            (f.GROUP_NUMBER, meter, sum(1 for _ in data.groups)),
+            (f.PERMISSION, meter, data.settings.now.broker_permission),
+            (f.STORAGE_SIZE, storage, use.used),
+            (f.FLUSH_BEHIND, storage, store.committer.unflushed_size),
+            (f.DISPATCH_BEHIND, storage, 0),
+            (f.HALF, meter, parts.transactions.half_states.open_count()),
+            (f.DELAYED, node, parts.schedule.waiting_count),
+            (f.POP_IN_FLIGHT, node, parts.popping.queues.count),
+            (f.POP_REVIVED, node, parts.popping.revival.count),
+            (f.HELD_PULLS, node, len(parts.polling)),
+            (f.HELD_POPS, node, len(parts.waiting)),
+            (f.PUTS_FAILED, node, counters.failed_count),
+            (f.PUT_SECONDS, node, round(times.total_s, 6)),
+            (f.PUTS, node, times.count),
+            (f.PULLS_MISSED, node, parts.progress.missed),
+            (f.LOOP_BLOCKED, node, pressure.watch.count),
+            (f.LOOP_BLOCKED_MAX, node, round(pressure.watch.max_s, 6)),
+            (f.LARGE_FRAMES, node, pressure.budget.size),
+            (f.SLOW_READERS, node, pressure.slow_readers.count),
+            (f.SLOW_READERS_UNSENT, node, pressure.slow_readers.size),
+            (f.BUSY_REFUSALS, node, pressure.backlog.refused_count),
+            (f.RATE_REFUSALS, node, parts.rate_limits.refused_count),
+            (f.ACCESS_REFUSALS, node, self._metering.access_refusals),
+            (f.HELD_SENDERS, node, pressure.backlog.held_count),
+            (f.DISK_USED, node, round(use.used_percent / 100, 6)),
+            (f.DISK_FREE, node, use.free),
+            (f.WRITABLE, node, 0 if store.disk.refusal else 1),
+            (f.DAMAGED, node, len(store.damaged)),
+            (f.QUEUE_LOGS, node, len(store.logs.table)),
+        )
+        yield 1
+        yield from self._reserve_time(out, store.logs)
+        yield from self._timers(out, parts)
+
+    def _timers(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        timers, storage = parts.schedule.timers.delivery, self._storage
+        due_ms, now_ms = timers.index.next_ms(), self._clock.now_ms()
+        self._write(
+            out,
+            (f.TIMING, storage, len(timers.index)),
+            (f.TIMER_ENQUEUE_LAG, storage, timers.behind_count),
+            (f.TIMER_ENQUEUE_LATENCY, storage, timers.behind_ms),
+            (f.TIMER_DEQUEUE_LAG, storage, len(timers.index)),
+            (f.TIMER_DEQUEUE_LATENCY, storage, 0 if due_ms is None else max(now_ms - due_ms, 0)),
+        )
+        counts = [0] * len(BOUNDS_S)
+        yield from snapshot(timers.index, now_ms, counts)
+        out.begin(f.TIMER_SNAPSHOT)
+        for bound_s, count in zip(BOUNDS_S, counts, strict=True):
+            out.sample(with_label(storage, "timer_bound_s", bound_s), count)
+        yield len(counts)
+
+    def _reserve_time(self, out: Exposition, logs: QueueLogs) -> Iterator[int]:
+        """Writes the age of the oldest message: a segment is created for its first message.
+
+        Of most logs at rest only the time of the last message is known.
+        """
+        oldest_ms = now_ms = self._clock.now_ms()
+        looks = 0
+        for number, known in enumerate(logs.table):
+            if logs.is_at_rest(known):
+                if known.checkpoint is None:
+                    continue
+                if looks < LOOKS_MAX:
+                    looks += 1
+                    logs.readable_log(known)
+                    yield WORK_OF_A_LOOK
+                oldest_ms = min(oldest_ms, known.checkpoint.timestamp or now_ms)
+            if number % LOGS_PER_SLICE == 0:
+                yield LOGS_PER_SLICE
+        for number, queue_log in enumerate(logs.open_logs()):
+            if queue_log.size:
+                oldest_ms = min(oldest_ms, queue_log.segments[0].created_ms)
+            if number % LOGS_PER_SLICE == 0:
+                yield LOGS_PER_SLICE
+        self._write(out, (f.RESERVE_TIME, self._storage, max(now_ms - oldest_ms, 0)))
+
+    def redrives(self, out: Exposition, redrives: Redrives) -> Iterator[int]:
+        """Writes what became of dead letters; yields the work."""
+        out.begin(f.REDRIVEN)
+        for (group, outcome), count in sorted(redrives.outcomes().items()):
+            labels = with_label(self._node, "consumer_group", group)
+            out.sample(with_label(labels, "outcome", outcome), count)
+            yield 1
+
+    def conflicts(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
+        """Writes the groups whose members subscribe differently; yields the work."""
+        out.begin(f.CONFLICTS)
+        for name, group in list(parts.members.consumers):
+            if group.conflicts.differ:
+                labels = with_label(self._node, "consumer_group", name)
+                out.sample(labels, group.conflicts.count)
+            yield 1
+
+    def of_process(self, out: Exposition, *, is_serving: bool) -> Iterator[int]:
+        """Writes what a broker tells in any role; yields the work."""
+        node, process = self._node, self._process
+        self._write(
+            out,
+            (f.CONNECTIONS, node, len(process.connections)),
+            (f.SERVING, node, int(is_serving)),
+            (f.BUILD, with_label(node, "version", version("pocketmq")), 1),
+        )
+        server, broker_set = process.server(), process.broker_set()
+        if server is not None:
+            self._write(out, (f.CONNECTIONS_REFUSED, node, server.refused_count))
+            if server.certificate_expires_ms is not None:
+                expiry_s = round(server.certificate_expires_ms / 1000)
+                self._write(out, (f.CERTIFICATE_EXPIRY, node, expiry_s))
+        if broker_set is not None:
+            self._replication(out, broker_set)
+        yield 1
+
+    def _replication(self, out: Exposition, broker_set: BrokerSet) -> None:
+        node, leading = self._node, broker_set.leading
+        self._write(out, (f.LEADS, node, int(leading is not None)))
+        if leading is None:
+            self._write(out, (f.CAUGHT_UP, node, int(broker_set.has_caught_up)))
+            return
+        self._write(
+            out,
+            (f.IN_SYNC, node, leading.in_sync_count),
+            (f.EPOCH, node, leading.state.epoch),
+        )
+        peers = [
+            (with_label(node, "member_id", peer.member_id), peer)
+            for peer in leading.leader.peers.values()
+        ]
+        out.begin(f.REPLICA_IN_STEP)
+        for labels, peer in peers:
+            out.sample(labels, int(peer.is_live))
+        out.begin(f.REPLICA_BEHIND)
+        for labels, peer in peers:
+            if peer.is_live:  # else it would be a look at every log
+                out.sample(labels, peer.behind_size)
