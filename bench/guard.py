@@ -110,28 +110,32 @@ def a_message(counted: str, logs: Mapping[int, str]) -> dict[str, float]:
     }
 
 
-def measure(tree: Path) -> dict[str, float]:
+def measure(tree: Path, *options: str) -> dict[str, float]:
     """Counts the instructions that each path of a tree takes for a message.
 
     Both trees are measured by this one's script, so that only the broker differs. Only a base in
     which that script does not run, since names have changed, is measured by its own.
+
+    Args:
+        tree: a checkout.
+        options: of the script.
     """
     own = tree / "bench" / SCRIPT
     try:
-        return _measure(tree, ROOT / "bench" / SCRIPT)
+        return _measure(tree, ROOT / "bench" / SCRIPT, *options)
     except SystemExit:
         if tree == ROOT or not own.exists():
             raise
         return _measure(tree, own)
 
 
-def _measure(tree: Path, script: Path) -> dict[str, float]:
+def _measure(tree: Path, script: Path, *options: str) -> dict[str, float]:
     paths = [script.parent, *(tree / component for component in COMPONENTS)]
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         path = os.pathsep.join(map(str, paths))
         run = subprocess.run(
             ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
-             f"--log-file={directory}/%p", sys.executable, str(script)],
+             f"--log-file={directory}/%p", sys.executable, str(script), *options],
             env=os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": path},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip

@@ -4,7 +4,8 @@
 
 One broker, without sockets. It is warmed up by each path, then a fork of the process runs a path so
 many times and ends: what valgrind counts for two such forks differs by those runs alone. Prints
-a line of JSON for each fork: path, messages, process id.
+a line of JSON for each fork: path, messages, process id. With ``--scraped`` the broker counts what
+it tells Prometheus, too.
 """
 
 from __future__ import annotations
@@ -116,16 +117,23 @@ def count(
     print(json.dumps([path, rounds * size, process_id]), flush=True)
 
 
-async def run(directory: str) -> None:
+async def run(directory: str, *, is_scraped: bool) -> None:
+    scraped: dict[str, Any] = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
     config = BrokerConfig(
         listen_port=0, bind_address="127.0.0.1", store_path_root_dir=directory,
         wait_time_mills_in_send_queue=PATIENCE_MS, flush_interval_commit_log=PATIENCE_MS,
+        **(scraped if is_scraped else {}),
     )  # fmt: skip
     async with Broker(config) as broker:
         sink = AnswerSink()
-        connection = Connection(
-            broker.clock, broker.handlers, ConnectionOptions(read_events=broker.store.committer)
-        )
+        options = ConnectionOptions(read_events=broker.store.committer)
+        if is_scraped:
+            from pocketmq.transport.server import connection_types
+
+            plain, _ = connection_types(broker.meter)
+            connection = plain(broker.clock, broker.handlers, options)
+        else:
+            connection = Connection(broker.clock, broker.handlers, options)
         connection.connection_made(sink)  # type: ignore[arg-type]
         guarded = list(paths())
         for path, reads, _, _ in guarded:
@@ -147,7 +155,7 @@ async def run(directory: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        asyncio.run(run(directory))
+        asyncio.run(run(directory, is_scraped="--scraped" in sys.argv))
 
 
 if __name__ == "__main__":

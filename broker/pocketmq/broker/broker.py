@@ -200,10 +200,9 @@ class Broker:
         from pocketmq.broker.metrics.broker_figures import Process, Served
         from pocketmq.broker.metrics.exporter import BrokerMetrics
         from pocketmq.broker.metrics.metered import MeteredSendAnswers
-        from pocketmq.runtime.metrics.endpoint import ScrapeEndpoint
+        from pocketmq.transport.scrape_port import open_scrape_port
 
         config = self.config
-        host, port = config.metrics_prom_exporter_host, config.metrics_prom_exporter_port
         metrics = BrokerMetrics(
             config.broker_cluster_name,
             config.broker_name,
@@ -215,14 +214,10 @@ class Broker:
             self.clock,
         )
         self._metering, self._send_answers = metrics.metering, MeteredSendAnswers
-        endpoint = ScrapeEndpoint(metrics.page, self.clock.machine)
-        try:
-            await endpoint.listen(host, port)
-        except OSError as e:
-            name = f"{config.broker_name} (metricsPromExporterPort)"
-            raise CannotListenError(name, host, port, e) from e
-        stack.push_async_callback(endpoint.close)
-        self.metrics_port = endpoint.port
+        self.metrics_port = await open_scrape_port(
+            metrics.page, config.metrics_prom_exporter_host, config.metrics_prom_exporter_port,
+            self.clock, f"{config.broker_name} (metricsPromExporterPort)", stack,
+        )  # fmt: skip
 
     @property
     def meter(self) -> Meter | None:

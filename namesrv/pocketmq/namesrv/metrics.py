@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
+from importlib.metadata import version
 
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
+from pocketmq.transport.rpc_latency import RpcLatency
+from pocketmq.transport.server import Server
+from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
 
 BROKERS = Family("pocketmq_namesrv_brokers", Kind.GAUGE, "Registered brokers, by cluster")
 ADDRESSES = Family("pocketmq_namesrv_live_brokers", Kind.GAUGE, "Broker processes that are alive")
 CONNECTIONS = Family("pocketmq_namesrv_connections", Kind.GAUGE, "Open connections")
+REFUSED = Family(
+    "pocketmq_namesrv_refused_connections_total", Kind.COUNTER,
+    "Connections closed at once: too many are open",
+)  # fmt: skip
 BUILD = Family("pocketmq_namesrv_build_info", Kind.GAUGE, "1, with the version as label")
 
 CLUSTERS_MAX = 1000
@@ -24,12 +32,15 @@ class NamesrvMetrics:
 
     Args:
         routes: of the name server.
-        connections: those that are open.
+        server: of the name server.
+        calls: is told of the server's answers; None if they are not measured.
         clock: gives turns to others.
     """
 
-    def __init__(self, routes: RouteTable, connections: Sized, clock: Clock) -> None:
-        self._routes, self._connections, self._clock = routes, connections, clock
+    def __init__(
+        self, routes: RouteTable, server: Server, calls: RpcLatency | None, clock: Clock
+    ) -> None:
+        self._routes, self._server, self._calls, self._clock = routes, server, calls, clock
 
     async def page(self, request: ScrapeRequest) -> bytes | None:
         """Writes ``/metrics``; None for other paths."""
@@ -47,10 +58,18 @@ class NamesrvMetrics:
             labels = label_text({"node_type": "namesrv", "cluster": cluster})
             out.sample(labels, len(broker_names))
             yield 1
+        if self._calls is not None:
+            yield from self._calls.write(out)
+        out.begin(REFUSED)
+        out.sample(node, self._server.refused_count)
+        expires_ms = self._server.certificate_expires_ms
+        if expires_ms is not None:
+            out.begin(CERTIFICATE_EXPIRY)
+            out.sample(node, round(expires_ms / 1000))
         out.begin(ADDRESSES)
         out.sample(node, len(self._routes.live))
         out.begin(CONNECTIONS)
-        out.sample(node, len(self._connections))
+        out.sample(node, len(self._server.connections))
         out.begin(BUILD)
         out.sample(with_label(node, "version", VERSION), 1)
         yield 1

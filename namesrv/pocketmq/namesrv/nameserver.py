@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -29,6 +29,9 @@ from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.frame_budget import FrameBudget
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
+
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.transport.rpc_latency import RpcLatency
 
 log = logging.getLogger("pocketmq.namesrv")
 
@@ -80,6 +83,7 @@ class NameServer:
             self.arbiter,
             self._budget,
         )
+        self._calls = _calls_of(self._config)
         self._server = Server(
             self._clock,
             self.handlers,
@@ -88,6 +92,7 @@ class NameServer:
             connections=connections,
             budget=self._budget,
             tls=server_tls(self._config),
+            meter=self._calls,
         )
         self._stack = AsyncExitStack()
         self.metrics_port: int | None = None
@@ -170,19 +175,14 @@ class NameServer:
 
     async def _export_metrics(self, stack: AsyncExitStack) -> None:
         from pocketmq.namesrv.metrics import NamesrvMetrics
-        from pocketmq.runtime.metrics.endpoint import ScrapeEndpoint
+        from pocketmq.transport.scrape_port import open_scrape_port
 
         config = self._config
-        host, port = config.metrics_prom_exporter_host, config.metrics_prom_exporter_port
-        metrics = NamesrvMetrics(self.routes, self._server.connections, self._clock)
-        endpoint = ScrapeEndpoint(metrics.page, self._clock.machine)
-        try:
-            await endpoint.listen(host, port)
-        except OSError as e:
-            name = "the name server (metricsPromExporterPort)"
-            raise CannotListenError(name, host, port, e) from e
-        stack.push_async_callback(endpoint.close)
-        self.metrics_port = endpoint.port
+        metrics = NamesrvMetrics(self.routes, self._server, self._calls, self._clock)
+        self.metrics_port = await open_scrape_port(
+            metrics.page, config.metrics_prom_exporter_host, config.metrics_prom_exporter_port,
+            self._clock, "the name server (metricsPromExporterPort)", stack,
+        )  # fmt: skip
 
     def _connection_closed(self, connection: Connection) -> None:
         if self.routes.live.on(connection):  # many brokers may go at once, with all their topics
@@ -201,3 +201,12 @@ class NameServer:
             if isinstance(channel, Connection):
                 channel.close("no registration in time")
             await next_slice(self._clock)
+
+
+def _calls_of(config: NamesrvConfig) -> RpcLatency | None:
+    """What is told of each answer; None if nobody scrapes the name server."""
+    if config.metrics_exporter_type != "PROM":
+        return None
+    from pocketmq.transport.rpc_latency import RpcLatency
+
+    return RpcLatency({"node_type": "namesrv"})

@@ -17,6 +17,18 @@ RPC_LATENCY = Family(
 SERIES_MAX = 500
 """Combinations of request, response and result that are told apart."""
 
+_HOLDABLE = frozenset(
+    int(code)
+    for code in (
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.BULK_PULL,
+        RequestCode.POP_MESSAGE,
+        RequestCode.NOTIFICATION,
+    )
+)
+"""Requests that are held, if they are not answered at once, until there is something to answer."""
+
 UNKNOWN = -1
 _UNKNOWN_NAME = "unknown"
 _REQUESTS: dict[int, str] = {int(code): code.name.lower() for code in RequestCode}
@@ -24,7 +36,7 @@ _RESPONSES: dict[int, str] = {int(code): code.name.lower() for code in ResponseC
 
 
 _Key = tuple[int, int, bool, str]
-"""Request code, response code, whether it was held, result."""
+"""Request code, response code, whether it was held, and result."""
 
 
 def _known(key: _Key) -> _Key:
@@ -45,6 +57,9 @@ class RpcLatency:
         common: the labels of all series.
     """
 
+    watched: frozenset[int] = frozenset()
+    """Request codes of which `_watch` is told, too."""
+
     def __init__(self, common: Mapping[str, str]) -> None:
         self._histograms: Histograms[_Key] = Histograms(RPC_LATENCY, SERIES_MAX, _known)
         self._labels = LabelSets(
@@ -53,10 +68,17 @@ class RpcLatency:
         )  # fmt: skip
 
     def answered(
-        self, request: Command, code: int, *, is_held: bool, result: str, latency_ms: float
+        self, request: Command, code: int, is_late: bool, result: str, latency_ms: float
     ) -> None:
         """Takes note of an answer, see `Meter`."""
-        self._histograms[request.code, code, is_held, result].observe(latency_ms)
+        request_code = request.code
+        key = (request_code, code, is_late and request_code in _HOLDABLE, result)
+        self._histograms[key].observe(latency_ms)
+        if request_code in self.watched:
+            self._watch(request, code, latency_ms)
+
+    def _watch(self, request: Command, code: int, latency_ms: float) -> None:
+        """Takes note of an answer to a request of `watched`."""
 
     def write(self, out: Exposition) -> Iterator[int]:
         """Writes the histogram; yields the work."""

@@ -12,16 +12,19 @@ from pocketmq.broker.metrics.metering import Metering
 from pocketmq.broker.metrics.timer_snapshot import BOUNDS_S, snapshot
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.redrive.redrives import Redrives
+from pocketmq.broker.store.metadata.log_table import KnownLog
 from pocketmq.broker.store.queue_logs import QueueLogs
+from pocketmq.broker.store.store import MessageStore
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, with_label
+from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, portions, with_label
 from pocketmq.transport.server import Server
+from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
 
-LOOKS_MAX = 16
-"""Logs at rest that one scrape opens for the time of their oldest message."""
+LOGS_PER_SLICE = 500
+"""Logs that are gone over between two turns of the loop."""
 
-WORK_OF_A_LOOK = 20
-LOGS_PER_SLICE = 250
+TURNS = 16
+"""A scrape looks for the oldest message in a sixteenth of the logs, the first one in all."""
 
 
 class Served(NamedTuple):
@@ -68,6 +71,8 @@ class BrokerFigures:
         self._node, self._meter = label_text(node), label_text(common)
         self._storage = label_text(dict(common) | dict(storage))
         self._process, self._metering, self._clock = process, metering, clock
+        self._turn = 0
+        self._oldest_of_turns: dict[int, tuple[int, str, int] | None] = {}
 
     def _write(self, out: Exposition, *rows: tuple[Family, str, float]) -> None:
         for family, labels, value in rows:
@@ -85,7 +90,6 @@ class BrokerFigures:
             (f.GROUP_NUMBER, meter, sum(1 for _ in data.groups)),
             (f.PERMISSION, meter, data.settings.now.broker_permission),
             (f.STORAGE_SIZE, storage, use.used),
-            (f.FLUSH_BEHIND, storage, store.committer.unflushed_size),
             (f.DISPATCH_BEHIND, storage, 0),
             (f.HALF, meter, parts.transactions.half_states.open_count()),
             (f.DELAYED, node, parts.schedule.waiting_count),
@@ -113,7 +117,7 @@ class BrokerFigures:
             (f.QUEUE_LOGS, node, len(store.logs.table)),
         )
         yield 1
-        yield from self._reserve_time(out, store.logs)
+        yield from self._of_logs(out, store)
         yield from self._timers(out, parts)
 
     def _timers(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
@@ -134,30 +138,39 @@ class BrokerFigures:
             out.sample(with_label(storage, "timer_bound_s", bound_s), count)
         yield len(counts)
 
-    def _reserve_time(self, out: Exposition, logs: QueueLogs) -> Iterator[int]:
-        """Writes the age of the oldest message: a segment is created for its first message.
+    def _of_logs(self, out: Exposition, store: MessageStore) -> Iterator[int]:
+        """Writes what goes over all logs: the unflushed bytes, and the age of the oldest message.
 
-        Of most logs at rest only the time of the last message is known.
+        A segment is created for its first message. Of a log at rest only the time of its last
+        message is known, but for that with the oldest last message, which is opened.
         """
-        oldest_ms = now_ms = self._clock.now_ms()
-        looks = 0
-        for number, known in enumerate(logs.table):
-            if logs.is_at_rest(known):
-                if known.checkpoint is None:
-                    continue
-                if looks < LOOKS_MAX:
-                    looks += 1
-                    logs.readable_log(known)
-                    yield WORK_OF_A_LOOK
-                oldest_ms = min(oldest_ms, known.checkpoint.timestamp or now_ms)
-            if number % LOGS_PER_SLICE == 0:
+        unflushed = 0
+        for grown in portions(store.committer.unsynced, LOGS_PER_SLICE):
+            unflushed += sum(q.written_position - q.synced_position for q in grown)
+            yield LOGS_PER_SLICE
+        rows = list(store.logs.table)
+        turns = [self._turn % TURNS] if self._oldest_of_turns else range(TURNS)
+        for turn in turns:
+            oldest: tuple[int, str, int] | None = None
+            for known in portions(rows[turn::TURNS], LOGS_PER_SLICE):
+                times = [(_oldest_ms(store.logs, row), row.topic, row.queue_id) for row in known]
+                oldest = min([*([oldest] if oldest else []), *(t for t in times if t[0] > 0)],
+                             default=None)  # fmt: skip
                 yield LOGS_PER_SLICE
-        for number, queue_log in enumerate(logs.open_logs()):
-            if queue_log.size:
-                oldest_ms = min(oldest_ms, queue_log.segments[0].created_ms)
-            if number % LOGS_PER_SLICE == 0:
-                yield LOGS_PER_SLICE
-        self._write(out, (f.RESERVE_TIME, self._storage, max(now_ms - oldest_ms, 0)))
+            self._oldest_of_turns[turn] = oldest
+        self._turn += 1
+        now_ms = self._clock.now_ms()
+        found = min((one for one in self._oldest_of_turns.values() if one), default=None)
+        if found is not None:
+            row = store.logs.table.get(*found[1:])
+            if row is not None:
+                store.logs.readable_log(row)
+                found = (_oldest_ms(store.logs, row), *found[1:])
+        self._write(
+            out,
+            (f.FLUSH_BEHIND, self._storage, unflushed),
+            (f.RESERVE_TIME, self._storage, 0 if found is None else max(now_ms - found[0], 0)),
+        )
 
     def redrives(self, out: Exposition, redrives: Redrives) -> Iterator[int]:
         """Writes what became of dead letters; yields the work."""
@@ -190,7 +203,7 @@ class BrokerFigures:
             self._write(out, (f.CONNECTIONS_REFUSED, node, server.refused_count))
             if server.certificate_expires_ms is not None:
                 expiry_s = round(server.certificate_expires_ms / 1000)
-                self._write(out, (f.CERTIFICATE_EXPIRY, node, expiry_s))
+                self._write(out, (CERTIFICATE_EXPIRY, node, expiry_s))
         if broker_set is not None:
             self._replication(out, broker_set)
         yield 1
@@ -217,3 +230,11 @@ class BrokerFigures:
         for labels, peer in peers:
             if peer.is_live:  # else it would be a look at every log
                 out.sample(labels, peer.behind_size)
+
+
+def _oldest_ms(logs: QueueLogs, row: KnownLog) -> int:
+    """When the oldest message of a log was stored, as far as that is known; 0 without any."""
+    queue_log = logs.peek(row.topic, row.queue_id)
+    if queue_log is not None:
+        return queue_log.segments[0].created_ms if queue_log.size else 0
+    return row.checkpoint.timestamp if row.checkpoint else 0

@@ -24,6 +24,7 @@ from pocketmq.runtime.metrics.exposition import (
     Family,
     LabelSets,
     label_text,
+    portions,
     with_label,
 )
 
@@ -35,6 +36,9 @@ RowT = TypeVar("RowT", bound=tuple[Any, ...])
 SHARES = 6
 """A page's series are shared alike by what comes in, what goes out, sizes, lags, acknowledged pops,
 and clients."""
+
+ROWS_MAX = 250
+"""Rows that are written before others may have their turn."""
 
 OF_TOPIC = (f.MESSAGES_IN, f.THROUGHPUT_IN)
 OF_OUT = (f.MESSAGES_OUT, f.THROUGHPUT_OUT)
@@ -76,10 +80,13 @@ class BrokerMetrics:
         self._figures = BrokerFigures(node, of_meter, storage, process, self.metering, clock)
         self._node = label_text(node)
         self._truncated: Counter[str] = Counter()
-        self._topics = LabelSets(of_meter, "topic", "is_system", "message_type")
-        self._pairs = LabelSets(of_meter, "consumer_group", "topic", "is_system")
+        self._lags_of_groups = Lags()
+        self._topics = LabelSets(of_meter, "topic", "is_system", "message_type", complete=_of_topic)
+        self._pairs = LabelSets(of_meter, "consumer_group", "topic", "is_system", complete=_of_pair)
         self._pops = LabelSets(node, "consumer_group", "topic")
-        self._lags = LabelSets(of_meter, "consumer_group", "topic", "is_system", "is_retry")
+        self._lags = LabelSets(
+            of_meter, "consumer_group", "topic", "is_system", "is_retry", complete=_of_lag
+        )
         self._producers = LabelSets(of_meter, "language", "version", "protocol_type")
         self._consumers = LabelSets(
             of_meter, "consumer_group", "is_system", "consume_mode", "language", "version",
@@ -107,11 +114,10 @@ class BrokerMetrics:
         self._truncated.clear()
         if served is not None:
             parts, redrives = served
-            lags = Lags(parts)
-            await out.write(lags.compute())
+            await out.write(self._lags_of_groups.compute(parts))
             await out.write(self._traffic(out, parts))
             await out.write(self._sizes(out, parts))
-            await out.write(self._write_lags(out, lags.rows))
+            await out.write(self._write_lags(out, self._lags_of_groups.rows))
             await out.write(self._acknowledged(out, parts))
             await out.write(self._clients(out, parts))
             await out.write(self.metering.write(out, parts))
@@ -136,33 +142,31 @@ class BrokerMetrics:
 
     def _traffic(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         topics = parts.data.topics
-        stored = [(t.messages, t.size, name) for name, t in parts.data.store.counters.topics.items()
-                  if name in topics]  # fmt: skip
-        yield len(stored)
+        stored: list[tuple[int, int, str]] = []
+        for of_topics in portions(parts.data.store.counters.topics.items(), ROWS_MAX):
+            stored += [(t.messages, t.size, name) for name, t in of_topics if name in topics]
+            yield len(of_topics)
         stored = self._most(stored, OF_TOPIC)
-        labels: list[str] = []
-        for _, _, name in stored:
-            is_system = _flag(names.is_system_topic(name))
-            labels.append(self._topics.text(name, is_system, self._type_of(parts, name)))
-            yield 1
-        yield from _columns(out, OF_TOPIC, stored, labels)
+        text = self._topics.text
+        yield from _columns(
+            out, OF_TOPIC, stored, lambda row: text(row[2], self._type_of(parts, row[2]))
+        )
         dead = [row for row in stored if row[2].startswith(names.DLQ_PREFIX)]
         out.begin(f.DEAD_LETTERS)
         for count, _, name in dead:
-            out.sample(self._pairs.text(name.removeprefix(names.DLQ_PREFIX), name, "false"), count)
+            out.sample(self._pairs.text(name.removeprefix(names.DLQ_PREFIX), name), count)
             yield 1
-        given = [
-            (p.messages, p.size, group, topic)
-            for (group, topic), p in parts.progress.pulled.items()
-            if p.messages and topic in topics
-        ]
-        yield len(given)
+        given: list[tuple[int, int, str, str]] = []
+        for of_pairs in portions(parts.progress.pulled.items(), ROWS_MAX):
+            given += [
+                (p.messages, p.size, group, topic)
+                for (group, topic), p in of_pairs
+                if p.messages and topic in topics
+            ]
+            yield len(of_pairs)
         given = self._most(given, OF_OUT)
-        labels = []
-        for _, _, group, topic in given:
-            labels.append(self._pairs.text(group, topic, _flag(names.is_system_topic(topic))))
-            yield 1
-        yield from _columns(out, OF_OUT, given, labels)
+        pairs = self._pairs.text
+        yield from _columns(out, OF_OUT, given, lambda row: pairs(row[2], row[3]))
 
     def _sizes(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         sizes, topics = self.metering.sizes, parts.data.topics
@@ -172,40 +176,37 @@ class BrokerMetrics:
         lines = len(sizes.family.bounds) + 3
         out.begin(sizes.family)
         for _, topic in self._most(rows, (sizes.family,) * lines):
-            is_system = _flag(names.is_system_topic(topic))
-            labels = self._topics.text(topic, is_system, self._type_of(parts, topic))
+            labels = self._topics.text(topic, self._type_of(parts, topic))
             histogram = sizes[topic]
             out.histogram(labels, sizes.family, histogram.counts, histogram.total)
             yield lines
 
     def _acknowledged(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         topics = parts.data.topics
-        rows = [
-            (traffic.messages, group, topic)
-            for (group, topic), traffic in parts.popping.traffic.acknowledged.items()
-            if topic in topics
-        ]
-        yield len(rows)
-        out.begin(f.POP_ACKED)
-        for count, group, topic in self._most(rows, (f.POP_ACKED,)):
-            out.sample(self._pops.text(group, topic), count)
-            yield 1
+        rows: list[tuple[int, str, str]] = []
+        for of_pairs in portions(parts.popping.traffic.acknowledged.items(), ROWS_MAX):
+            rows += [
+                (t.messages, group, topic) for (group, topic), t in of_pairs if topic in topics
+            ]
+            yield len(of_pairs)
+        text = self._pops.text
+        yield from _columns(
+            out, (f.POP_ACKED,), self._most(rows, (f.POP_ACKED,)), lambda row: text(row[1], row[2])
+        )
 
     @staticmethod
     def _type_of(parts: BrokerParts, topic: str) -> str:
         """The type that the topic's messages must have, by its attribute; normal without one."""
         config = parts.data.topics.get(topic)
-        kind = (config.attributes or {}).get("message.type") if config is not None else None
-        return str(kind or "normal").lower()
+        if config is None or not config.attributes:
+            return "normal"
+        return str(config.attributes.get("message.type") or "normal").lower()
 
     def _write_lags(self, out: Exposition, rows: list[Lag]) -> Iterator[int]:
-        figures = self._most([(*row[2:], row.group, row.topic) for row in rows], OF_LAG)
-        labels: list[str] = []
-        for *_, group, topic in figures:
-            flags = _flag(names.is_system_topic(topic)), _flag(topic.startswith(names.RETRY_PREFIX))
-            labels.append(self._lags.text(group, topic, *flags))
-            yield 1
-        yield from _columns(out, OF_LAG, figures, labels)
+        text = self._lags.text
+        yield from _columns(
+            out, OF_LAG, self._most(rows, OF_LAG), lambda row: text(row.group, row.topic)
+        )
 
     def _clients(self, out: Exposition, parts: BrokerParts) -> Iterator[int]:
         members = parts.members
@@ -285,14 +286,38 @@ class BrokerMetrics:
 
 
 def _columns(
-    out: Exposition, written: tuple[Family, ...], rows: list[RowT], labels: list[str]
+    out: Exposition, written: tuple[Family, ...], rows: list[RowT], label: Callable[[RowT], str]
 ) -> Iterator[int]:
-    """Writes the first columns of rows, each as a family; yields the work."""
+    """Writes the first columns of rows, each as a family; yields the work.
+
+    Args:
+        out: the scrape.
+        written: the families of the columns.
+        rows: with their numbers first.
+        label: makes the text of a row's labels.
+    """
+    portions = [rows[start : start + ROWS_MAX] for start in range(0, len(rows), ROWS_MAX)]
+    texts: list[list[str]] = []
+    for portion in portions:
+        texts.append([label(row) for row in portion])
+        yield len(portion)
     for place, family in enumerate(written):
         out.begin(family)
-        for row, text in zip(rows, labels, strict=True):
-            out.sample(text, row[place])
-            yield 1
+        for portion, labels in zip(portions, texts, strict=True):
+            out.samples(zip(labels, [row[place] for row in portion], strict=True))
+            yield len(portion)
+
+
+def _of_topic(topic: str, message_type: str) -> tuple[str, str, str]:
+    return topic, _flag(names.is_system_topic(topic)), message_type
+
+
+def _of_pair(group: str, topic: str) -> tuple[str, str, str]:
+    return group, topic, _flag(names.is_system_topic(topic))
+
+
+def _of_lag(group: str, topic: str) -> tuple[str, str, str, str]:
+    return *_of_pair(group, topic), _flag(topic.startswith(names.RETRY_PREFIX))
 
 
 def _flag(value: bool) -> str:

@@ -122,9 +122,6 @@ ACCESS_REFUSALS = _counter(
 CONNECTIONS_REFUSED = _counter(
     "pocketmq_refused_connections_total", "Connections closed at once: too many are open"
 )
-CERTIFICATE_EXPIRY = _gauge(
-    "pocketmq_certificate_expiry_timestamp_seconds", "When the server's certificate expires"
-)
 POP_IN_FLIGHT = _gauge("pocketmq_pop_inflight_messages", "Popped messages, of all groups")
 HELD_PULLS = _gauge("pocketmq_held_pulls", "Pulls that wait for a message")
 HELD_POPS = _gauge("pocketmq_held_pops", "Pops that wait for a message")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
 
-LOOKS_MAX = 1000
-"""Messages that one scrape looks at for their age; beyond them ages are those of other queues."""
+LOOKS_MAX = 250
+"""Messages that one scrape looks at for their age; it remembers those of the scrapes before."""
+
+LOOKS_OF_OPENING = 5
+"""As so many looks counts one for which a log is opened."""
 
 LOOKS_OF_PAIR_MAX = 16
 """Queues of a group in a topic whose oldest messages are looked at: those with the most."""
@@ -18,6 +21,8 @@ LOOKS_OF_PAIR_MAX = 16
 WORK_OF_A_LOOK = 20
 """A look at a message may open a log, and costs as much as so many lines."""
 
+WORK_OF_A_GROUP = 2
+"""A group that lacks nothing in a topic costs as much as so many lines."""
 
 WORK_MAX = 250
 """Queues of one topic that are gone over before others may have their turn."""
@@ -27,20 +32,20 @@ class Lag(NamedTuple):
     """How far a group is behind in a topic.
 
     Attributes:
-        group, topic: whose.
         lag: messages that are not acknowledged.
         ready: those of them that the group was not given yet.
         in_flight: those that it was given.
         lag_ms, queueing_ms: age of the oldest message of `lag`, and of `ready`; 0 without any.
+        group, topic: whose.
     """
 
-    group: str
-    topic: str
     lag: int
     ready: int
     in_flight: int
     lag_ms: int
     queueing_ms: int
+    group: str
+    topic: str
 
 
 class _QueueLag(NamedTuple):
@@ -50,53 +55,122 @@ class _QueueLag(NamedTuple):
     queue_id: int
 
 
-class Lags:
-    """Computes the lags of one scrape.
+class _Look(NamedTuple):
+    """What was seen of a queue.
 
-    Args:
-        parts: of the broker.
+    Attributes:
+        committed, given: the offsets that were looked at.
+        min_offset: of the queue.
+        oldest_ms, oldest_ready_ms: when the messages at the offsets were stored; None without any.
+    """
+
+    committed: int
+    given: int
+    min_offset: int
+    oldest_ms: int | None
+    oldest_ready_ms: int | None
+
+
+class _Ends(NamedTuple):
+    """Where the queues of a topic ended, and by what to see whether they still do.
+
+    Attributes:
+        messages: that were stored in the topic by then.
+        rows: of its logs: others after the topic was deleted and made again.
+        damaged: how many queues of the broker were damaged.
+        ends: by queue.
+    """
+
+    messages: int
+    rows: Mapping[int, object]
+    damaged: int
+    ends: dict[int, int]
+
+
+class Lags:
+    """Computes the lags for each scrape.
 
     Attributes:
         rows: the lags, once `compute` is through.
     """
 
-    def __init__(self, parts: BrokerParts) -> None:
-        self._parts, self._store = parts, parts.data.store
-        self._looks = LOOKS_MAX
+    def __init__(self) -> None:
         self.rows: list[Lag] = []
+        self._looks_left = 0
+        self._ends: dict[str, _Ends] = {}
+        self._looks: dict[tuple[str, str, int], _Look] = {}
+        self._looks_before: dict[tuple[str, str, int], _Look] = {}
 
-    def compute(self) -> Iterator[int]:
-        """Fills `rows`; yields the work it has done, see `Exposition.write`."""
-        end_offset = self._store.end_offset  # most queues have nothing behind: plain steps
-        for group, topic, offsets in list(self._parts.data.offsets):
-            config = self._parts.data.topics.get(topic)
-            if config is None:
+    def compute(self, parts: BrokerParts) -> Iterator[int]:
+        """Fills `rows`; yields the work it has done, see `Exposition.write`.
+
+        Args:
+            parts: of the broker.
+        """
+        self._parts, self._store = parts, parts.data.store
+        self._looks_left = LOOKS_MAX
+        self._looks_before, self._looks = self._looks, {}
+        self.rows = rows = []
+        topics = parts.data.topics
+        before, self._ends = self._ends, {}
+        if self._store.committer.replicas is not None:
+            before = {}  # readers see what is stored only when others have it
+        known: dict[str, dict[int, int]] = {}
+        for group, topic, offsets in list(parts.data.offsets):
+            work = WORK_OF_A_GROUP
+            ends = known.get(topic)
+            if ends is None:
+                if topic not in topics:
+                    continue
+                ends = known[topic] = self._ends_of(topic, before.get(topic))
+                work += len(ends)
+            if offsets == ends:  # most groups lack nothing
+                rows.append(Lag(0, 0, 0, 0, 0, group, topic))
+                yield work
                 continue
-            queues: list[_QueueLag] = []
-            in_flight = work = 0
-            read_queue_nums = config.read_queue_nums
-            for queue_id in self._store.queue_ids(topic):
-                committed = offsets.get(queue_id, 0)
-                lag = (end_offset(topic, queue_id) or 0) - committed
-                if lag > 0 and queue_id < read_queue_nums:
-                    queue, given = self._queue(group, topic, queue_id, committed, lag)
-                    queues.append(queue)
-                    in_flight += given
-                work += 1
-                if work == WORK_MAX:
-                    yield work
-                    work = 0
             yield work
-            looked = self._looks
-            row = self._row(group, topic, queues, in_flight)
-            yield 1 + WORK_OF_A_LOOK * (looked - self._looks)
-            self.rows.append(row)
+            yield from self._behind(group, topic, offsets, ends)
+
+    def _ends_of(self, topic: str, before: _Ends | None) -> dict[int, int]:
+        """Returns where the queues of a topic end; looks at them only if something has changed."""
+        store = self._store
+        traffic = store.counters.topics.get(topic)
+        messages = 0 if traffic is None else traffic.messages
+        rows, damaged = store.logs.table.of_topic(topic), len(store.damaged)
+        if before is None or not (
+            before.rows is rows and before.messages == messages and before.damaged == damaged
+        ):
+            before = _Ends(messages, rows, damaged, store.logs.ends(topic))
+        self._ends[topic] = before
+        return before.ends
+
+    def _behind(
+        self, group: str, topic: str, offsets: dict[int, int], ends: dict[int, int]
+    ) -> Iterator[int]:
+        """Computes the row of a group that may lack messages of a topic; yields the work."""
+        config = self._parts.data.topics.get(topic)
+        read_queue_nums = 0 if config is None else config.read_queue_nums
+        queues: list[_QueueLag] = []
+        in_flight = work = 0
+        for queue_id, end in ends.items():
+            committed = offsets.get(queue_id, 0)
+            if end > committed and queue_id < read_queue_nums:
+                queue, given = self._queue(group, topic, queue_id, committed, end)
+                queues.append(queue)
+                in_flight += given
+            work += 1
+            if work == WORK_MAX:
+                yield work
+                work = 0
+        left = self._looks_left
+        self.rows.append(self._row(group, topic, queues, in_flight))
+        yield work + WORK_OF_A_LOOK * (left - self._looks_left)
 
     def _queue(
-        self, group: str, topic: str, queue_id: int, committed: int, lag: int
+        self, group: str, topic: str, queue_id: int, committed: int, end: int
     ) -> tuple[_QueueLag, int]:
         """Returns the lag of a queue, and its messages in flight."""
-        end = committed + lag
+        lag = end - committed
         popped = self._parts.popping.queues.get(group, topic, queue_id)
         if popped is not None:
             given = min(popped.next_offset, end)
@@ -111,33 +185,53 @@ class Lags:
         ready = lag = 0
         oldest_ms = oldest_ready_ms = now_ms
         for number, queue in enumerate(queues):
-            committed, given, expired = queue.committed, queue.given, 0
-            end = queue.committed + queue.lag
-            if number < LOOKS_OF_PAIR_MAX and self._looks > 0:
-                self._looks -= 1
-                queue_log = self._readable(topic, queue.queue_id)
-                if queue_log is not None:
-                    low = queue_log.min_offset
-                    expired = max(low - committed, 0)
-                    committed, given = max(committed, low), max(given, low)
-                    oldest_ms = min(oldest_ms, _stored_ms(queue_log, committed, now_ms))
-                    oldest_ready_ms = min(oldest_ready_ms, _stored_ms(queue_log, given, now_ms))
+            given, expired = queue.given, 0
+            look = None if number >= LOOKS_OF_PAIR_MAX else self._look(group, topic, queue)
+            if look is not None:
+                expired = max(look.min_offset - queue.committed, 0)
+                given = max(given, look.min_offset)
+                oldest_ms = min(oldest_ms, look.oldest_ms or now_ms)
+                oldest_ready_ms = min(oldest_ready_ms, look.oldest_ready_ms or now_ms)
             lag += queue.lag - expired
-            ready += max(end - given, 0)
+            ready += max(queue.committed + queue.lag - given, 0)
         return Lag(
-            group, topic, lag, ready, in_flight, now_ms - oldest_ms, now_ms - oldest_ready_ms
+            lag, ready, in_flight, now_ms - oldest_ms, now_ms - oldest_ready_ms, group, topic
         )
 
-    def _readable(self, topic: str, queue_id: int) -> QueueLog | None:
-        known = self._store.logs.table.get(topic, queue_id)
-        return None if known is None else self._store.logs.readable_log(known)
+    def _look(self, group: str, topic: str, queue: _QueueLag) -> _Look | None:
+        """Looks at a queue's oldest messages, unless a scrape before has; None for not now."""
+        key, queue_id = (group, topic, queue.queue_id), queue.queue_id
+        look = self._looks_before.get(key)
+        queue_log = self._store.logs.peek(topic, queue_id)
+        if (
+            look is not None
+            and (look.committed, look.given) == (queue.committed, queue.given)
+            and (queue_log is None or queue_log.min_offset == look.min_offset)
+        ):
+            self._looks[key] = look
+            return look
+        if self._looks_left <= 0:
+            return None
+        self._looks_left -= 1 if queue_log is not None else LOOKS_OF_OPENING
+        if queue_log is None:
+            known = self._store.logs.table.get(topic, queue_id)
+            queue_log = None if known is None else self._store.logs.readable_log(known)
+            if queue_log is None:
+                return None
+        low = queue_log.min_offset
+        look = self._looks[key] = _Look(
+            queue.committed, queue.given, low,
+            _stored_ms(queue_log, max(queue.committed, low)),
+            _stored_ms(queue_log, max(queue.given, low)),
+        )  # fmt: skip
+        return look
 
 
-def _stored_ms(queue_log: QueueLog, offset: int, now_ms: int) -> int:
-    """When a message was stored; now if it is not there or cannot be read."""
+def _stored_ms(queue_log: QueueLog, offset: int) -> int | None:
+    """When a message was stored; None if it is not there or cannot be read."""
     if not queue_log.min_offset <= offset < queue_log.max_offset:
-        return now_ms
+        return None
     try:
-        return min(queue_log.timestamp_at(offset), now_ms)
+        return queue_log.timestamp_at(offset)
     except (OSError, StoreError):  # the store tells of damage itself
-        return now_ms
+        return None

@@ -25,7 +25,6 @@ _GROUP_CODES = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
 }
-_CREATION_CODES = frozenset(_TOPIC_CODES | _GROUP_CODES)
 
 
 class Calls(RpcLatency):
@@ -35,6 +34,8 @@ class Calls(RpcLatency):
         common: the labels of all series.
     """
 
+    watched = frozenset(map(int, _TOPIC_CODES | _GROUP_CODES))
+
     def __init__(self, common: Mapping[str, str]) -> None:
         super().__init__(common)
         self._topics: Histograms[tuple[str, str]] = Histograms(f.TOPIC_CREATION)
@@ -42,13 +43,7 @@ class Calls(RpcLatency):
         self._of_topics = LabelSets(common, "invocation_status", "is_system")
         self._of_groups = LabelSets(common, "invocation_status")
 
-    def answered(
-        self, request: Command, code: int, *, is_held: bool, result: str, latency_ms: float
-    ) -> None:
-        """Takes note of an answer, see `Meter`."""
-        super().answered(request, code, is_held=is_held, result=result, latency_ms=latency_ms)
-        if request.code not in _CREATION_CODES:
-            return
+    def _watch(self, request: Command, code: int, latency_ms: float) -> None:
         status = "success" if code == ResponseCode.SUCCESS else "failure"
         if request.code in _GROUP_CODES:
             self._groups[(status,)].observe(latency_ms)

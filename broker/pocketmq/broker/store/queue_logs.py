@@ -203,6 +203,27 @@ class QueueLogs:
             return None
         return known.checkpoint.offset  # else it would have been opened at the start
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """Returns the offsets behind the last messages of a topic's queues, but damaged ones.
+
+        No log is opened, and none stays open longer for that.
+        """
+        open_logs, damaged, ends = self._open_logs, self._damaged, dict[int, int]()
+        recent, are_all_recent = open_logs.recent, open_logs.are_all_recent
+        is_sound = not len(damaged)
+        for queue_id, known in self.table.of_topic(topic).items():
+            key = topic, queue_id
+            queue_log = recent.get(key) if are_all_recent else open_logs.peek(key)
+            if queue_log is not None:
+                ends[queue_id] = queue_log.end_offset
+            elif known.checkpoint and (is_sound or damaged.get(topic, queue_id) is None):
+                ends[queue_id] = known.checkpoint.offset
+        return ends
+
+    def peek(self, topic: str, queue_id: int) -> QueueLog | None:
+        """Returns the log of a queue if it is open; it stays open no longer for that."""
+        return self._open_logs.peek((topic, queue_id))
+
     # -- open logs ----------------------------------------------------------------------------
 
     def open_logs(self) -> list[QueueLog]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -57,6 +57,11 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
         tls_client_cert_path, tls_client_key_path, tls_client_key_password: what the proxy shows
             them.
         tls_client_verify: check their certificates.
+        metrics_exporter_type: PROM lets Prometheus scrape the proxy (docs/metrics.md); DISABLE.
+        metrics_prom_exporter_port: where; 0 lets the system choose.
+        metrics_prom_exporter_host: the address that it is scraped on.
+        proxy_cluster_name, proxy_name: the labels of its metrics: the cluster's name, and the
+            proxy's own, by default that of the machine.
     """
 
     namesrv_addr: str = "127.0.0.1:9876"
@@ -84,6 +89,12 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
     tls_client_key_path: str = ""
     tls_client_key_password: str = ""
     tls_client_verify: bool = True
+
+    metrics_exporter_type: Literal["DISABLE", "PROM"] = "DISABLE"
+    metrics_prom_exporter_port: Port = 5557
+    metrics_prom_exporter_host: str = "127.0.0.1"
+    proxy_cluster_name: str = "DefaultCluster"
+    proxy_name: str = ""
 
     def __repr__(self) -> str:
         return settings_repr(self, SECRET_KEYS)

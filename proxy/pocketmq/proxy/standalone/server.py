@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pocketmq.auth.exposure import check_exposure
 from pocketmq.protocol.messages.hosts import check_port
@@ -24,6 +24,9 @@ from pocketmq.transport.pool import ConnectionPool
 from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 from pocketmq.transport.tls.settings import ServerTls, TlsMode, client_tls, server_tls
 
+if TYPE_CHECKING:  # it is loaded where metrics are exported
+    from pocketmq.proxy.metrics import ProxyMetrics
+
 GRACE_S = 5.0
 """How long calls under way may take when the proxy stops."""
 
@@ -37,6 +40,7 @@ class Proxy:
 
     Attributes:
         address: where it listens, ``host:port``.
+        metrics_port: where it is scraped; None if it is not.
 
     Raises:
         ConfigError: the settings do not fit, or it would be open to everybody.
@@ -54,6 +58,7 @@ class Proxy:
         self._name_servers, self._credentials = config.name_servers, config.credentials
         self._stack = AsyncExitStack()
         self.address = ""
+        self.metrics_port: int | None = None
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -85,6 +90,7 @@ class Proxy:
             backend.tasks.spawn(users.follow(clock), "learn of users")
         stack.push_async_callback(backend.close)
         service = MessagingService(backend)
+        metrics = self._metrics(service)
         server = GrpcServer(
             clock,
             Service(
@@ -101,6 +107,23 @@ class Proxy:
         stack.push_async_callback(server.close, grace_s=GRACE_S)
         await server.listen(config.bind_address, config.grpc_server_port)
         self.address = server.address
+        if metrics is not None:
+            from pocketmq.transport.scrape_port import open_scrape_port
+
+            self.metrics_port = await open_scrape_port(
+                metrics.page_of(server), config.metrics_prom_exporter_host,
+                config.metrics_prom_exporter_port, clock,
+                "the proxy (metricsPromExporterPort)", stack,
+            )  # fmt: skip
+
+    def _metrics(self, service: MessagingService) -> ProxyMetrics | None:
+        """What measures the rpcs for Prometheus; None if nobody scrapes the proxy."""
+        config = self._config
+        if config.metrics_exporter_type != "PROM":
+            return None
+        from pocketmq.proxy.metrics import ProxyMetrics
+
+        return ProxyMetrics(config.proxy_cluster_name, config.proxy_name, service, self._clock)
 
     def _server_tls(self, stack: AsyncExitStack) -> ServerTls:
         config = self._config

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple
+from functools import cache
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.slices import next_slice
+
+T = TypeVar("T")
 
 WORK_PER_SLICE = 500
 """Units of work, each about a line or a look at a queue, between two turns: below 1 ms."""
@@ -65,6 +69,18 @@ def with_label(labels: str, name: str, value: object) -> str:
     return f'{labels}{"," if len(labels) > 1 else ""}{name}="{value}"'
 
 
+@cache
+def _bound_texts(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    return (*(str(float(bound)) for bound in bounds), "+Inf")
+
+
+def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yields the items as they are now in lists, so that others have their turn between two."""
+    left = iter(list(items))
+    while portion := list(islice(left, size)):
+        yield portion
+
+
 class LabelSets:
     """Remembers the texts of label sets from one scrape to the next.
 
@@ -74,10 +90,17 @@ class LabelSets:
     Args:
         common: the labels that all sets begin with.
         names: of the labels whose values differ.
+        complete: makes the values of these labels from those that `text` is given; by default
+            they are the same.
     """
 
-    def __init__(self, common: Mapping[str, str], *names: str) -> None:
-        self._common, self._names = dict(common), names
+    def __init__(
+        self,
+        common: Mapping[str, str],
+        *names: str,
+        complete: Callable[..., tuple[str, ...]] | None = None,
+    ) -> None:
+        self._common, self._names, self._complete = dict(common), names, complete
         self._current: dict[tuple[str, ...], str] = {}
         self._before: dict[tuple[str, ...], str] = {}
 
@@ -90,7 +113,8 @@ class LabelSets:
         if found is None:
             found = self._before.get(values)
             if found is None:
-                labels = dict(zip(self._names, values, strict=True))
+                complete = values if self._complete is None else self._complete(*values)
+                labels = dict(zip(self._names, complete, strict=True))
                 found = label_text(self._common | labels)
             self._current[values] = found
         return found
@@ -132,6 +156,11 @@ class Exposition:
         """
         self._lines.append(f"{self._name}{labels}}} {value}\n")
 
+    def samples(self, rows: Iterable[tuple[str, float]]) -> None:
+        """Writes samples of the family that has begun, each of its labels and number."""
+        name = self._name
+        self._lines += [f"{name}{labels}}} {value}\n" for labels, value in rows]
+
     def histogram(self, labels: str, family: Family, counts: Iterable[int], total: float) -> None:
         """Writes the buckets, the sum and the count of a histogram.
 
@@ -142,10 +171,10 @@ class Exposition:
             total: the sum of all that was observed.
         """
         name, lines, below = self._name, self._lines, 0
-        bounds = [*(str(float(bound)) for bound in family.bounds), "+Inf"]
-        for bound, count in zip(bounds, counts, strict=True):
+        start = f"{name}_bucket{labels}{',' if len(labels) > 1 else ''}le="
+        for bound, count in zip(_bound_texts(family.bounds), counts, strict=True):
             below += count
-            lines.append(f"{name}_bucket{with_label(labels, 'le', bound)}}} {below}\n")
+            lines.append(f'{start}"{bound}"}} {below}\n')
         lines.append(f"{name}_sum{labels}}} {total}\n{name}_count{labels}}} {below}\n")
 
     async def write(self, source: Iterator[int]) -> None:

@@ -48,6 +48,7 @@ class GrpcServer:
         connections: those that are open.
         address: of the first socket; empty before `listen`.
         held: what is held of incomplete requests.
+        refused_count: connections that were closed at once.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class GrpcServer:
         self._is_closed = False
         self.connections: set[GrpcConnection] = set()
         self.address = ""
+        self.refused_count = 0
 
     async def listen(self, host: str, port: int) -> None:
         """Binds an address; port 0 lets the system choose, and `address` tells its choice.
@@ -142,6 +144,11 @@ class GrpcServer:
         """The port of the first socket."""
         return int(self.address.rpartition(":")[2])
 
+    @property
+    def certificate_expires_ms(self) -> float | None:
+        """When its certificate expires, in milliseconds since the epoch; None without TLS."""
+        return None if self._tls_listener is None else self._tls_listener.certificate_expires_ms
+
     def _connection(self) -> GrpcConnection:
         return GrpcConnection(self._options)
 
@@ -155,6 +162,7 @@ class GrpcServer:
         elif self._of_address[host] >= self._of_address_max:
             reason = f"it has {self._of_address_max} connections, which is the limit of an address"
         if reason:
+            self.refused_count += 1
             address = connection.remote_address
             self._peer_log.warning(address, "gRPC: refusing %s: %s", address, reason)
             connection.abort(reason)

@@ -5,7 +5,7 @@ Tens of thousands of queues may rest: each costs a row here and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pocketmq.broker.store.log.checkpoint import Checkpoint
@@ -57,6 +57,10 @@ class LogTable:
         """Returns the row of a queue's log; None while nothing was ever written to the queue."""
         queues = self._topics.get(topic)
         return None if queues is None else queues.get(queue_id)
+
+    def of_topic(self, topic: str) -> Mapping[int, KnownLog]:
+        """Returns the rows of a topic's logs, by queue."""
+        return self._topics.get(topic, {})
 
     def by_number(self, number: int) -> KnownLog | None:
         """Returns the row of the log with a number; None if there is none."""

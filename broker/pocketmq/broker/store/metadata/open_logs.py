@@ -56,6 +56,18 @@ class OpenLogs:
                 self.recent[key] = queue_log
         return queue_log
 
+    @property
+    def are_all_recent(self) -> bool:
+        """Whether no open log is older than `recent`."""
+        return not self._older and not self._leaving and not len(self._held)
+
+    def peek(self, key: Key) -> QueueLog | None:
+        """Returns an open log, which grows older as if nobody had asked; None without one."""
+        queue_log = self.recent.get(key) or self._older.get(key)
+        if queue_log is None and (self._leaving or len(self._held)):
+            queue_log = self._leaving.get(key) or self._held.get(key)
+        return queue_log
+
     def pop(self, key: Key) -> QueueLog | None:
         """Removes and returns a log; None if it is not open."""
         for logs in (self.recent, self._older, self._leaving, self._held):
