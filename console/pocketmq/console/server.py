@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from starlette.types import ASGIApp
@@ -44,11 +45,13 @@ from pocketmq.console.web.operations import Api, Operation
 from pocketmq.console.web.server import WebServer
 from pocketmq.console.web.visitors import Visitors
 from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.transport.errors import CannotListenError
 from pocketmq.transport.tls.settings import ClientTls
 
 if TYPE_CHECKING:
     from pocketmq.console.decoding.schema_decoder import SchemaOptions
     from pocketmq.console.login.login import Logins
+    from pocketmq.console.web.measured import ConsoleMetrics
 
 log = logging.getLogger("pocketmq.console")
 
@@ -82,7 +85,9 @@ class ConsoleOptions(NamedTuple):
         tls: how to speak TLS to the cluster; None for plain connections.
         login: how people log in by an OpenID Connect provider; None for users and passwords of the
             cluster, by HTTP's Basic scheme.
-        schemas: where the schemas of bodies are; None for nowhere.
+        metrics_port: where Prometheus scrapes the console (docs/metrics.md); 0 lets the system
+            choose, None is for nowhere.
+        metrics_host: the address that it is scraped on.
     """
 
     host: str = "127.0.0.1"
@@ -95,7 +100,8 @@ class ConsoleOptions(NamedTuple):
     port_remedy: str = "choose another port, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
     login: LoginOptions | None = None
-    schemas: SchemaOptions | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
 
 class ConsoleServer:
@@ -112,6 +118,7 @@ class ConsoleServer:
         tails: that go on.
         rates: over time.
         address: ``host:port``, while it serves.
+        metrics_port: where it is scraped; None if it is not.
     """
 
     def __init__(
@@ -192,6 +199,8 @@ class ConsoleServer:
 
             self._logins = Logins(options.login, gate, base, options.origin, clock)
         self.address = ""
+        self.metrics_port: int | None = None
+        self._scrapes = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Starts to listen.
@@ -206,10 +215,14 @@ class ConsoleServer:
         app: ASGIApp = api_app(self.operations, self._gate, CONSOLE_API, routes)
         if logins is not None:
             app = logins.guard(Visitors(app))
+        metrics = self._metrics()
         self._server = WebServer(
-            app, options.host, options.port, "the console", options.port_remedy, self._clock
-        )
+            app, options.host, options.port, "the console", options.port_remedy, self._clock,
+            None if metrics is None else metrics.measured,
+        )  # fmt: skip
         await self._server.__aenter__()
+        if metrics is not None:
+            await self._export(metrics)
         self.address = self._server.address
         if not is_loopback(options.host):
             log.warning(
@@ -219,7 +232,30 @@ class ConsoleServer:
             )
         return self
 
+    def _metrics(self) -> ConsoleMetrics | None:
+        """What measures requests for Prometheus; None if nobody scrapes the console."""
+        if self._options.metrics_port is None:
+            return None
+        from pocketmq.console.web.measured import ConsoleMetrics
+
+        return ConsoleMetrics(PREFIX, lambda: self.tails.count, self._clock)
+
+    async def _export(self, metrics: ConsoleMetrics) -> None:
+        from pocketmq.transport.scrape_port import open_scrape_port
+
+        options = self._options
+        assert options.metrics_port is not None
+        try:
+            self.metrics_port = await open_scrape_port(
+                metrics.page, options.metrics_host, options.metrics_port, self._clock,
+                "the console (--metrics-port)", self._scrapes,
+            )  # fmt: skip
+        except CannotListenError:
+            await self._server.__aexit__(None, None, None)
+            raise
+
     async def __aexit__(self, *exc_info: object) -> None:
+        await self._scrapes.aclose()
         self.tails.stop()
         await self.rates.close()
         await self._server.__aexit__(*exc_info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Self
 
 import uvicorn
@@ -31,6 +32,7 @@ class WebServer:
         name: of the server in errors, such as ``the control API``.
         remedy: how another port is chosen, when this one is in use.
         clock: tells how long peers let the server wait.
+        measured: makes an application that is measured of one that is not.
 
     Attributes:
         address: ``host:port``, while it listens.
@@ -44,8 +46,11 @@ class WebServer:
         name: str,
         remedy: str,
         clock: Clock | None = None,
+        measured: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        self._app = SecureHeaders(RequestLimit(Visitors(app)))
+        self._app: ASGIApp = SecureHeaders(RequestLimit(Visitors(app)))
+        if measured is not None:
+            self._app = measured(self._app)
         self._host, self._port = host, port
         self._name, self._remedy = name, remedy
         self._clock = clock or SystemClock()

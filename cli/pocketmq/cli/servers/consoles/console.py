@@ -14,6 +14,7 @@ from pocketmq.cli.output import set_up_logging
 from pocketmq.cli.servers.consoles.own_console import ConsoleWanted, load_console, schemas_wanted
 from pocketmq.cli.signals import enter_unless_stopped, stop_event
 from pocketmq.protocol.errors import ConfigError
+from pocketmq.protocol.messages.hosts import join_address
 from pocketmq.runtime.process import run_server
 
 if TYPE_CHECKING:
@@ -64,19 +65,14 @@ def console(
     oidc_scope: Annotated[
         str, typer.Option(help="What the provider is asked for.")
     ] = "openid profile email",
-    schema_registry: Annotated[
-        str,
+    metrics_port: Annotated[
+        int | None,
         typer.Option(
-            help="Address of the schema registry for bodies in Avro and Protobuf; or set "
-            "POCKETMQ_SCHEMA_REGISTRY."
-        ),
-    ] = "",
-    schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="TOPIC=FILE (.avsc or .proto:MESSAGE): the schema of a topic's bodies; repeatable."
+            help="Port on which Prometheus scrapes the console; 0 lets the system choose.",
+            show_default="none",
         ),
     ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address that it is scraped on.")] = "127.0.0.1",
     verbose: VerboseOption = 0,
 ) -> None:
     """Show a cluster, this project's or Apache's, in a browser, and as a JSON API."""
@@ -91,6 +87,8 @@ def console(
         origin,
         "the console",
         "choose another --port PORT, or 0, and the system chooses a free one",
+        metrics_port,
+        metrics_host,
     )
     load_console(wanted.needed_by)
     login = None
@@ -141,8 +139,12 @@ async def _console(
 ) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(
-            stack, wanted.server(namesrv, login=login, schemas=schemas), stop
+        server = await enter_unless_stopped(stack, wanted.server(namesrv, login=login), stop)
+        scraped = server.metrics_port
+        at = (
+            ""
+            if scraped is None
+            else f" metrics=http://{join_address(wanted.metrics_host, scraped)}"
         )
-        typer.echo(f"up console=http://{server.address}")
+        typer.echo(f"up console=http://{server.address}{at}")
         await stop.wait()

@@ -38,6 +38,7 @@ class ConsoleWanted(NamedTuple):
         origin: where browsers see the console through a proxy.
         needed_by: what asks for the console, for errors.
         port_remedy: how another port is chosen when this one is in use.
+        metrics_port, metrics_host: where Prometheus scrapes it; None is for nowhere.
     """
 
     port: int
@@ -49,6 +50,8 @@ class ConsoleWanted(NamedTuple):
     origin: str = ""
     needed_by: str = "--console"
     port_remedy: str = "choose another --console PORT, or 0, and the system chooses a free one"
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
     def check(self, *, is_guarded: bool, insecure: bool) -> None:
         """Refuses to show a cluster that asks nobody who he is to a network.
@@ -84,7 +87,8 @@ class ConsoleWanted(NamedTuple):
             origin=self.origin,
             tls=tls,
             port_remedy=self.port_remedy,
-            schemas=schemas_wanted(),
+            metrics_port=self.metrics_port,
+            metrics_host=self.metrics_host,
         )
 
     def server(
