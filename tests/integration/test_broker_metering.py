@@ -120,6 +120,7 @@ def test_timers_are_counted_from_their_send_to_their_delivery() -> None:
     ):
         [broker] = cluster.thread.call(cluster.core.brokers)
         port = broker.metrics_port
+        assert port is not None
         for delay_ms in (30_000, 1_800_000, 1_900_000, 172_800_000):
             producer.send(Message("Orders", b"later", delay_ms=delay_ms))
         samples = scraped(port)
@@ -156,6 +157,7 @@ def test_ends_of_transactions_are_counted() -> None:
             producer.send_in_transaction(Message("Orders", body))
         [broker] = cluster.thread.call(cluster.core.brokers)
         cluster.clock.advance(1)
+        assert broker.metrics_port is not None
         samples = scraped(broker.metrics_port)
     assert value(samples, "rocketmq_commit_messages_total", topic="Orders") == 2
     assert value(samples, "rocketmq_rollback_messages_total", topic="Orders") == 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pocketmq.broker.broker_set import BrokerSet
 from pocketmq.broker.metrics import families as f
 from pocketmq.broker.metrics.metering import Metering
 from pocketmq.broker.metrics.timer_snapshot import BOUNDS_S, snapshot
@@ -19,6 +18,9 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, portions, with_label
 from pocketmq.transport.server import Server
 from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
+
+if TYPE_CHECKING:
+    from pocketmq.broker.broker_set import BrokerSet
 
 LOGS_PER_SLICE = 500
 """Logs that are gone over between two turns of the loop."""

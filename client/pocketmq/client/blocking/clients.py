@@ -736,6 +736,10 @@ class LitePullConsumer(BlockingIterator[lite_pull_consumer.LitePullConsumer]):
         """Why brokers do not let the user consume (16); None while they do."""
         return self._call(lambda: self._twin.refusal)
 
+    def cached_messages(self) -> dict[str, tuple[int, int]]:
+        """Returns how many messages the consumer holds that are not handled, and their bytes."""
+        return self._call(self._twin.cached_messages)
+
 
 class Producer(Blocking[producer.Producer]):
     """See `pocketmq.client.Producer`."""
@@ -988,6 +992,10 @@ class PushConsumer(BlockingIterator[push_consumer.PushConsumer]):
     def refusal(self) -> NoPermissionError | None:
         """Why brokers do not let the user consume (16); None while they do."""
         return self._call(lambda: self._twin.refusal)
+
+    def cached_messages(self) -> dict[str, tuple[int, int]]:
+        """Returns how many messages the consumer holds that are not handled, and their bytes."""
+        return self._call(self._twin.cached_messages)
 
 
 class SimpleConsumer(Blocking[simple_consumer.SimpleConsumer]):

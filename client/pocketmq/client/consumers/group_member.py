@@ -113,6 +113,20 @@ class GroupMember(Startable, Generic[MembershipT]):
         """
         return None if self._membership is None else self._membership.queues.refusal
 
+    def cached_messages(self) -> dict[str, tuple[int, int]]:
+        """Returns how many messages the consumer holds that are not handled, and their bytes.
+
+        Returns:
+            (messages, bytes) by topic; those of retries by ``%RETRY%<group>``.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        loops = () if self._membership is None else list(self._membership.queues.loops.values())
+        for loop in loops:
+            messages = loop.messages
+            count, size = found.get(messages.queue.topic, (0, 0))
+            found[messages.queue.topic] = (count + messages.count, size + messages.size)
+        return found
+
     # -- as its instance sees it --------------------------------------------------------------
 
     @abstractmethod
