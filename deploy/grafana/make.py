@@ -53,6 +53,14 @@ def total(name: str, labels: str, by: str, how: str = "sum") -> str:
     return f"{how} by ({by}) ({name}{{{labels}}})"
 
 
+def quantile(share: float, histogram: str, labels: str, by: str) -> str:
+    """Returns the value below which a share of what a histogram counts lies."""
+    return f"histogram_quantile({share}, {rate(f'{histogram}_bucket', labels, f'{by}, le')})"
+
+
+SENDS = 'request_code=~"send_message.*|send_batch_message"'
+NOT_HELD = ',is_long_polling="false"'
+
 PAIR, BOTH = "consumer_group, topic", "{{consumer_group}} {{topic}}"
 NODE = "{{node_id}}"
 
@@ -79,6 +87,16 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
         Panel("Bytes out", rate("rocketmq_throughput_out_total", OF_GROUP, PAIR), BOTH, "Bps"),
         Panel("Producers", total("rocketmq_producer_connections", OF_NODE, "language, version"),
               "{{language}} {{version}}"),
+        Panel("99 % of the messages are smaller",
+              quantile(0.99, "rocketmq_message_size", OF_TOPIC, "topic"), "{{topic}}", "bytes"),
+        Panel("Timers, by when they are due", total("rocketmq_timer_message_snapshot", OF_NODE,
+              "timer_bound_s"), "within {{timer_bound_s}} s"),
+        Panel("Timers delivered", rate("rocketmq_timer_dequeue_total", OF_TOPIC, "topic"),
+              "{{topic}}", "mps"),
+        Panel("Committed transactions", rate("rocketmq_commit_messages_total", OF_TOPIC, "topic"),
+              "{{topic}}", "mps"),
+        Panel("Rolled back", rate("rocketmq_rollback_messages_total", OF_TOPIC, "topic"),
+              "{{topic}}", "mps"),
         Panel("Delayed", total("pocketmq_delayed_messages", OF_NODE, "node_id"), NODE),
     ]),
     "groups": ("PocketMQ: consumer groups", [
@@ -95,6 +113,16 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
         Panel("Dead letters", rate("rocketmq_send_to_dlq_messages_total",
               OF_NODE + ',consumer_group=~"$group"', "consumer_group"), "{{consumer_group}}",
               "mps"),
+        Panel("Acknowledged pops", rate("pocketmq_pop_acknowledged_messages_total", OF_GROUP,
+              PAIR), BOTH, "mps"),
+        Panel("Pops that were not acknowledged in time",
+              rate("pocketmq_pop_revived_messages_total", OF_NODE, "node_id"), NODE, "mps"),
+        Panel("Redriven dead letters", rate("pocketmq_redrive_messages_total",
+              OF_NODE + ',consumer_group=~"$group"', "consumer_group, outcome"),
+              "{{consumer_group}} {{outcome}}", "mps"),
+        Panel("Different subscriptions in a group", total("pocketmq_subscription_conflicts",
+              OF_NODE + ',consumer_group=~"$group"', "consumer_group", "max"),
+              "{{consumer_group}}"),
         Panel("Popped and not acknowledged",
               total("pocketmq_pop_inflight_messages", OF_NODE, "node_id"), NODE),
     ]),
@@ -102,10 +130,19 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
         Panel("Mean wait of a send",
               rate("pocketmq_put_seconds_total", OF_NODE, "node_id") + " / "
               + rate("pocketmq_put_requests_total", OF_NODE, "node_id"), NODE, "s"),
+        Panel("99 % of the requests are answered within",
+              quantile(0.99, "rocketmq_rpc_latency_milliseconds", OF_NODE + NOT_HELD,
+                       "node_id, request_code"), "{{node_id}} {{request_code}}", "ms"),
+        Panel("Answers by code", rate("rocketmq_rpc_latency_milliseconds_count", OF_NODE,
+              "request_code, response_code"), "{{request_code}} {{response_code}}", "reqps"),
         Panel("Blockages of the loop", rate("pocketmq_loop_blocked_total", OF_NODE, "node_id"),
               NODE),
         Panel("Refused as busy", rate("pocketmq_busy_refusals_total", OF_NODE, "node_id"), NODE),
         Panel("Refused by a rate", rate("pocketmq_rate_refusals_total", OF_NODE, "node_id"), NODE),
+        Panel("Refused for who asked", rate("pocketmq_access_refusals_total", OF_NODE, "node_id"),
+              NODE),
+        Panel("Connections refused", rate("pocketmq_refused_connections_total", OF_NODE,
+              "node_id"), NODE),
         Panel("Slow readers", total("pocketmq_slow_readers", OF_NODE, "node_id"), NODE),
         Panel("Held senders", total("pocketmq_held_senders", OF_NODE, "node_id"), NODE),
         Panel("Disk used", total("pocketmq_disk_used_ratio", OF_NODE, "node_id", "max"), NODE,
@@ -117,6 +154,16 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
               "node_id", "max"), NODE, "ms"),
         Panel("Open half messages", total("rocketmq_half_messages", OF_NODE, "node_id"), NODE),
         Panel("Members in sync", total("pocketmq_in_sync_members", OF_NODE, "node_id"), NODE),
+        Panel("Bytes that followers lack", total("pocketmq_replica_behind_bytes", OF_NODE,
+              "node_id, member_id", "max"), "{{node_id}} {{member_id}}", "bytes"),
+        Panel("Followers that get each commit", total("pocketmq_replica_in_step", OF_NODE,
+              "node_id"), NODE),
+        Panel("Certificates are valid for",
+              f"min by (node_id) (pocketmq_certificate_expiry_timestamp_seconds{{{OF_NODE}}}) "
+              "- time()", NODE, "s"),
+        Panel("Age of the oldest message",
+              total("rocketmq_storage_message_reserve_time_milliseconds", OF_NODE, "node_id",
+                    "max"), NODE, "ms"),
         Panel("Damaged queues", total("pocketmq_damaged_queues", OF_NODE, "node_id"), NODE),
         Panel("Duration of a scrape", total("pocketmq_scrape_duration_seconds", OF_NODE, "node_id",
               "max"), NODE, "s"),
@@ -141,6 +188,23 @@ ALERTS = [
           "{{ $labels.node_id }} refuses sends as busy"),
     Alert("PocketMQNotReplicated", "pocketmq_in_sync_members < 2", "5m", "warning",
           "only the leader of {{ $labels.node_id }} has the newest messages"),
+    Alert("PocketMQFollowerBehind", "pocketmq_replica_behind_bytes > 67108864", "5m", "warning",
+          "member {{ $labels.member_id }} of {{ $labels.node_id }} lacks 64 MiB"),
+    Alert("PocketMQFollowerCatchesUp", "pocketmq_replica_in_step == 0", "30m", "warning",
+          "member {{ $labels.member_id }} of {{ $labels.node_id }} has been catching up for 30 minutes"),
+    Alert("PocketMQSlowSends", "histogram_quantile(0.99, sum by (node_id, le) "
+          f"(rate(rocketmq_rpc_latency_milliseconds_bucket{{{SENDS}}}[5m]))) > 1000", "10m",
+          "warning", "one of a hundred sends to {{ $labels.node_id }} waits for over a second"),
+    Alert("PocketMQCertificateExpires",
+          "pocketmq_certificate_expiry_timestamp_seconds - time() < 14 * 86400", "1h", "warning",
+          "the certificate of {{ $labels.instance }} expires within 14 days"),
+    Alert("PocketMQCertificateExpiresSoon",
+          "pocketmq_certificate_expiry_timestamp_seconds - time() < 3 * 86400", "10m", "critical",
+          "the certificate of {{ $labels.instance }} expires within 3 days"),
+    Alert("PocketMQSubscriptionsDiffer", "pocketmq_subscription_conflicts > 1", "5m", "warning",
+          "members of {{ $labels.consumer_group }} subscribe differently, and lose messages"),
+    Alert("PocketMQConnectionsRefused", "increase(pocketmq_refused_connections_total[5m]) > 0",
+          "0m", "warning", "{{ $labels.node_id }} refuses connections: too many are open"),
     Alert("PocketMQTimersLate", "rocketmq_timer_dequeue_latency_milliseconds > 60000", "5m",
           "warning", "timer messages of {{ $labels.node_id }} are a minute late"),
 ]  # fmt: skip
