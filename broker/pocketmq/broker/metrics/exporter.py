@@ -300,7 +300,7 @@ def _columns(
     texts: list[list[str]] = []
     for portion in portions:
         texts.append([label(row) for row in portion])
-        yield len(portion)
+        yield 2 * len(portion)
     for place, family in enumerate(written):
         out.begin(family)
         for portion, labels in zip(portions, texts, strict=True):

@@ -60,8 +60,8 @@ class ProxyConfig(msgspec.Struct, rename="camel", kw_only=True):
         metrics_exporter_type: PROM lets Prometheus scrape the proxy (docs/metrics.md); DISABLE.
         metrics_prom_exporter_port: where; 0 lets the system choose.
         metrics_prom_exporter_host: the address that it is scraped on.
-        proxy_cluster_name, proxy_name: the labels of its metrics: the cluster's name, and the
-            proxy's own, by default that of the machine.
+        proxy_cluster_name: the name of the cluster in the labels of its metrics.
+        proxy_name: its own name there; by default that of the machine.
     """
 
     namesrv_addr: str = "127.0.0.1:9876"

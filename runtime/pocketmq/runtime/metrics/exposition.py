@@ -61,7 +61,13 @@ def head(family: Family, written_as: Format) -> str:
 
 def label_text(labels: Mapping[str, str]) -> str:
     """Returns labels as a sample has them, without the closing brace: see `with_label`."""
-    return "{" + ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    if '"' in value or "\\" in value or "\n" in value:
+        return value.translate(_ESCAPES)
+    return value
 
 
 def with_label(labels: str, name: str, value: object) -> str:
@@ -100,7 +106,7 @@ class LabelSets:
         *names: str,
         complete: Callable[..., tuple[str, ...]] | None = None,
     ) -> None:
-        self._common, self._names, self._complete = dict(common), names, complete
+        self._start, self._names, self._complete = label_text(common), names, complete
         self._current: dict[tuple[str, ...], str] = {}
         self._before: dict[tuple[str, ...], str] = {}
 
@@ -114,8 +120,9 @@ class LabelSets:
             found = self._before.get(values)
             if found is None:
                 complete = values if self._complete is None else self._complete(*values)
-                labels = dict(zip(self._names, complete, strict=True))
-                found = label_text(self._common | labels)
+                found = self._start
+                for name, value in zip(self._names, complete, strict=True):
+                    found = with_label(found, name, _escaped(value))
             self._current[values] = found
         return found
 

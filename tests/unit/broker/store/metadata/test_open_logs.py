@@ -91,3 +91,16 @@ def test_a_log_is_taken_out_wherever_it_is(turns: int) -> None:
     assert logs.pop(("T", 1)) is held
     assert ("T", 1) not in logs
     assert logs.pop(("T", 1)) is None
+
+
+def test_a_look_keeps_no_log_open() -> None:
+    logs = opened(1)
+    for _ in range(2):
+        found = logs.peek(("T", 1))
+        assert found is not None
+        turn(logs)
+    assert logs.peek(("T", 1)) is found
+    assert not logs.are_all_recent
+    del found
+    assert logs.peek(("T", 1)) is None
+    assert logs.are_all_recent
