@@ -284,6 +284,9 @@ class Connection(FrameStream):
         elif not (request.flag & FLAG_ONEWAY or self._transport.is_closing()):
             self.write(success_frame(request.codec, request.opaque))
 
+    def answered(self, request: Command, code: int) -> None:
+        """Is told of an answer that left as a ready frame: connections that are metered note it."""
+
     def awaits(self, request: Command) -> bool:
         """Whether the peer still waits for the answer to a request."""
         return not self.is_closing

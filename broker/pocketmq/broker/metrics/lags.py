@@ -9,10 +9,10 @@ from pocketmq.broker.parts import BrokerParts
 from pocketmq.broker.store.disk.errors import StoreError
 from pocketmq.broker.store.log.queue_log import QueueLog
 
-LOOKS_MAX = 250
+LOOKS_MAX = 500
 """Messages that one scrape looks at for their age; it remembers those of the scrapes before."""
 
-LOOKS_OF_OPENING = 5
+LOOKS_OF_OPENING = 10
 """As so many looks counts one for which a log is opened."""
 
 LOOKS_OF_PAIR_MAX = 16
@@ -98,8 +98,8 @@ class Lags:
         self.rows: list[Lag] = []
         self._looks_left = 0
         self._ends: dict[str, _Ends] = {}
-        self._looks: dict[tuple[str, str, int], _Look] = {}
-        self._looks_before: dict[tuple[str, str, int], _Look] = {}
+        self._looks: dict[tuple[str, str], dict[int, _Look]] = {}
+        self._looks_before: dict[tuple[str, str], dict[int, _Look]] = {}
 
     def compute(self, parts: BrokerParts) -> Iterator[int]:
         """Fills `rows`; yields the work it has done, see `Exposition.write`.
@@ -150,14 +150,23 @@ class Lags:
         """Computes the row of a group that may lack messages of a topic; yields the work."""
         config = self._parts.data.topics.get(topic)
         read_queue_nums = 0 if config is None else config.read_queue_nums
+        pulled = self._parts.progress.pulled.get((group, topic))
+        progress = {} if pulled is None else pulled.queues
+        pops = self._parts.popping.queues
         queues: list[_QueueLag] = []
         in_flight = work = 0
         for queue_id, end in ends.items():
             committed = offsets.get(queue_id, 0)
             if end > committed and queue_id < read_queue_nums:
-                queue, given = self._queue(group, topic, queue_id, committed, end)
-                queues.append(queue)
-                in_flight += given
+                popped = pops.get(group, topic, queue_id) if pops else None
+                if popped is not None:
+                    given = min(popped.next_offset, end)
+                    in_flight += popped.in_flight.count
+                else:
+                    pull = progress.get(queue_id)
+                    given = min(max(committed, 0 if pull is None else pull.offset), end)
+                    in_flight += given - committed
+                queues.append(_QueueLag(end - committed, committed, given, queue_id))
             work += 1
             if work == WORK_MAX:
                 yield work
@@ -166,28 +175,21 @@ class Lags:
         self.rows.append(self._row(group, topic, queues, in_flight))
         yield work + WORK_OF_A_LOOK * (left - self._looks_left)
 
-    def _queue(
-        self, group: str, topic: str, queue_id: int, committed: int, end: int
-    ) -> tuple[_QueueLag, int]:
-        """Returns the lag of a queue, and its messages in flight."""
-        lag = end - committed
-        popped = self._parts.popping.queues.get(group, topic, queue_id)
-        if popped is not None:
-            given = min(popped.next_offset, end)
-            return _QueueLag(lag, committed, given, queue_id), popped.in_flight.count
-        given = min(max(committed, self._parts.progress.offset(group, topic, queue_id)), end)
-        return _QueueLag(lag, committed, given, queue_id), given - committed
-
     def _row(self, group: str, topic: str, queues: list[_QueueLag], in_flight: int) -> Lag:
         """Sums up the queues, and looks at the oldest messages of those that lack the most."""
         now_ms = self._parts.clock.now_ms()
         queues.sort(reverse=True)
         ready = lag = 0
         oldest_ms = oldest_ready_ms = now_ms
+        before = self._looks_before.get((group, topic), {})
+        looks = self._looks[group, topic] = {}
         for number, queue in enumerate(queues):
             given, expired = queue.given, 0
-            look = None if number >= LOOKS_OF_PAIR_MAX else self._look(group, topic, queue)
+            look = None
+            if number < LOOKS_OF_PAIR_MAX:
+                look = self._look(topic, queue, before.get(queue.queue_id))
             if look is not None:
+                looks[queue.queue_id] = look
                 expired = max(look.min_offset - queue.committed, 0)
                 given = max(given, look.min_offset)
                 oldest_ms = min(oldest_ms, look.oldest_ms or now_ms)
@@ -198,18 +200,17 @@ class Lags:
             lag, ready, in_flight, now_ms - oldest_ms, now_ms - oldest_ready_ms, group, topic
         )
 
-    def _look(self, group: str, topic: str, queue: _QueueLag) -> _Look | None:
+    def _look(self, topic: str, queue: _QueueLag, before: _Look | None) -> _Look | None:
         """Looks at a queue's oldest messages, unless a scrape before has; None for not now."""
-        key, queue_id = (group, topic, queue.queue_id), queue.queue_id
-        look = self._looks_before.get(key)
+        committed, given, queue_id = queue.committed, queue.given, queue.queue_id
         queue_log = self._store.logs.peek(topic, queue_id)
         if (
-            look is not None
-            and (look.committed, look.given) == (queue.committed, queue.given)
-            and (queue_log is None or queue_log.min_offset == look.min_offset)
+            before is not None
+            and before.committed == committed
+            and before.given == given
+            and (queue_log is None or queue_log.min_offset == before.min_offset)
         ):
-            self._looks[key] = look
-            return look
+            return before
         if self._looks_left <= 0:
             return None
         self._looks_left -= 1 if queue_log is not None else LOOKS_OF_OPENING
@@ -219,12 +220,10 @@ class Lags:
             if queue_log is None:
                 return None
         low = queue_log.min_offset
-        look = self._looks[key] = _Look(
-            queue.committed, queue.given, low,
-            _stored_ms(queue_log, max(queue.committed, low)),
-            _stored_ms(queue_log, max(queue.given, low)),
+        return _Look(
+            committed, given, low,
+            _stored_ms(queue_log, max(committed, low)), _stored_ms(queue_log, max(given, low)),
         )  # fmt: skip
-        return look
 
 
 def _stored_ms(queue_log: QueueLog, offset: int) -> int | None:
