@@ -51,7 +51,7 @@ from pocketmq.transport.pool import Way
 
 if TYPE_CHECKING:  # they are loaded where metrics are exported
     from pocketmq.broker.metrics.metering import Metering
-    from pocketmq.transport.metered import Meter
+    from pocketmq.transport.metering.metered import Meter
 
 log = logging.getLogger("pocketmq.broker")
 
@@ -200,7 +200,7 @@ class Broker:
         from pocketmq.broker.metrics.broker_figures import Process, Served
         from pocketmq.broker.metrics.exporter import BrokerMetrics
         from pocketmq.broker.metrics.metered import MeteredSendAnswers
-        from pocketmq.transport.scrape_port import open_scrape_port
+        from pocketmq.transport.metering.scrape_port import open_scrape_port
 
         config = self.config
         metrics = BrokerMetrics(

@@ -241,7 +241,7 @@ class ConsoleServer:
         return ConsoleMetrics(PREFIX, lambda: self.tails.count, self._clock)
 
     async def _export(self, metrics: ConsoleMetrics) -> None:
-        from pocketmq.transport.scrape_port import open_scrape_port
+        from pocketmq.transport.metering.scrape_port import open_scrape_port
 
         options = self._options
         assert options.metrics_port is not None

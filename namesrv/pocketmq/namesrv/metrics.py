@@ -10,9 +10,9 @@ from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
-from pocketmq.transport.rpc_latency import RpcLatency
+from pocketmq.transport.metering.certificate import write_expiry
+from pocketmq.transport.metering.rpc_latency import RpcLatency
 from pocketmq.transport.server import Server
-from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
 
 BROKERS = Family("pocketmq_namesrv_brokers", Kind.GAUGE, "Registered brokers, by cluster")
 ADDRESSES = Family("pocketmq_namesrv_live_brokers", Kind.GAUGE, "Broker processes that are alive")
@@ -62,10 +62,7 @@ class NamesrvMetrics:
             yield from self._calls.write(out)
         out.begin(REFUSED)
         out.sample(node, self._server.refused_count)
-        expires_ms = self._server.certificate_expires_ms
-        if expires_ms is not None:
-            out.begin(CERTIFICATE_EXPIRY)
-            out.sample(node, round(expires_ms / 1000))
+        write_expiry(out, node, self._server.certificate_expires_ms)
         out.begin(ADDRESSES)
         out.sample(node, len(self._routes.live))
         out.begin(CONNECTIONS)

@@ -31,7 +31,7 @@ from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
 
 if TYPE_CHECKING:  # it is loaded where metrics are exported
-    from pocketmq.transport.rpc_latency import RpcLatency
+    from pocketmq.transport.metering.rpc_latency import RpcLatency
 
 log = logging.getLogger("pocketmq.namesrv")
 
@@ -175,7 +175,7 @@ class NameServer:
 
     async def _export_metrics(self, stack: AsyncExitStack) -> None:
         from pocketmq.namesrv.metrics import NamesrvMetrics
-        from pocketmq.transport.scrape_port import open_scrape_port
+        from pocketmq.transport.metering.scrape_port import open_scrape_port
 
         config = self._config
         metrics = NamesrvMetrics(self.routes, self._server, self._calls, self._clock)
@@ -207,6 +207,6 @@ def _calls_of(config: NamesrvConfig) -> RpcLatency | None:
     """What is told of each answer; None if nobody scrapes the name server."""
     if config.metrics_exporter_type != "PROM":
         return None
-    from pocketmq.transport.rpc_latency import RpcLatency
+    from pocketmq.transport.metering.rpc_latency import RpcLatency
 
     return RpcLatency({"node_type": "namesrv"})

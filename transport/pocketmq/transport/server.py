@@ -23,7 +23,7 @@ from pocketmq.transport.tls.listener import TlsListener
 from pocketmq.transport.tls.settings import ServerTls, TlsMode
 
 if TYPE_CHECKING:
-    from pocketmq.transport.metered import Meter
+    from pocketmq.transport.metering.metered import Meter
 
 BACKLOG = 1024
 CONNECTIONS_MAX = 20_000
@@ -39,7 +39,7 @@ def connection_types(
     """Returns what makes connections without and with TLS, which a meter is told of."""
     if meter is None:
         return Connection, TlsConnection
-    from pocketmq.transport.metered import MeteredConnection, MeteredTlsConnection
+    from pocketmq.transport.metering.metered import MeteredConnection, MeteredTlsConnection
 
     return partial(MeteredConnection, meter), partial(MeteredTlsConnection, meter)
 

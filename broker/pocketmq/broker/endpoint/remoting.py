@@ -19,7 +19,7 @@ from pocketmq.transport.server import Server
 from pocketmq.transport.tls.settings import server_tls
 
 if TYPE_CHECKING:  # it is loaded where metrics are exported
-    from pocketmq.transport.metered import Meter
+    from pocketmq.transport.metering.metered import Meter
 
 
 def remoting_server(

@@ -16,8 +16,8 @@ from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.broker.store.store import MessageStore
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, portions, with_label
+from pocketmq.transport.metering.certificate import write_expiry
 from pocketmq.transport.server import Server
-from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
 
 if TYPE_CHECKING:
     from pocketmq.broker.broker_set import BrokerSet
@@ -203,9 +203,7 @@ class BrokerFigures:
         server, broker_set = process.server(), process.broker_set()
         if server is not None:
             self._write(out, (f.CONNECTIONS_REFUSED, node, server.refused_count))
-            if server.certificate_expires_ms is not None:
-                expiry_s = round(server.certificate_expires_ms / 1000)
-                self._write(out, (CERTIFICATE_EXPIRY, node, expiry_s))
+            write_expiry(out, node, server.certificate_expires_ms)
         if broker_set is not None:
             self._replication(out, broker_set)
         yield 1

@@ -18,7 +18,7 @@ from pocketmq.protocol.wire.command import Command
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.exposition import Exposition, LabelSets
 from pocketmq.runtime.metrics.instruments import Counts, Histograms
-from pocketmq.transport.rpc_latency import RpcLatency
+from pocketmq.transport.metering.rpc_latency import RpcLatency
 
 _TOPIC_CODES = {RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST}
 _GROUP_CODES = {

@@ -25,7 +25,7 @@ from pocketmq.runtime.tasks import Tasks, repeat
 from pocketmq.transport.connection import Connection, Handler
 
 if TYPE_CHECKING:  # it is loaded where metrics are exported
-    from pocketmq.transport.metered import Meter
+    from pocketmq.transport.metering.metered import Meter
 
 
 class ReplicaService:

@@ -36,7 +36,7 @@ from pocketmq.runtime.metrics.exposition import (
     with_label,
 )
 from pocketmq.runtime.metrics.instruments import Histograms
-from pocketmq.transport.scrape_port import open_scrape_port
+from pocketmq.transport.metering.scrape_port import open_scrape_port
 
 SEND_COST_TIME = Family(
     "rocketmq_send_cost_time", Kind.HISTOGRAM, "Milliseconds that an attempt to send took",

@@ -25,7 +25,7 @@ from pocketmq.transport.tls.cluster_certificates import ClusterCertificates
 from pocketmq.transport.tls.settings import ServerTls, TlsMode, client_tls, server_tls
 
 if TYPE_CHECKING:  # it is loaded where metrics are exported
-    from pocketmq.proxy.metrics import ProxyMetrics
+    from pocketmq.proxy.standalone.metrics import ProxyMetrics
 
 GRACE_S = 5.0
 """How long calls under way may take when the proxy stops."""
@@ -108,7 +108,7 @@ class Proxy:
         await server.listen(config.bind_address, config.grpc_server_port)
         self.address = server.address
         if metrics is not None:
-            from pocketmq.transport.scrape_port import open_scrape_port
+            from pocketmq.transport.metering.scrape_port import open_scrape_port
 
             self.metrics_port = await open_scrape_port(
                 metrics.page_of(server), config.metrics_prom_exporter_host,
@@ -121,7 +121,7 @@ class Proxy:
         config = self._config
         if config.metrics_exporter_type != "PROM":
             return None
-        from pocketmq.proxy.metrics import ProxyMetrics
+        from pocketmq.proxy.standalone.metrics import ProxyMetrics
 
         return ProxyMetrics(config.proxy_cluster_name, config.proxy_name, service, self._clock)
 

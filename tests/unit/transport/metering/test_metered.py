@@ -10,8 +10,8 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import response_error
 from pocketmq.protocol.wire.command import FLAG_ONEWAY, Command
 from pocketmq.testing.clock import VirtualClock
-from pocketmq.transport import metered
 from pocketmq.transport.connection import Connection, Handler
+from pocketmq.transport.metering import metered
 
 PULL = RequestCode.PULL_MESSAGE
 

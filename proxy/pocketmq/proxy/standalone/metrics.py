@@ -23,7 +23,7 @@ from pocketmq.runtime.metrics.exposition import (
 )
 from pocketmq.runtime.metrics.instruments import Histograms
 from pocketmq.transport.grpc.server import GrpcServer
-from pocketmq.transport.tls.expiry import CERTIFICATE_EXPIRY
+from pocketmq.transport.metering.certificate import write_expiry
 
 UP = Family("rocketmq_proxy_up", Kind.GAUGE, "1: the proxy is there")
 LATENCY = Family(
@@ -141,9 +141,7 @@ class ProxyMetrics:
         ):
             out.begin(family)
             out.sample(labels, value)
-        if server.certificate_expires_ms is not None:
-            out.begin(CERTIFICATE_EXPIRY)
-            out.sample(node, round(server.certificate_expires_ms / 1000))
+        write_expiry(out, node, server.certificate_expires_ms)
         out.begin(UNDER_WAY)
         for name, count in sorted(self._under_way.items()):
             out.sample(with_label(node, "rpc", name), count)
