@@ -106,7 +106,7 @@ async def run(topics: int, directory: str) -> bool:
     async with Broker(config) as broker:
         if not broker.store.logs.table:
             await fill(broker, [f"Topic{number:05}" for number in range(topics)])
-        process = Process(broker.server.connections, lambda: broker.server, lambda: None)
+        process = Process(lambda: broker.server, lambda: None)
         metrics = BrokerMetrics(
             config.broker_cluster_name, config.broker_name, config.metrics_max_series,
             lambda: Served(broker.parts, broker.redrives), process, broker.clock,

@@ -208,9 +208,7 @@ class Broker:
             config.broker_name,
             config.metrics_max_series,
             lambda: Served(self.parts, self.redrives) if self.is_serving else None,
-            Process(
-                self._connections, lambda: getattr(self, "server", None), lambda: self.broker_set
-            ),
+            Process(lambda: getattr(self, "server", None), lambda: self.broker_set),
             self.clock,
         )
         self._metering, self._send_answers = metrics.metering, MeteredSendAnswers

@@ -33,13 +33,11 @@ class NamesrvMetrics:
     Args:
         routes: of the name server.
         server: of the name server.
-        calls: is told of the server's answers; None if they are not measured.
+        calls: is told of the server's answers.
         clock: gives turns to others.
     """
 
-    def __init__(
-        self, routes: RouteTable, server: Server, calls: RpcLatency | None, clock: Clock
-    ) -> None:
+    def __init__(self, routes: RouteTable, server: Server, calls: RpcLatency, clock: Clock) -> None:
         self._routes, self._server, self._calls, self._clock = routes, server, calls, clock
 
     async def page(self, request: ScrapeRequest) -> bytes | None:
@@ -58,8 +56,7 @@ class NamesrvMetrics:
             labels = label_text({"node_type": "namesrv", "cluster": cluster})
             out.sample(labels, len(broker_names))
             yield 1
-        if self._calls is not None:
-            yield from self._calls.write(out)
+        yield from self._calls.write(out)
         out.begin(REFUSED)
         out.sample(node, self._server.refused_count)
         write_expiry(out, node, self._server.certificate_expires_ms)

@@ -178,6 +178,7 @@ class NameServer:
         from pocketmq.transport.metering.scrape_port import open_scrape_port
 
         config = self._config
+        assert self._calls is not None, "the configuration says so"
         metrics = NamesrvMetrics(self.routes, self._server, self._calls, self._clock)
         self.metrics_port = await open_scrape_port(
             metrics.page, config.metrics_prom_exporter_host, config.metrics_prom_exporter_port,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,12 +40,10 @@ class Process(NamedTuple):
     """What a broker has whether it answers clients or follows.
 
     Attributes:
-        connections: those that are open.
         server: returns the one that listens; None while none does.
         broker_set: returns the broker as a member of its set; None if it stands alone.
     """
 
-    connections: Sized
     server: Callable[[], Server | None]
     broker_set: Callable[[], BrokerSet | None]
 
@@ -196,13 +194,16 @@ class BrokerFigures:
         node, process = self._node, self._process
         self._write(
             out,
-            (f.CONNECTIONS, node, len(process.connections)),
             (f.SERVING, node, int(is_serving)),
             (f.BUILD, with_label(node, "version", version("pocketmq")), 1),
         )
         server, broker_set = process.server(), process.broker_set()
         if server is not None:
-            self._write(out, (f.CONNECTIONS_REFUSED, node, server.refused_count))
+            self._write(
+                out,
+                (f.CONNECTIONS, node, len(server.connections)),
+                (f.CONNECTIONS_REFUSED, node, server.refused_count),
+            )
             write_expiry(out, node, server.certificate_expires_ms)
         if broker_set is not None:
             self._replication(out, broker_set)

@@ -18,6 +18,9 @@ LOOKS_OF_OPENING = 10
 LOOKS_OF_PAIR_MAX = 16
 """Queues of a group in a topic whose oldest messages are looked at: those with the most."""
 
+ENDS_REMEMBERED = 16
+"""Scrapes after which the queues of a topic are looked at again though nothing was sent."""
+
 WORK_OF_A_LOOK = 20
 """A look at a message may open a log, and costs as much as so many lines."""
 
@@ -96,7 +99,7 @@ class Lags:
 
     def __init__(self) -> None:
         self.rows: list[Lag] = []
-        self._looks_left = 0
+        self._scrape = self._looks_left = 0
         self._ends: dict[str, _Ends] = {}
         self._looks: dict[tuple[str, str], dict[int, _Look]] = {}
         self._looks_before: dict[tuple[str, str], dict[int, _Look]] = {}
@@ -108,6 +111,7 @@ class Lags:
             parts: of the broker.
         """
         self._parts, self._store = parts, parts.data.store
+        self._scrape += 1
         self._looks_left = LOOKS_MAX
         self._looks_before, self._looks = self._looks, {}
         self.rows = rows = []
@@ -137,8 +141,13 @@ class Lags:
         traffic = store.counters.topics.get(topic)
         messages = 0 if traffic is None else traffic.messages
         rows, damaged = store.logs.table.of_topic(topic), len(store.damaged)
-        if before is None or not (
-            before.rows is rows and before.messages == messages and before.damaged == damaged
+        is_due = (hash(topic) + self._scrape) % ENDS_REMEMBERED == 0  # whatever has happened
+        if (
+            before is None
+            or is_due
+            or not (
+                before.rows is rows and before.messages == messages and before.damaged == damaged
+            )
         ):
             before = _Ends(messages, rows, damaged, store.logs.ends(topic))
         self._ends[topic] = before

@@ -20,6 +20,9 @@ from pocketmq.runtime.metrics.exposition import Exposition, LabelSets
 from pocketmq.runtime.metrics.instruments import Counts, Histograms
 from pocketmq.transport.metering.rpc_latency import RpcLatency
 
+SIZES_MAX = 10_000
+"""Topics whose sizes are counted; a page shows those with the most messages."""
+
 _TOPIC_CODES = {RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST}
 _GROUP_CODES = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
@@ -76,7 +79,7 @@ class Metering:
     def __init__(self, common: Mapping[str, str], storage: Mapping[str, str], clock: Clock) -> None:
         self._clock = clock
         self.calls = Calls(common)
-        self.sizes: Histograms[str] = Histograms(f.MESSAGE_SIZE)
+        self.sizes: Histograms[str] = Histograms(f.MESSAGE_SIZE, SIZES_MAX)
         self.access_refusals = 0
         self._of_topics = LabelSets(common, "topic")
         self._of_stored = LabelSets(dict(common) | dict(storage), "topic")
