@@ -31,6 +31,7 @@ from pocketmq.protocol.bodies.clients import Subscription
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.requests.extensions.replication import FollowRequest
 from pocketmq.protocol.requests.offsets import MaxOffsetRequest
+from pocketmq.protocol.requests.topics import DeleteTopicRequest
 from pocketmq.protocol.wire.command import Command
 from pocketmq.testing import LocalCluster
 from pocketmq.testing.clock import VirtualClock
@@ -201,6 +202,49 @@ async def test_members_that_subscribe_differently_are_told(stage: Stage) -> None
     assert not [s for s in await samples_of(client.broker) if s.name == conflicts]
     await other.heartbeat(Subscription.of_tags(TOPIC, "b", 1), client_id="other")
     assert value(await samples_of(client.broker), conflicts, consumer_group=GROUP) == 2
+
+
+# -- lags from scrape to scrape -------------------------------------------------------------------
+
+
+async def lag_of(client: Client) -> tuple[float, float]:
+    """The lag of the group, and the age of its oldest message."""
+    samples = await samples_of(client.broker)
+    of = {"topic": TOPIC, "consumer_group": GROUP}
+    return (
+        value(samples, "rocketmq_consumer_lag_messages", **of),
+        value(samples, "rocketmq_consumer_lag_latency_milliseconds", **of),
+    )
+
+
+async def test_a_lag_follows_what_is_sent_and_committed(stage: Stage, clock: VirtualClock) -> None:
+    client = await scraped_broker(stage)
+    offsets = client.broker.offsets
+    offsets.commit(GROUP, TOPIC, 0, 0)
+    assert await lag_of(client) == (0, 0)
+    await client.send()
+    await clock.advance(5)
+    assert await lag_of(client) == (1, 5000)
+    await client.send()
+    await clock.advance(5)
+    assert await lag_of(client) == (2, 10_000)
+    offsets.commit(GROUP, TOPIC, 0, 1)
+    assert await lag_of(client) == (1, 5000)
+    offsets.commit(GROUP, TOPIC, 0, 2)
+    assert await lag_of(client) == (0, 0)
+
+
+async def test_a_topic_that_is_made_again_begins_anew(stage: Stage) -> None:
+    client = await scraped_broker(stage)
+    await client.send()
+    client.broker.offsets.commit(GROUP, TOPIC, 0, 0)
+    assert (await lag_of(client))[0] == 1
+    await client.ask(DeleteTopicRequest(topic=TOPIC))
+    await client.create_topic()
+    client.broker.offsets.commit(GROUP, TOPIC, 0, 0)
+    assert (await lag_of(client))[0] == 0
+    await client.send()
+    assert (await lag_of(client))[0] == 1
 
 
 # -- broker sets, refusals, certificates ----------------------------------------------------------
