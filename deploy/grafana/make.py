@@ -191,7 +191,7 @@ ALERTS = [
     Alert("PocketMQFollowerBehind", "pocketmq_replica_behind_bytes > 67108864", "5m", "warning",
           "member {{ $labels.member_id }} of {{ $labels.node_id }} lacks 64 MiB"),
     Alert("PocketMQFollowerCatchesUp", "pocketmq_replica_in_step == 0", "30m", "warning",
-          "member {{ $labels.member_id }} of {{ $labels.node_id }} has been catching up for 30 minutes"),
+          "member {{ $labels.member_id }} of {{ $labels.node_id }} did not catch up in 30 minutes"),
     Alert("PocketMQSlowSends", "histogram_quantile(0.99, sum by (node_id, le) "
           f"(rate(rocketmq_rpc_latency_milliseconds_bucket{{{SENDS}}}[5m]))) > 1000", "10m",
           "warning", "one of a hundred sends to {{ $labels.node_id }} waits for over a second"),
