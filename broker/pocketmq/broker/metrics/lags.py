@@ -12,8 +12,11 @@ from pocketmq.broker.store.log.queue_log import QueueLog
 LOOKS_MAX = 500
 """Messages that one scrape looks at for their age; it remembers those of the scrapes before."""
 
-LOOKS_OF_OPENING = 10
+LOOKS_OF_OPENING = 25
 """As so many looks counts one for which a log is opened."""
+
+OPENINGS_OF_PAIR_MAX = 2
+"""Logs that one scrape opens for a group in a topic, so that other pairs get their looks, too."""
 
 LOOKS_OF_PAIR_MAX = 16
 """Queues of a group in a topic whose oldest messages are looked at: those with the most."""
@@ -99,7 +102,7 @@ class Lags:
 
     def __init__(self) -> None:
         self.rows: list[Lag] = []
-        self._scrape = self._looks_left = 0
+        self._scrape = self._looks_left = self._openings_left = 0
         self._ends: dict[str, _Ends] = {}
         self._looks: dict[tuple[str, str], dict[int, _Look]] = {}
         self._looks_before: dict[tuple[str, str], dict[int, _Look]] = {}
@@ -188,6 +191,7 @@ class Lags:
         """Sums up the queues, and looks at the oldest messages of those that lack the most."""
         now_ms = self._parts.clock.now_ms()
         queues.sort(reverse=True)
+        self._openings_left = OPENINGS_OF_PAIR_MAX
         ready = lag = 0
         oldest_ms = oldest_ready_ms = now_ms
         before = self._looks_before.get((group, topic), {})
@@ -222,8 +226,13 @@ class Lags:
             return before
         if self._looks_left <= 0:
             return None
-        self._looks_left -= 1 if queue_log is not None else LOOKS_OF_OPENING
-        if queue_log is None:
+        if queue_log is not None:
+            self._looks_left -= 1
+        elif not self._openings_left:
+            return None
+        else:
+            self._looks_left -= LOOKS_OF_OPENING
+            self._openings_left -= 1
             known = self._store.logs.table.get(topic, queue_id)
             queue_log = None if known is None else self._store.logs.readable_log(known)
             if queue_log is None:
