@@ -30,8 +30,11 @@ WORK_OF_A_LOOK = 20
 WORK_OF_A_GROUP = 2
 """A group that lacks nothing in a topic costs as much as so many lines."""
 
+WORK_OF_A_LAG = 3
+"""A queue in which a group may lack messages costs as much as so many lines."""
+
 WORK_MAX = 250
-"""Queues of one topic that are gone over before others may have their turn."""
+"""Work that is done before others may have their turn."""
 
 
 class Lag(NamedTuple):
@@ -82,13 +85,13 @@ class _Ends(NamedTuple):
 
     Attributes:
         messages: that were stored in the topic by then.
-        rows: of its logs: others after the topic was deleted and made again.
+        logs: the table of its logs: another one after the topic was deleted and made again.
         damaged: how many queues of the broker were damaged.
         ends: by queue.
     """
 
     messages: int
-    rows: Mapping[int, object]
+    logs: Mapping[int, object]
     damaged: int
     ends: dict[int, int]
 
@@ -118,43 +121,41 @@ class Lags:
         self._looks_left = LOOKS_MAX
         self._looks_before, self._looks = self._looks, {}
         self.rows = rows = []
-        topics = parts.data.topics
-        before, self._ends = self._ends, {}
+        topics, logs = parts.data.topics, self._store.logs
+        of_topic, traffic = logs.table.of_topic, self._store.counters.topics
+        damaged, before = len(self._store.damaged), self._ends
         if self._store.committer.replicas is not None:
             before = {}  # readers see what is stored only when others have it
-        known: dict[str, dict[int, int]] = {}
+        seen: dict[str, _Ends] = {}
+        work = 0
         for group, topic, offsets in list(parts.data.offsets):
-            work = WORK_OF_A_GROUP
-            ends = known.get(topic)
-            if ends is None:
+            found = seen.get(topic)
+            if found is None:
                 if topic not in topics:
                     continue
-                ends = known[topic] = self._ends_of(topic, before.get(topic))
-                work += len(ends)
-            if offsets == ends:  # most groups lack nothing
+                found, logs_of_topic = before.get(topic), of_topic(topic)
+                stored = traffic.get(topic)
+                messages = 0 if stored is None else stored.messages
+                is_due = (hash(topic) + self._scrape) % ENDS_REMEMBERED == 0  # to be sure
+                if (
+                    found is None
+                    or is_due
+                    or found.messages != messages
+                    or found.logs is not logs_of_topic
+                    or found.damaged != damaged
+                ):
+                    found = _Ends(messages, logs_of_topic, damaged, logs.ends(topic))
+                    work += len(found.ends)
+                seen[topic] = found
+            work += WORK_OF_A_GROUP
+            if offsets == found.ends:  # most groups lack nothing
                 rows.append(Lag(0, 0, 0, 0, 0, group, topic))
+            else:
+                yield from self._behind(group, topic, offsets, found.ends)
+            if work >= WORK_MAX:
                 yield work
-                continue
-            yield work
-            yield from self._behind(group, topic, offsets, ends)
-
-    def _ends_of(self, topic: str, before: _Ends | None) -> dict[int, int]:
-        """Returns where the queues of a topic end; looks at them only if something has changed."""
-        store = self._store
-        traffic = store.counters.topics.get(topic)
-        messages = 0 if traffic is None else traffic.messages
-        rows, damaged = store.logs.table.of_topic(topic), len(store.damaged)
-        is_due = (hash(topic) + self._scrape) % ENDS_REMEMBERED == 0  # whatever has happened
-        if (
-            before is None
-            or is_due
-            or not (
-                before.rows is rows and before.messages == messages and before.damaged == damaged
-            )
-        ):
-            before = _Ends(messages, rows, damaged, store.logs.ends(topic))
-        self._ends[topic] = before
-        return before.ends
+                work = 0
+        self._ends = seen
 
     def _behind(
         self, group: str, topic: str, offsets: dict[int, int], ends: dict[int, int]
@@ -179,8 +180,8 @@ class Lags:
                     given = min(max(committed, 0 if pull is None else pull.offset), end)
                     in_flight += given - committed
                 queues.append(_QueueLag(end - committed, committed, given, queue_id))
-            work += 1
-            if work == WORK_MAX:
+            work += WORK_OF_A_LAG
+            if work >= WORK_MAX:
                 yield work
                 work = 0
         left = self._looks_left
