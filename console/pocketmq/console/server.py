@@ -85,6 +85,7 @@ class ConsoleOptions(NamedTuple):
         tls: how to speak TLS to the cluster; None for plain connections.
         login: how people log in by an OpenID Connect provider; None for users and passwords of the
             cluster, by HTTP's Basic scheme.
+        schemas: where the schemas of bodies are; None for nowhere.
         metrics_port: where Prometheus scrapes the console (docs/metrics.md); 0 lets the system
             choose, None is for nowhere.
         metrics_host: the address that it is scraped on.
@@ -100,6 +101,7 @@ class ConsoleOptions(NamedTuple):
     port_remedy: str = "choose another port, or 0, and the system chooses a free one"
     tls: ClientTls | None = None
     login: LoginOptions | None = None
+    schemas: SchemaOptions | None = None
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import version
 
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.runtime import VERSION

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.broker.metrics import families as f
@@ -14,6 +13,7 @@ from pocketmq.broker.redrive.redrives import Redrives
 from pocketmq.broker.store.metadata.log_table import KnownLog
 from pocketmq.broker.store.queue_logs import QueueLogs
 from pocketmq.broker.store.store import MessageStore
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.exposition import Exposition, Family, label_text, portions, with_label
 from pocketmq.transport.metering.certificate import write_expiry
@@ -195,7 +195,7 @@ class BrokerFigures:
         self._write(
             out,
             (f.SERVING, node, int(is_serving)),
-            (f.BUILD, with_label(node, "version", version("pocketmq")), 1),
+            (f.BUILD, with_label(node, "version", VERSION), 1),
         )
         server, broker_set = process.server(), process.broker_set()
         if server is not None:

@@ -16,7 +16,6 @@ from pocketmq.protocol.bodies.clients import CONSUME_ACTIVELY, CONSUME_POP
 from pocketmq.protocol.codes import Version
 from pocketmq.protocol.errors import UsageError
 from pocketmq.protocol.names import names
-from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import (

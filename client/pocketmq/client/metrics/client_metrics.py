@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from importlib.metadata import version
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -23,6 +22,7 @@ from pocketmq.protocol.errors import ContentError, UsageError
 from pocketmq.protocol.messages import properties as props
 from pocketmq.protocol.messages.message import ReceivedMessage
 from pocketmq.protocol.messages.receipts import ReceiptHandle
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
@@ -260,7 +260,7 @@ class ClientMetrics:
             for key, number in numbers.items():
                 out.sample(self._of_groups.text(*key), number)
         out.begin(BUILD)
-        out.sample(with_label(label_text({}), "version", version("pocketmq")), 1)
+        out.sample(with_label(label_text({}), "version", VERSION), 1)
         yield 1
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import ScrapeRequest
 from pocketmq.runtime.metrics.exposition import (
@@ -96,7 +96,7 @@ class ConsoleMetrics:
         out.begin(TAILS)
         out.sample(label_text({}), self._tails())
         out.begin(BUILD)
-        out.sample(with_label(label_text({}), "version", version("pocketmq")), 1)
+        out.sample(with_label(label_text({}), "version", VERSION), 1)
         out.begin(UNDER_WAY)
         for part, count in self._under_way.items():
             out.sample(with_label(label_text({}), "part", part), count)

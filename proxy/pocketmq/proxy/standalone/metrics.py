@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from importlib.metadata import version
 from typing import TypeVar
 
 from pocketmq.proxy.calls import Call
 from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.service import Bidirectional, MessagingService, Streaming, Unary
+from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.metrics.endpoint import Page, ScrapeRequest
 from pocketmq.runtime.metrics.exposition import (
@@ -137,7 +137,7 @@ class ProxyMetrics:
             (CLIENTS, node, len(self._service.clients)),
             (CONNECTIONS, node, len(server.connections)),
             (REFUSED, node, server.refused_count),
-            (BUILD, with_label(node, "version", version("pocketmq")), 1),
+            (BUILD, with_label(node, "version", VERSION), 1),
         ):
             out.begin(family)
             out.sample(labels, value)

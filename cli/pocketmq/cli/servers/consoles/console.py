@@ -65,6 +65,19 @@ def console(
     oidc_scope: Annotated[
         str, typer.Option(help="What the provider is asked for.")
     ] = "openid profile email",
+    schema_registry: Annotated[
+        str,
+        typer.Option(
+            help="Address of the schema registry for bodies in Avro and Protobuf; or set "
+            "POCKETMQ_SCHEMA_REGISTRY."
+        ),
+    ] = "",
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TOPIC=FILE (.avsc or .proto:MESSAGE): the schema of a topic's bodies; repeatable."
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -139,7 +152,9 @@ async def _console(
 ) -> None:
     stop = stop_event()
     async with AsyncExitStack() as stack:
-        server = await enter_unless_stopped(stack, wanted.server(namesrv, login=login), stop)
+        server = await enter_unless_stopped(
+            stack, wanted.server(namesrv, login=login, schemas=schemas), stop
+        )
         scraped = server.metrics_port
         at = (
             ""

@@ -87,6 +87,7 @@ class ConsoleWanted(NamedTuple):
             origin=self.origin,
             tls=tls,
             port_remedy=self.port_remedy,
+            schemas=schemas_wanted(),
             metrics_port=self.metrics_port,
             metrics_host=self.metrics_host,
         )
