@@ -8,6 +8,7 @@ import pytest
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.providers_manager import ProvidersManager
 from support.airflow.orders import BILLING, next_event, send
+from support.python_blocks import ROOT, check_blocks
 
 from pocketmq.airflow.hook import PocketMQHook
 from pocketmq.airflow.triggers import AwaitMessageTrigger, MessageTrigger
@@ -29,6 +30,10 @@ def test_airflow_finds_the_provider() -> None:
     assert "pocketmq.airflow.queue_provider.PocketMQMessageQueueProvider" in (
         manager.queue_class_names
     )
+
+
+def test_the_blocks_of_the_page_import_what_there_is() -> None:
+    check_blocks(ROOT / "docs" / "airflow.md")
 
 
 @pytest.mark.parametrize("scheme", ["pocketmq", "rocketmq"])
