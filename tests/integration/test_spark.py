@@ -340,7 +340,7 @@ def test_the_job_file_runs_by_itself(spark_namesrv: str, tmp_path: Path) -> None
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("is_sharded", [False, True])
+@pytest.mark.parametrize("is_sharded", [pytest.param(False, marks=pytest.mark.whole_spark), True])
 def test_a_broker_killed_in_the_middle_of_a_write_loses_nothing(
     spark: Any, tmp_path: Path, is_sharded: bool
 ) -> None:

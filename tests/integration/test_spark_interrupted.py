@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.whole_spark]
 
 
 def test_ctrl_c_ends_a_job_without_tracebacks_of_spark() -> None:

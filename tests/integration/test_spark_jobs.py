@@ -92,7 +92,14 @@ def test_days_are_those_of_the_time_zone(spark: Any) -> None:
         assert [d.day for d in found[1]] == [29, 29, 28]
 
 
-@pytest.mark.parametrize("moment", ["writing", "moving", "booking"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("writing", marks=pytest.mark.whole_spark),
+        "moving",
+        pytest.param("booking", marks=pytest.mark.whole_spark),
+    ],
+)
 def test_an_export_that_was_cut_off_is_finished(
     spark: Any, spark_namesrv: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

@@ -94,6 +94,7 @@ def test_what_a_task_repeats_is_dropped(spark: Any, spark_namesrv: str, turned: 
     assert times(dropped(minPartitions="20", includeProperties="false")) == ONCE
 
 
+@pytest.mark.whole_spark
 def test_a_job_that_failed_does_not_count_and_its_rerun_does(
     spark: Any, spark_namesrv: str
 ) -> None:
