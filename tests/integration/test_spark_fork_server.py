@@ -117,6 +117,12 @@ def test_a_module_that_fails_says_so_and_the_server_goes_on(server: Server, tmp_
     assert run_state(server[0], tmp_path / "f")["is_loaded"]
 
 
+def test_a_module_that_is_loaded_already_runs_without_a_word(server: Server) -> None:
+    module = "pocketmq.spark.rows.marks"  # as Spark runs its own source runner
+    done = subprocess.run([server[0], "-m", module], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_without_the_server_the_launcher_is_python(server: Server, tmp_path: Path) -> None:
     program, process = server
     assert subprocess.check_output([program, "-c", "print(1 + 1)"]) == b"2\n", "not a module"

@@ -217,6 +217,7 @@ def _run(arguments: Sequence[str]) -> int:
     """Runs a module as `python -m` does; returns the exit status."""
     module, *rest = arguments
     sys.argv[:] = [module, *rest]
+    sys.modules.pop(module, None)  # runpy warns of a module that was loaded before it runs
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as e:
