@@ -140,6 +140,18 @@ def test_what_is_no_request_of_a_launcher_is_closed(server: Server, tmp_path: Pa
     assert run_state(server[0], tmp_path / "f")["is_loaded"]
 
 
+@pytest.mark.parametrize("document", [b"[]", b'{"folder": "/"}', b'{"arguments": [], "more": 1}'])
+def test_a_request_of_another_shape_is_closed(
+    server: Server, tmp_path: Path, document: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(tmp_path / "socket"))
+        socket.send_fds(peer, [len(document).to_bytes(4, "big")], [0, 1, 2])
+        peer.sendall(document)
+        assert peer.recv(1) == b""
+    assert run_state(server[0], tmp_path / "f")["is_loaded"]
+
+
 def test_sessions_of_another_spark_have_no_fork_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ((SWITCH, "0"), ("SPARK_HOME", "/opt/spark")):
         with monkeypatch.context() as patch:

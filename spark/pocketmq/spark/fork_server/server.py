@@ -120,7 +120,7 @@ class ForkServer:
         launcher.settimeout(REQUEST_TIME_MAX_S)
         try:
             wanted = _received(launcher)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             launcher.close()
             return
         try:
@@ -147,7 +147,11 @@ class ForkServer:
             launcher.close()
 
     def _become(self, wanted: Request) -> NoReturn:
-        """Makes this forked process the one that is wanted, and ends with it."""
+        """Makes this forked process the one that is wanted, and ends with it.
+
+        The connection of its launcher stays open here: if the server is killed, the launcher ends
+        with the process and not before.
+        """
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -190,16 +194,14 @@ def _received(launcher: socket.socket) -> Request:
     """Receives what a launcher wants.
 
     Raises:
-        OSError, ValueError: it sends something else, or nothing in time.
+        OSError, ValueError, TypeError: it sends something else, or nothing in time.
     """
     head, streams, _, _ = socket.recv_fds(launcher, NUMBER_SIZE, STREAMS)
     try:
         size = int.from_bytes(head, "big")
         if len(streams) != STREAMS or not 0 < size <= REQUEST_SIZE_MAX:
             raise ValueError("this is no request of a launcher")
-        body = launcher.recv(size, socket.MSG_WAITALL)
-        wanted = json.loads(body)
-        return Request(streams, wanted["arguments"], wanted["environment"], wanted["folder"])
+        return Request(streams, **json.loads(launcher.recv(size, socket.MSG_WAITALL)))
     except BaseException:
         for stream in streams:
             os.close(stream)
