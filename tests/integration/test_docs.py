@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.python_blocks import python_of
 
 from pocketmq.cli.main import command
 from pocketmq.cli.profiles.target import NAMESRV_VARIABLE, PROFILE_VARIABLE
@@ -182,14 +183,10 @@ def test_the_commands_for_backups(cluster: Cluster, capsys: pytest.CaptureFixtur
     assert "restored/broker-a: 1 message in 1 queue of broker-a" in capsys.readouterr().out
 
 
-def python_of(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S)
-
-
 def test_the_python_of_the_first_five_minutes(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client, test = python_of("quickstart.md")
+    client, test = python_of(DOCS / "quickstart.md")
     exec(client.replace("127.0.0.1:9876", cluster.namesrv), {})
     assert capsys.readouterr().out == "('4712',) b'another book'\n"
     exec(test, {})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pocketmq.namesrv.route_table import RouteTable
 from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.metrics.endpoint import ScrapeRequest
+from pocketmq.runtime.metrics.endpoint import ScrapeRequest, only_page
 from pocketmq.runtime.metrics.exposition import Exposition, Family, Kind, label_text, with_label
 from pocketmq.transport.metering.certificate import write_expiry
 from pocketmq.transport.metering.rpc_latency import RpcLatency
@@ -41,11 +41,7 @@ class NamesrvMetrics:
 
     async def page(self, request: ScrapeRequest) -> bytes | None:
         """Writes ``/metrics``; None for other paths."""
-        if request.path != "/metrics":
-            return None
-        out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
-        await out.write(self._figures(out))
-        return out.end()
+        return await only_page(request, self._clock, self._figures)
 
     def _figures(self, out: Exposition) -> Iterator[int]:
         node = label_text({"node_type": "namesrv"})

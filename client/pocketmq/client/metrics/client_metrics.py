@@ -25,7 +25,7 @@ from pocketmq.protocol.messages.receipts import ReceiptHandle
 from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.loop_thread import LoopThread
-from pocketmq.runtime.metrics.endpoint import ScrapeRequest
+from pocketmq.runtime.metrics.endpoint import ScrapeRequest, only_page
 from pocketmq.runtime.metrics.exposition import (
     Exposition,
     Family,
@@ -231,11 +231,7 @@ class ClientMetrics:
             thread.leave()
 
     async def _page(self, request: ScrapeRequest) -> bytes | None:
-        if request.path != "/metrics":
-            return None
-        out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
-        await out.write(self._figures(out))
-        return out.end()
+        return await only_page(request, self._clock, self._figures)
 
     def _figures(self, out: Exposition) -> Iterator[int]:
         with self._lock:

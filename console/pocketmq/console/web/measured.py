@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.metrics.endpoint import ScrapeRequest
+from pocketmq.runtime.metrics.endpoint import ScrapeRequest, only_page
 from pocketmq.runtime.metrics.exposition import (
     Exposition,
     Family,
@@ -86,11 +86,7 @@ class ConsoleMetrics:
 
     async def page(self, request: ScrapeRequest) -> bytes | None:
         """Writes ``/metrics``; None for other paths."""
-        if request.path != "/metrics":
-            return None
-        out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
-        await out.write(self._figures(out))
-        return out.end()
+        return await only_page(request, self._clock, self._figures)
 
     def _figures(self, out: Exposition) -> Iterator[int]:
         out.begin(TAILS)

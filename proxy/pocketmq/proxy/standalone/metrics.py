@@ -12,7 +12,7 @@ from pocketmq.proxy.rpc import messaging_pb2 as pb
 from pocketmq.proxy.service import Bidirectional, MessagingService, Streaming, Unary
 from pocketmq.runtime import VERSION
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.metrics.endpoint import Page, ScrapeRequest
+from pocketmq.runtime.metrics.endpoint import Page, ScrapeRequest, only_page
 from pocketmq.runtime.metrics.exposition import (
     Exposition,
     Family,
@@ -122,11 +122,7 @@ class ProxyMetrics:
         """Returns what writes the metrics of the service behind a server."""
 
         async def page(request: ScrapeRequest) -> bytes | None:
-            if request.path != "/metrics":
-                return None
-            out = Exposition(request.written_as, self._clock, is_compressed=request.takes_gzip)
-            await out.write(self._figures(out, server))
-            return out.end()
+            return await only_page(request, self._clock, lambda out: self._figures(out, server))
 
         return page
 

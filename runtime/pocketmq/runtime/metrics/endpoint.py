@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from pocketmq.protocol.errors import OperatingError, UsageError
 from pocketmq.runtime.clock import Clock, within
-from pocketmq.runtime.metrics.exposition import Format
+from pocketmq.runtime.metrics.exposition import Exposition, Format
 from pocketmq.runtime.tasks import Tasks
 
 log = logging.getLogger("pocketmq.metrics")
@@ -53,6 +53,23 @@ class ScrapeRequest(NamedTuple):
 
 Page = Callable[[ScrapeRequest], Awaitable[bytes | None]]
 """Returns the text for a request, compressed if the request takes that; None for no such path."""
+
+
+async def only_page(
+    request: ScrapeRequest, clock: Clock, figures: Callable[[Exposition], Iterator[int]]
+) -> bytes | None:
+    """Writes ``/metrics``, of a server that has no other page; None for other paths.
+
+    Args:
+        request: of the scraper.
+        clock: of the server.
+        figures: the source of the page, see `Exposition.write`.
+    """
+    if request.path != "/metrics":
+        return None
+    out = Exposition(request.written_as, clock, is_compressed=request.takes_gzip)
+    await out.write(figures(out))
+    return out.end()
 
 
 class _Answer(NamedTuple):
