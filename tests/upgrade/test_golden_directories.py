@@ -157,6 +157,15 @@ def is_in_step(namesrv: str) -> bool:
     return [row["inSync"] for row in json.loads(done.stdout)] == [True, True]
 
 
+async def until_all_due_has_come(namesrv: str) -> None:
+    """Servers have the clock of today: all that waited when the record was made is due at once."""
+    waited = {body.decode() for body in (*DELAYED, *CALLED_LATER, b"in two hours")}
+    found: set[str] = set()
+    while not waited <= found:
+        queues = await contents(namesrv, ["Later", "%RETRY%billing"])
+        found = {body for messages in queues.values() for _, body, _ in messages}
+
+
 def logs_of(directory: Path) -> dict[Path, bytes]:
     """The records of all queues, by file, without the headers, which say when a file was begun."""
     return {
@@ -179,7 +188,10 @@ async def test_a_directory_of_the_release_before_founds_a_broker_set(tmp_path: P
     ):
         while not await asyncio.to_thread(is_in_step, namesrv):
             pass
+        await until_all_due_has_come(namesrv)
         found = of_the_record(await contents(namesrv))
+        late = found["%RETRY%billing 0"].pop()
+        assert late[:2] == [1, "in two hours"]
         assert found == of_the_record(expected["contents"])
         assert await offsets(namesrv) == expected["offsets"]
     assert logs_of(follower / "broker-a") == logs_of(tmp_path / "broker-a")

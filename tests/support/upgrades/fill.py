@@ -119,11 +119,11 @@ async def fail(namesrv: str) -> None:
         await handled.wait()
 
 
-async def contents(namesrv: str) -> dict[str, Any]:
-    """All messages of the topics that can be read, by topic and queue."""
+async def contents(namesrv: str, topics: list[str] = READ) -> dict[str, Any]:
+    """All messages of topics, by topic and queue; by default of those where nothing is delayed."""
     found: dict[str, Any] = {}
     async with PullConsumer("readers", namesrv) as consumer:
-        for topic in READ:
+        for topic in topics:
             for queue in await consumer.queues(topic):
                 offset, messages = await consumer.min_offset(queue), []
                 while True:
