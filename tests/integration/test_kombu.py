@@ -343,6 +343,7 @@ def test_a_forked_child_leaves_the_connection_to_its_parent(
     send(connection, queue)
     inbox = Inbox(connection, queue)
     message = inbox.next()
+    inherited = connection.transport._link
     with monkeypatch.context() as child:
         child.setattr("pocketmq.kombu.blocking_link.os.getpid", lambda: -1)
         with pytest.raises(ClosedError, match="parent process"):
@@ -351,6 +352,7 @@ def test_a_forked_child_leaves_the_connection_to_its_parent(
     assert os.getpid() != -1
     assert message.payload == "x"
     Inbox(connect(), queue).assert_quiet()  # the parent still has the message
+    inherited.close()
 
 
 def test_a_namespace_keeps_queues_apart(cluster: Cluster, name: str) -> None:

@@ -16,19 +16,25 @@ class WatchedLoop(uvloop.Loop):
 
     Attributes:
         in_threads: what runs in a thread, or is done and its waiter does not know yet.
+        threads_done: how many things have run in threads.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.in_threads: set[asyncio.Future[Any]] = set()
+        self.threads_done = 0
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> Any:
         future: Any = super().run_in_executor(executor, func, *args)
         self.in_threads.add(future)
-        future.add_done_callback(self.in_threads.discard)
+        future.add_done_callback(self._done)
         return future
+
+    def _done(self, future: asyncio.Future[Any]) -> None:
+        self.in_threads.discard(future)
+        self.threads_done += 1
 
 
 class PatientClock(VirtualClock):
@@ -37,7 +43,9 @@ class PatientClock(VirtualClock):
     async def _settle(self) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, WatchedLoop)
-        await super()._settle()
-        while loop.in_threads:
-            await asyncio.wait(loop.in_threads)
+        done_before = -1
+        while loop.in_threads or loop.threads_done != done_before:
+            if loop.in_threads:
+                await asyncio.wait(loop.in_threads)
+            done_before = loop.threads_done  # what is done meanwhile has waiters that have not run
             await super()._settle()
