@@ -73,6 +73,7 @@ def start_rounds(
     def _in_force(period_s: Callable[[BrokerConfig], float]) -> Callable[[], float]:
         return lambda: period_s(settings.now)
 
+    tasks.spawn(data.store.log_checks.run(), "log checks")
     start(
         parts.clock,
         _Round("checks", lambda c: c.transaction_check_interval / 1000, checks.run, checks.idle_s),

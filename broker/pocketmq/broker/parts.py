@@ -179,7 +179,7 @@ def load_data(
         users=load_users(store, config),
     )
     if is_new_leader or not store.was_clean:
-        data.offsets.bring_back(store.end_offset)
+        data.offsets.bring_back(store.end_offset, store.logs.least_end_offset)
     stack.callback(_save_at_the_end, "consumer offsets", data.offsets.save)
     stack.callback(_save_at_the_end, "topics", data.topics.save)
     stack.callback(_save_at_the_end, "groups", data.groups.save)

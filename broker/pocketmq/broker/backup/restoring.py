@@ -131,7 +131,9 @@ class _Restoring:
             self._apply_tables()
             await self._apply_logs(on_progress)
             self._follower.show_all()
-            ConsumerOffsets(store.metadata).bring_back(store.end_offset)
+            ConsumerOffsets(store.metadata).bring_back(
+                store.end_offset, store.logs.least_end_offset
+            )
             self._enter_set()
         finally:
             await store.close()

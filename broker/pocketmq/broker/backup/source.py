@@ -115,6 +115,7 @@ class BackupSource:
         """Takes a snapshot, which has everything that was acknowledged before."""
         async with self._taking:
             await self._save()
+            await self._check_logs()
             self._store.commit()
             # Up to the first rows nothing waits: logs and metadata are of one moment.
             taken_ms = self._store.clock.now_ms()
@@ -130,6 +131,17 @@ class BackupSource:
             snapshot = Snapshot(f"{self._run_name}-{self._count}", taken_ms, pages)
             self._snapshots.append(snapshot)
             return snapshot
+
+    async def _check_logs(self) -> None:
+        """Has the checkpoints of logs at rest say where these end, if the broker was killed."""
+        logs = self._store.logs
+        await self._store.log_checks.check_once()
+        for known in map(logs.table.by_number, logs.unchecked):
+            if known is not None:
+                raise StoreError(
+                    f"{known.topic} queue {known.queue_id} cannot be read: look whether its disk "
+                    f"is sound and its files may be read by this user"
+                )
 
     def snapshot(self, name: str) -> Snapshot:
         """Returns a snapshot that was taken.

@@ -100,7 +100,9 @@ class ConsumerOffsets:
             self.resets[group, topic, queue_id] = offset
             self._unsaved.discard((group, topic, queue_id))
 
-    def bring_back(self, end_of: Callable[[str, int], int | None]) -> None:
+    def bring_back(
+        self, end_of: Callable[[str, int], int | None], least_end_of: Callable[[str, int], int]
+    ) -> None:
         """Sets offsets beyond the end of their queue to that end, on the disk when it returns.
 
         After a crash that took the last messages of a queue a group may have had them all. It must
@@ -108,6 +110,7 @@ class ConsumerOffsets:
 
         Args:
             end_of: behind the last message of a topic's queue; None if nobody knows.
+            least_end_of: not behind that, but known without a look at the queue.
 
         Raises:
             WriteFailedError: nothing was changed.
@@ -116,7 +119,9 @@ class ConsumerOffsets:
             (group, topic, queue_id, end)
             for group, topic, queues in self
             for queue_id, offset in queues.items()
-            if (end := end_of(topic, queue_id)) is not None and offset > end
+            if offset > least_end_of(topic, queue_id)
+            and (end := end_of(topic, queue_id)) is not None
+            and offset > end
         ]
         self._metadata.save_consumer_offsets(rows, durably=True)
         for group, topic, queue_id, end in rows:

@@ -87,10 +87,11 @@ class StoreFigures:
         """Returns when the oldest message of all was stored; -1 without any.
 
         A segment is created for its first message. Of logs at rest beyond `LOOKS_MAX` only the time
-        of the last message is known.
+        of the last message is known; those that are unchecked after a kill are left out.
         """
         logs = self._logs
-        at_rest = [known for known in logs.table if logs.is_at_rest(known)]
+        checked = [known for known in logs.table if known.number not in logs.unchecked]
+        at_rest = [known for known in checked if logs.is_at_rest(known)]
         for known in at_rest[:LOOKS_MAX]:
             logs.readable_log(known)
         times = [known.checkpoint.timestamp for known in at_rest[LOOKS_MAX:] if known.checkpoint]

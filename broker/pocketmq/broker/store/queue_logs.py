@@ -10,7 +10,7 @@ from pocketmq.broker.store.data_directory import DataDirectory
 from pocketmq.broker.store.deletions import Deletions
 from pocketmq.broker.store.disk.disk import NO_ROOM
 from pocketmq.broker.store.disk.errors import DamagedQueueError, StoreError, WriteFailedError
-from pocketmq.broker.store.log.checkpoint import Checkpoint
+from pocketmq.broker.store.log.checkpoint import Checkpoint, ends_at, file_names
 from pocketmq.broker.store.log.queue_log import QueueLog
 from pocketmq.broker.store.log.recovery import open_queue_log
 from pocketmq.broker.store.log.segment import log_number_of
@@ -40,6 +40,8 @@ class QueueLogs:
     Attributes:
         table: all logs, whether they are open or not.
         root: the directory of all logs: `<topic>/<queue id>/` below it.
+        unchecked: the numbers of closed logs that may be longer than their checkpoints, since the
+            process was killed; see `check`.
         dropped: called with each log whose oldest segment was removed.
     """
 
@@ -60,6 +62,7 @@ class QueueLogs:
         self.table = LogTable()
         self._open_logs = OpenLogs()
         self._unreadable: set[tuple[str, int]] = set()
+        self.unchecked: set[int] = set()
         self.dropped = Listeners[[QueueLog]]()
 
     # -- finding and opening ------------------------------------------------------------------
@@ -133,17 +136,22 @@ class QueueLogs:
             OSError: its files cannot be read at the moment.
         """
         topic, queue_id, number, checkpoint = known
-        with self._damaged.recording_damage(topic, queue_id):
-            queue_log = open_queue_log(
-                self._directory.files,
-                f"{self._root}/{topic}/{queue_id}",
-                topic,
-                queue_id,
-                number,
-                self.segment_size,
-                checkpoint,
-                names,
-            ).queue_log
+        try:
+            with self._damaged.recording_damage(topic, queue_id):
+                queue_log = open_queue_log(
+                    self._directory.files,
+                    f"{self._root}/{topic}/{queue_id}",
+                    topic,
+                    queue_id,
+                    number,
+                    self.segment_size,
+                    checkpoint,
+                    names,
+                ).queue_log
+        except DamagedQueueError:
+            self.unchecked.discard(number)
+            raise
+        self.unchecked.discard(number)
         self._open_logs.put((topic, queue_id), queue_log)
         synced = checkpoint.position if checkpoint else 0
         may_lack_sync = not self._directory.was_clean and queue_log.ends_empty
@@ -151,6 +159,29 @@ class QueueLogs:
             queue_log.forget_syncs_behind(synced)
             self._committer.unsynced[queue_log] = None
         return queue_log
+
+    def check(self, known: KnownLog) -> bool:
+        """Opens a log that is longer than its checkpoint; returns False if it cannot be read now.
+
+        Nothing happens but for `unchecked` logs. Damage is recorded, as by `open`.
+        """
+        if known.number not in self.unchecked:
+            return True
+        topic, queue_id, number, checkpoint = known
+        directory = f"{self._root}/{topic}/{queue_id}"
+        try:
+            with self._damaged.recording_damage(topic, queue_id):
+                names = file_names(directory)
+                has_grown = checkpoint is None or not ends_at(directory, names, checkpoint)
+            if has_grown:
+                self.open(known, names)
+            self.unchecked.discard(number)
+        except DamagedQueueError:
+            self.unchecked.discard(number)  # it is recorded
+        except OSError as e:
+            self._log_unreadable(known, e)
+            return False
+        return True
 
     def directory_of(self, known: KnownLog) -> Path:
         """Returns the directory of a log's segments."""
@@ -165,14 +196,17 @@ class QueueLogs:
 
     def readable_log(self, known: KnownLog) -> QueueLog | None:
         """Returns a log; None if it was deleted or cannot be read, which is logged once."""
-        key = (known.topic, known.queue_id)
         try:
-            return self.log_if_sound(*key)
+            return self.log_if_sound(known.topic, known.queue_id)
         except (OSError, StoreError) as e:
-            if key not in self._unreadable:
-                self._unreadable.add(key)
-                log.error("%s queue %d cannot be read: %s", *key, e)
+            self._log_unreadable(known, e)
             return None
+
+    def _log_unreadable(self, known: KnownLog, error: Exception) -> None:
+        key = (known.topic, known.queue_id)
+        if key not in self._unreadable:
+            self._unreadable.add(key)
+            log.error("%s queue %d cannot be read: %s", *key, error)
 
     # -- what the logs hold -------------------------------------------------------------------
 
@@ -191,23 +225,37 @@ class QueueLogs:
     def end_offset(self, topic: str, queue_id: int) -> int | None:
         """Returns the offset behind the last message of a queue, without opening its log.
 
-        0 if the queue never had a message; None if it is damaged.
+        0 if the queue never had a message; None if it is damaged, or cannot be read now after the
+        process was killed.
         """
         known = self.table.get(topic, queue_id)
         if known is None:
             return 0
+        if self.unchecked and not self.check(known):
+            return None
         queue_log = self._open_logs.find((topic, queue_id))
         if queue_log is not None:
             return queue_log.end_offset
         if self._damaged.get(topic, queue_id) is not None or known.checkpoint is None:
             return None
-        return known.checkpoint.offset  # else it would have been opened at the start
+        return known.checkpoint.offset  # else it would have been opened
+
+    def least_end_offset(self, topic: str, queue_id: int) -> int:
+        """Returns an offset that the end of a queue is not before, without a look at its files."""
+        queue_log = self._open_logs.peek((topic, queue_id))
+        if queue_log is not None:
+            return queue_log.end_offset
+        known = self.table.get(topic, queue_id)
+        return 0 if known is None or known.checkpoint is None else known.checkpoint.offset
 
     def ends(self, topic: str) -> dict[int, int]:
         """Returns the offsets behind the last messages of a topic's queues, but damaged ones.
 
-        No log is opened, and none stays open longer for that.
+        No log is opened, unless it is unchecked, and none stays open longer for that.
         """
+        if self.unchecked:
+            for known in list(self.table.of_topic(topic).values()):
+                self.check(known)
         open_logs, damaged, ends = self._open_logs, self._damaged, dict[int, int]()
         recent, are_all_recent = open_logs.recent, open_logs.are_all_recent
         is_sound = not len(damaged)
@@ -232,6 +280,8 @@ class QueueLogs:
 
     def is_at_rest(self, known: KnownLog) -> bool:
         """Whether a log is closed, so that its last checkpoint says how far the log reaches."""
+        if self.unchecked and not self.check(known):
+            return False
         return (known.topic, known.queue_id) not in self._open_logs
 
     async def close_idle_logs(self) -> None:
@@ -264,6 +314,7 @@ class QueueLogs:
         Raises:
             OSError: they are where they were.
         """
+        self.unchecked.discard(known.number)
         queue_log = self._open_logs.pop((known.topic, known.queue_id))
         if queue_log is not None:
             self._committer.forget(queue_log, StoreError("the queue is copied anew"))
@@ -276,6 +327,7 @@ class QueueLogs:
     def remove_topic(self, topic: str) -> None:
         """Forgets the logs of a deleted topic, and fails the appends that wait in them."""
         for known in self.table.remove_topic(topic):
+            self.unchecked.discard(known.number)
             queue_log = self._open_logs.pop((topic, known.queue_id))
             if queue_log is not None:
                 self._committer.forget(queue_log, StoreError(f"topic {topic} was deleted"))

@@ -15,6 +15,8 @@ class StoreSettings(msgspec.Struct, frozen=True):
         flush_sync: answer only when the data is on the disk (SYNC_FLUSH).
         flush_timeout_ms: how long that may take.
         open_files_max: handles kept open.
+        checks_all_logs: whether a start after a kill looks at the ends of all logs, as members of
+            broker sets compare them; else the store serves before it has.
         disk_warning_percent, disk_clean_percent, disk_free_min: see `disk.DiskGuard`.
     """
 
@@ -22,6 +24,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     flush_sync: bool = False
     flush_timeout_ms: int = 5000
     open_files_max: int = 1024
+    checks_all_logs: bool = False
     disk_warning_percent: float = 90.0
     disk_clean_percent: float = 85.0
     disk_free_min: int = 5 * 1024 * 1024 * 1024
@@ -34,6 +37,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
             flush_sync=config.flush_disk_type == SYNC_FLUSH,
             flush_timeout_ms=config.sync_flush_timeout,
             open_files_max=config.open_files_max,
+            checks_all_logs=config.enable_controller_mode,
             disk_warning_percent=config.disk_space_warning_level_ratio,
             disk_clean_percent=config.disk_space_clean_forcibly_ratio,
             disk_free_min=config.disk_space_free_min,

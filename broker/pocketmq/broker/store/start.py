@@ -1,4 +1,9 @@
-"""Brings the logs of a data directory into order at the start of a broker."""
+"""Brings the logs of a data directory into order at the start of a broker.
+
+After a stop that was not clean any log may be longer than its checkpoint. If only the process was
+killed, the logs are as it left them: all but those of the broker itself are looked at while it
+serves (`log_checks`). After a loss of power, or of the metadata, all are checked first.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from pocketmq.broker.store.metadata.log_table import KnownLog
 from pocketmq.broker.store.metadata.metadata_gaps import MetadataGaps
 from pocketmq.broker.store.orphan_logs import OrphanLogs
 from pocketmq.broker.store.queue_logs import QueueLogs
+from pocketmq.runtime.clock import Clock
 
 log = logging.getLogger("pocketmq.store")
 
@@ -23,6 +29,8 @@ class StoreStart:
 
     Args:
         directory: the data directory, whose deleted logs are removed already.
+        clock: of the broker.
+        checks_all: whether all logs are checked here in any case.
         logs: whose table is filled.
         damaged: the queues that could not be opened by the last run.
         orphan_logs: adopts the logs that the metadata has lost.
@@ -32,12 +40,16 @@ class StoreStart:
     def __init__(
         self,
         directory: DataDirectory,
+        clock: Clock,
         logs: QueueLogs,
         damaged: DamagedQueues,
         orphan_logs: OrphanLogs,
         metadata_gaps: MetadataGaps,
+        *,
+        checks_all: bool,
     ) -> None:
-        self._directory, self._logs, self._damaged = directory, logs, damaged
+        self._directory, self._clock, self._logs, self._damaged = directory, clock, logs, damaged
+        self._checks_all = checks_all or directory.lost_power or directory.lost_metadata
         self._orphan_logs, self._metadata_gaps = orphan_logs, metadata_gaps
 
     def run(self) -> None:
@@ -51,11 +63,12 @@ class StoreStart:
         for row in directory.metadata.queue_logs():
             table.enter(row.topic, row.queue_id, row.number, row.checkpoint)
         if not directory.was_clean:
-            log.info("the last stop was not clean: checking the end of every log")
+            log.info("the last stop was not clean: the end of every log is checked")
             self._orphan_logs.adopt(table, is_lost=directory.lost_metadata)
             self._reset_deleted()
-            last_ms = self._check_ends()
-            self._metadata_gaps.note_stop(last_ms, lost_all=directory.lost_metadata)
+            last_ms = self._check_ends() if self._checks_all else self._check_required_ends()
+            stopped_ms = last_ms if self._checks_all else max(last_ms, self._clock.now_ms())
+            self._metadata_gaps.note_stop(last_ms, stopped_ms, lost_all=directory.lost_metadata)
         for key in self._damaged.known_before():
             known = table.get(*key)
             if known is not None and self._logs.is_at_rest(known):
@@ -89,6 +102,22 @@ class StoreStart:
             else:
                 timestamp = checkpoint.timestamp
             last_ms = max(last_ms, timestamp)
+        return last_ms
+
+    def _check_required_ends(self) -> int:
+        """Opens the broker's own logs, and the newest; returns the last store time that is known.
+
+        The newest tells whether a later release has been here. The others are checked when they are
+        asked for, or by `LogChecks`.
+        """
+        last_ms, known_logs = 0, list(self._logs.table)
+        newest = max((known.number for known in known_logs), default=0)
+        for known in known_logs:
+            last_ms = max(last_ms, known.checkpoint.timestamp if known.checkpoint else 0)
+            if known.topic in REQUIRED_TOPICS or known.number == newest:
+                self._open_if_sound(known)
+            else:
+                self._logs.unchecked.add(known.number)
         return last_ms
 
     def _open_if_sound(self, known: KnownLog, names: list[str] | None = None) -> QueueLog | None:

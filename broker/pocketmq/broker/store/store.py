@@ -14,6 +14,7 @@ from pocketmq.broker.store.disk.errors import DirectoryError, WriteFailedError
 from pocketmq.broker.store.disk.files import Files
 from pocketmq.broker.store.index_mending import IndexMending
 from pocketmq.broker.store.log.queue_log import QueueLog
+from pocketmq.broker.store.log_checks import LogChecks
 from pocketmq.broker.store.metadata.damaged import DamagedQueues
 from pocketmq.broker.store.metadata.metadata_gaps import MetadataGaps
 from pocketmq.broker.store.metadata.new_logs import NewLogs
@@ -117,10 +118,14 @@ class MessageStore:
             self.committer, self.flusher, self.disk, self.metadata, logs.table
         )
         self.checkpoint, self.checkpointed = self.checkpoints.take, self.checkpoints.taken
+        self.log_checks = LogChecks(logs, clock)
         self.orphan_logs = OrphanLogs(opened.files, self.metadata, opened.queues)
         try:
             self._deletions.finish()
-            StoreStart(opened, logs, self.damaged, self.orphan_logs, self.metadata_gaps).run()
+            StoreStart(
+                opened, clock, logs, self.damaged, self.orphan_logs, self.metadata_gaps,
+                checks_all=settings.checks_all_logs,
+            ).run()  # fmt: skip
         except WriteFailedError as e:
             raise DirectoryError(self.directory, str(e), "free some space on its disk") from e
 
@@ -205,7 +210,7 @@ class MessageStore:
             await self.drain()
             await self.index_mending.close()
             await self._deletions.stop()
-            if await self.checkpoints.take_all():
+            if self.log_checks.finish() and await self.checkpoints.take_all():
                 self._directory.mark_clean(is_clean=True)
         except WriteFailedError as e:
             log.error("the stop is not clean: %s", e)

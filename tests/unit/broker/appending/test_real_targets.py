@@ -52,7 +52,7 @@ async def test_what_the_metadata_may_have_lost_is_made_again(
     topics = TopicTable(store.metadata, clock)
     groups = GroupTable(store.metadata, clock, Live(True))
     targets = RealTargets(store, store.metadata_gaps, topics, groups)
-    store.metadata_gaps.note_stop(clock.now_ms(), lost_all=False)
+    store.metadata_gaps.note_stop(clock.now_ms(), clock.now_ms(), lost_all=False)
     before, after = clock.now_ms(), clock.now_ms() + 1
     assert targets.find(waiting("Gone", "2", after)) == "its topic Gone was deleted meanwhile"
     for topic in ("Lost", "%RETRY%lost"):

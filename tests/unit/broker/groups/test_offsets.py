@@ -161,6 +161,6 @@ def test_groups_behind_the_end_of_a_queue_go_back_for_good(metadata: Metadata) -
     for queue_id, offset in enumerate((7, 5, 9)):
         offsets.commit("g", "T", queue_id, offset)
     offsets.save()
-    offsets.bring_back(lambda _, queue_id: (6, 5, None)[queue_id])
+    offsets.bring_back(lambda _, queue_id: (6, 5, None)[queue_id], lambda *_: 0)
     for again in (offsets, ConsumerOffsets(metadata)):
         assert [again.get("g", "T", queue_id) for queue_id in range(3)] == [6, 5, 9]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from support.store.disks import FailingFiles
 from support.store.stores import (
     SMALL,
@@ -620,7 +621,7 @@ async def test_an_error_of_the_disk_while_a_queue_is_recovered_lasts_until_the_n
     abandon(store)
     files = FailingFiles()
     files.fail_after(failing, errno.EIO, part=0.3)
-    store = open_store(data, clock, files=files)
+    store = open_store(data, clock, replace(SMALL, checks_all_logs=True), files)
     assert files.failed
     (error,) = store.damaged
     assert (error.topic, error.queue_id) == (TOPIC, 0)

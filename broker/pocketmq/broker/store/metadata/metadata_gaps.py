@@ -33,17 +33,18 @@ class MetadataGaps:
     def __contains__(self, timestamp_ms: int) -> bool:
         return any(since <= timestamp_ms <= until for since, until in self._spans)
 
-    def note_stop(self, stopped_ms: int, *, lost_all: bool) -> None:
+    def note_stop(self, stored_ms: int, stopped_ms: int, *, lost_all: bool) -> None:
         """Adds the span before a stop that was not clean.
 
         Args:
-            stopped_ms: when the last message before it was stored.
+            stored_ms: when the last message was stored that is known to have been.
+            stopped_ms: a time from which on none was stored before the stop.
             lost_all: whether the whole metadata was lost.
 
         Raises:
             WriteFailedError: it is not kept.
         """
-        self._spans.append((0 if lost_all else stopped_ms - METADATA_LAG_MS, stopped_ms))
+        self._spans.append((0 if lost_all else stored_ms - METADATA_LAG_MS, stopped_ms))
         if len(self._spans) > SPANS_MAX:
             (since, _), (_, until), *others = self._spans
             self._spans = [(since, until), *others]

@@ -311,6 +311,7 @@ async def test_a_checkpoint_brings_to_the_disk_what_was_recovered(
     put(store, *[bytes(900)] * 2)
     abandon(store)
     store = open_store(data, clock, SYNC, files)
+    assert store.log_checks.finish()
     await store.checkpoint()
     assert (files.synced[".log"], files.synced[".idx"]) == (2, 2)
     assert store.metadata.queue_logs()[0].checkpoint.offset == 4
