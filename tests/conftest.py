@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simulations", type=int, default=30, help="how many broker sets are simulated"
     )
     parser.addoption(
-        "--failover-runs", type=int, default=2, help="how many broker sets of processes fail"
+        "--failover-runs", type=int, default=1, help="how many broker sets of processes fail"
     )
     parser.addoption(
         "--churn-rounds", type=int, default=1, help="rounds of members that come, go and crash"
@@ -91,6 +92,30 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"uvloop": WatchedLoop}
+
+
+SPARK_FILES = re.compile(r"tests/integration/test_spark|tests/crash/test_kill_(jobs|streams)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile one worker gets all tests on Spark, and one all beside Apache's clients.
+
+    Else each worker would start a Spark, and compile the clients and start a broker in Java.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if SPARK_FILES.match(nodeid):
+                return "spark"
+            if nodeid.startswith("tests/interop/"):
+                return "interop"
+            return str(super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 BROWSED_SHARE = 1 / 3

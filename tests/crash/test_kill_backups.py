@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 SENDERS = 2
 SENT_BETWEEN = 100
-KILLS, TRIES_MAX = 8, 24
+KILLS_MAX, TRIES_OF_A_KILL_MAX = 8, 3
 
 
 @asynccontextmanager
@@ -124,9 +124,10 @@ async def back_up(backups: Path, address: str, step: int = 0) -> int:
 
 
 async def test_backups_that_are_killed_and_a_machine_that_is_lost(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
     chance = random.Random(seed)
+    kills = min(KILLS_MAX, 2 * pytestconfig.option.crash_rounds)
     data, backups = tmp_path / "data", tmp_path / "elsewhere" / "backups"
     acknowledged: Acknowledged = {}
     async with BrokerProcess(data, segmentSize=65536) as broker:
@@ -137,7 +138,7 @@ async def test_backups_that_are_killed_and_a_machine_that_is_lost(
             before, offset = dict(acknowledged), await consumed(broker.address)
             steps = await back_up(backups, broker.address)
             killed = 0
-            for _ in range(TRIES_MAX):
+            for _ in range(kills * TRIES_OF_A_KILL_MAX):
                 await until_sent(acknowledged, broker.address)
                 whole = BackupDirectory(backups).read()
                 done = await back_up(backups, broker.address, chance.randrange(1, steps))
@@ -149,9 +150,9 @@ async def test_backups_that_are_killed_and_a_machine_that_is_lost(
                 last_whole = BackupDirectory(backups).read()
                 assert last_whole.number in (whole.number, whole.number + 1)
                 assert BackupDirectory(backups).read(whole.number) == whole
-                if killed == KILLS:
+                if killed == kills:
                     break
-            assert killed == KILLS
+            assert killed == kills
             await restore(backups, tmp_path / "try", SystemClock())
             assert check_directory(tmp_path / "try").problems == []
             last, last_offset = dict(acknowledged), await consumed(broker.address)

@@ -72,6 +72,7 @@ def test_what_is_written_is_read(spark: Any, spark_namesrv: str) -> None:
         assert sorted(offsets) == list(range(len(offsets)))
 
 
+@pytest.mark.whole_spark
 def test_rows_of_a_sharding_key_go_where_other_producers_send_them(
     spark: Any, spark_namesrv: str
 ) -> None:

@@ -42,6 +42,7 @@ def archived(spark: Any, directory: Path) -> list[tuple[int, int]]:
     return sorted((row.queueId, row.queueOffset) for row in rows)
 
 
+@pytest.mark.whole_spark
 def test_retention_that_deletes_while_the_archive_is_written(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

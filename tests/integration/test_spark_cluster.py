@@ -53,6 +53,7 @@ def rows_file(directory: Path, rows: int, files: int = 4) -> Path:
     return path
 
 
+@pytest.mark.whole_spark
 def test_a_node_has_this_project_only_by_the_zip(cluster: SparkCluster) -> None:
     alone = [str(cluster.python), "-c", "import pocketmq.spark"]
     ran = subprocess.run(

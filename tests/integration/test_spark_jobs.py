@@ -77,6 +77,7 @@ def test_a_second_export_adds_what_is_new(spark: Any, spark_namesrv: str, tmp_pa
     assert all(row.day == row.storeTimestamp.date() for row in rows)
 
 
+@pytest.mark.whole_spark
 def test_days_are_those_of_the_time_zone(spark: Any) -> None:
     late = datetime(2026, 3, 29, 23, 30, tzinfo=UTC)
     early = datetime(2026, 3, 29, 3, 30, tzinfo=UTC)
@@ -316,6 +317,7 @@ def test_an_ingest_with_a_checkpoint_loads_each_file_once(
         ingest(replace(options, topic="None", checkpoint=None, dry_run=True, create_topic_queues=0))
 
 
+@pytest.mark.whole_spark
 def test_columns_with_parts_are_bodies_or_named_by_their_paths(
     spark: Any, spark_namesrv: str, tmp_path: Path
 ) -> None:
@@ -406,6 +408,7 @@ def test_an_ingest_keeps_values_as_they_are(spark: Any, spark_namesrv: str, tmp_
     assert loaded("KeepPaths", deep, value="n.deep", key="t") == [('[1,"2"]', "1")]
 
 
+@pytest.mark.whole_spark
 def test_a_row_that_cannot_be_read_is_named(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     def failed(name: str, text: str) -> str:
         path = tmp_path / name

@@ -109,6 +109,7 @@ def test_a_marked_write_goes_on_or_its_rerun_counts_once(
         assert counted(spark, cluster, topic) == ONCE, case
 
 
+@pytest.mark.whole_spark
 def test_a_read_goes_on_or_fails_and_its_rerun_gives_each_row_once(
     spark: Any, cluster: CrashingCluster, tmp_path: Path, rounds: int, chance: random.Random
 ) -> None:

@@ -16,6 +16,7 @@ assert MEGABYTES * 1_000_000 > LIMIT_MIB * 1024 * 1024
 
 
 @pytest.mark.process
+@pytest.mark.whole_spark
 def test_a_task_holds_less_than_its_partition() -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, "--megabytes", str(MEGABYTES), "--limit", str(LIMIT_MIB)],

@@ -47,6 +47,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> JavaProbe:
     return build_probe(tmp_path_factory.mktemp("java-home"))
 
 
+@pytest.mark.whole_interop
 def test_rows_are_written_and_read(spark: Any, namesrv: str) -> None:
     rows = spark.range(5000).selectExpr(
         "concat('row ', id) value",

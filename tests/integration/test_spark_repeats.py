@@ -136,6 +136,7 @@ def test_marks_are_properties_that_any_consumer_sees(spark: Any, spark_namesrv: 
     assert read(spark, spark_namesrv, "Copied", dropRepeats="true").count() == ROWS
 
 
+@pytest.mark.whole_spark
 def test_marks_whose_commits_cannot_be_known_are_an_error(spark: Any, spark_namesrv: str) -> None:
     rows = numbers(spark)
     write(rows, spark_namesrv, "Unknown", writerId="b", commitTopic="OtherCommits")

@@ -185,6 +185,7 @@ def test_a_replay_onto_itself_is_refused_before_spark_runs(
         register(spark)
 
 
+@pytest.mark.whole_spark
 def test_replays_name_what_is_wrong(spark: Any, spark_namesrv: str, tmp_path: Path) -> None:
     write(spark.range(3).selectExpr("cast(id as string) value"), spark_namesrv, "Plain")
 

@@ -79,6 +79,7 @@ def test_a_stream_is_read_in_bounded_batches_and_goes_on(
 
 @needs_limits
 @needs_stream_writes
+@pytest.mark.whole_spark
 def test_a_batch_that_is_run_again_counts_once(
     spark: Any, spark_namesrv: str, tmp_path: Path
 ) -> None:

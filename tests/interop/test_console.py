@@ -127,6 +127,7 @@ OF_REDRIVES = ("/dead-letters", "/groups/{group}/redrives/{redrive}")
 """Apache's brokers carry no redrives out."""
 
 
+@pytest.mark.whole_interop
 async def test_every_look_of_the_api_is_answered(seen: Seen) -> None:
     looked = 0
     for one in seen.server.operations:

@@ -47,6 +47,7 @@ def test_a_java_project_tests_itself(pocketmq: str) -> None:
         assert f"Tests run: {count}, Failures: 0, Errors: 0, Skipped: 0" in report
 
 
+@pytest.mark.whole_interop
 def test_a_node_project_tests_itself(pocketmq: str, tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("there is no npm")
@@ -61,6 +62,7 @@ def test_a_node_project_tests_itself(pocketmq: str, tmp_path: Path) -> None:
     assert "# fail 0" in output
 
 
+@pytest.mark.whole_interop
 def test_a_go_project_tests_itself(pocketmq: str) -> None:
     if reason := go_probe.missing_tools():
         pytest.skip(reason)

@@ -75,7 +75,9 @@ def test_client_sends_through_the_vip_channel(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("compression", ["ZLIB", "LZ4", "ZSTD"])
+@pytest.mark.parametrize(
+    "compression", ["ZLIB", pytest.param("LZ4", marks=pytest.mark.whole_interop), "ZSTD"]
+)
 async def test_compressed_messages_are_read_by_both_clients(
     probe: JavaProbe, cluster: Cluster, new_name: NewName, codec: str, compression: str
 ) -> None:

@@ -93,6 +93,7 @@ async def test_what_java_sends_is_handled_in_its_trace(
     assert len(handled) == 5
 
 
+@pytest.mark.whole_interop
 async def test_a_trace_goes_through_java_and_comes_back(
     probe: JavaProbe,
     agent: Path,
